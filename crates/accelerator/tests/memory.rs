@@ -12,7 +12,7 @@ use touchstone_accelerator::rules::key::{self, Target};
 use touchstone_accelerator::rules::policy::Policy;
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::rules::vary;
-use touchstone_accelerator::store::{Front, NewObject, Object, PlainRequest, Store, hash_of};
+use touchstone_accelerator::store::{NewObject, Object, PlainRequest, Store, StoredAnswers, hash_of};
 use touchstone_files::cache::{ConnectionForm, DateSecond};
 use touchstone_http::date::format_imf_fixdate;
 
@@ -83,7 +83,7 @@ fn a_hit_allocates_nothing() {
     let store = Arc::new(Store::new(64 << 20, None));
     let body = Bytes::from(vec![b'x'; 6250]);
     store.insert(Arc::new(object("/page", &FIELDS[..53], &body)), 0);
-    let mut front = Front::new(store);
+    let mut stored_answers = StoredAnswers::new(store);
     let date = DateSecond { unix_seconds: 200, text: format_imf_fixdate(200) };
     let policy = Policy::default();
     let mut hit = || {
@@ -95,7 +95,7 @@ fn a_hit_allocates_nothing() {
             site_fields: b"",
             added: None,
         };
-        let prepared = front.hit(request, ConnectionForm::Persistent, &date);
+        let prepared = stored_answers.hit(request, ConnectionForm::Persistent, &date);
         assert_eq!(prepared.map(|prepared| prepared.body_length()), Some(6250));
     };
     // The first makes the response of the second.

@@ -53,7 +53,7 @@ pub struct BasicAuthentication {
 }
 
 /// What is known of a request's credentials without anything slow.
-pub enum Look {
+pub enum PasswordCheck {
     /// They were right a short while ago.
     Known(User),
     /// They are none.
@@ -84,25 +84,25 @@ impl BasicAuthentication {
     }
 
     /// Looks at a request.
-    pub fn look(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> Look {
+    pub fn check_at_once(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> PasswordCheck {
         let mut buffer = [0; LONGEST_CREDENTIALS_BYTES + 3];
         let Some(credentials) = credentials(request, &mut buffer) else {
-            return Look::Refuse(self.refusal());
+            return PasswordCheck::Refuse(self.refusal());
         };
         let now_ns = self.shared.now_ns();
         if !self.file.has_changed(now_ns)
             && let Some(user) = self.file.users().get(credentials.name)
             && self.shared.successes.knows(&self.fingerprint(user, credentials.password), now_ns)
         {
-            return Look::Known(User(user.name.clone()));
+            return PasswordCheck::Known(User(user.name.clone()));
         }
         let client = request.client.map(Client::of);
         if let Some((limit, client)) = self.failure_limit(client)
-            && let Err(too_many) = limit.look(&self.shared.clients, client, now_ns)
+            && let Err(too_many) = limit.peek(&self.shared.clients, client, now_ns)
         {
-            return Look::Refuse(Refusal::too_many(too_many));
+            return PasswordCheck::Refuse(Refusal::too_many(too_many));
         }
-        Look::Check(PendingCheck {
+        PasswordCheck::Check(PendingCheck {
             authentication: self.clone(),
             client,
             name: credentials.name.into(),

@@ -3,23 +3,23 @@
 //! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has all the
 //! addresses with the same 64 bits and could use a new one for every request.
 //!
-//! One table serves all cores and all limits of the process. It has parts with a lock each, so that two cores
-//! rarely contend, and a part has sets of eight places. A client can be only in the places of one set. A hash
-//! with a secret key finds the set, so a client cannot choose its neighbours. In a full set, the client whose
-//! share is whole again soonest makes room. So a flood of new addresses displaces its own addresses, never
-//! the clients that have used up much: to displace a client that is over its limit, eight others in the same
-//! set must each be further over theirs. What is lost is at most the little that the least busy of nine
-//! clients had used.
+//! One table serves all cores and all limits of the process. It has shards with a lock each, so that two
+//! cores rarely contend, and a shard has sets of eight entries. A client can be only in one set.
+//! A hash with a secret key finds the set, so a client cannot choose its neighbours. In a full set, the
+//! client whose share is whole again soonest makes room. So a flood of new addresses displaces its own
+//! addresses, never the clients that have used up much: to displace a client that is over its limit, eight
+//! others in the same set must each be further over theirs. What is lost is at most the little that the least
+//! busy of nine clients had used.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Places in one set: two cache lines.
+/// Entries in one set: two cache lines.
 const WAYS: usize = 8;
 
-/// How many parts there are, each with a lock of its own.
-const PARTS: usize = 64;
+/// How many shards there are, each with a lock of its own.
+const SHARDS: usize = 64;
 
 /// A client for which limits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,17 +41,17 @@ impl Client {
 
 /// The table. It allocates its memory on first use.
 pub struct ClientTable {
-    parts: OnceLock<Box<[Part]>>,
-    sets_in_part: usize,
+    shards: OnceLock<Box<[Shard]>>,
+    sets_in_shard: usize,
     keys: RandomState,
 }
 
-type Part = Mutex<Box<[Set]>>;
-type Set = [Place; WAYS];
+type Shard = Mutex<Box<[Set]>>;
+type Set = [ClientEntry; WAYS];
 
 /// One client under one limit.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ClientEntry {
     tag: u64,
     /// When the client's share is whole again, in nanoseconds of the process's clock. A time in the past
     /// means nothing.
@@ -59,10 +59,10 @@ struct Place {
 }
 
 impl ClientTable {
-    /// A table with about so many places, 16 bytes each.
-    pub fn new(places: usize) -> ClientTable {
-        let sets_in_part = places.div_ceil(WAYS * PARTS).max(1);
-        ClientTable { parts: OnceLock::new(), sets_in_part, keys: RandomState::new() }
+    /// A table with about so many entries, 16 bytes each.
+    pub fn new(entries: usize) -> ClientTable {
+        let sets_in_shard = entries.div_ceil(WAYS * SHARDS).max(1);
+        ClientTable { shards: OnceLock::new(), sets_in_shard, keys: RandomState::new() }
     }
 
     /// Passes `change` the time when the client's share under the limit is whole again, to read or change.
@@ -70,29 +70,29 @@ impl ClientTable {
     #[inline]
     pub fn update<R>(&self, limit_id: u64, client: Client, change: impl FnOnce(&mut u64) -> R) -> R {
         let tag = self.keys.hash_one((limit_id, client));
-        let parts = self.parts.get_or_init(|| self.make());
-        // The tag's bits choose the part, then the set; the whole tag distinguishes the clients of a set.
-        let part = &parts[tag as usize % PARTS];
-        let mut sets = part.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = &mut sets[(tag / PARTS as u64) as usize % self.sets_in_part];
+        let shards = self.shards.get_or_init(|| self.make());
+        // The tag's bits choose the shard, then the set; the whole tag distinguishes the clients of a set.
+        let shard = &shards[tag as usize % SHARDS];
+        let mut sets = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = &mut sets[(tag / SHARDS as u64) as usize % self.sets_in_shard];
 
-        let known = set.iter_mut().find(|place| place.tag == tag && place.whole_at_ns != 0);
-        if let Some(place) = known {
-            return change(&mut place.whole_at_ns);
+        let known = set.iter_mut().find(|entry| entry.tag == tag && entry.whole_at_ns != 0);
+        if let Some(entry) = known {
+            return change(&mut entry.whole_at_ns);
         }
         let mut whole_at_ns = 0;
         let result = change(&mut whole_at_ns);
         if whole_at_ns != 0
-            && let Some(first_whole) = set.iter_mut().min_by_key(|place| place.whole_at_ns)
+            && let Some(first_whole) = set.iter_mut().min_by_key(|entry| entry.whole_at_ns)
         {
-            *first_whole = Place { tag, whole_at_ns };
+            *first_whole = ClientEntry { tag, whole_at_ns };
         }
         result
     }
 
-    fn make(&self) -> Box<[Part]> {
-        let part = || Mutex::new(vec![Set::default(); self.sets_in_part].into_boxed_slice());
-        (0..PARTS).map(|_| part()).collect()
+    fn make(&self) -> Box<[Shard]> {
+        let shard = || Mutex::new(vec![Set::default(); self.sets_in_shard].into_boxed_slice());
+        (0..SHARDS).map(|_| shard()).collect()
     }
 }
 
@@ -133,9 +133,14 @@ mod tests {
         for number in 0..10_000 {
             assert_eq!(get(&table, numbered(number)), 0);
         }
-        let parts = table.parts.get().unwrap();
+        let shards = table.shards.get().unwrap();
         assert!(
-            parts.iter().all(|part| part.lock().unwrap().as_flattened().iter().all(|place| place.tag == 0))
+            shards.iter().all(|shard| shard
+                .lock()
+                .unwrap()
+                .as_flattened()
+                .iter()
+                .all(|entry| entry.tag == 0))
         );
         table.update(1, numbered(1), |at| *at = 7);
         assert_eq!(table.update(1, numbered(1), |at| *at), 7);
@@ -168,7 +173,7 @@ mod tests {
             known.insert(number, u64::from(number) + 1);
         }
         let kept: Vec<u32> = (0..5_000).filter(|number| get(&table, numbered(*number)) != 0).collect();
-        assert_eq!(kept.len(), WAYS * PARTS);
+        assert_eq!(kept.len(), WAYS * SHARDS);
         // Each later client replaced the earliest of its set, so the latest ones are there.
         assert!(kept.iter().all(|number| get(&table, numbered(*number)) == known[number]));
         assert_eq!(get(&table, numbered(4_999)), 5_000);

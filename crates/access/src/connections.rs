@@ -11,23 +11,23 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::client_table::Client;
 
-/// How many parts there are, each with a lock of its own.
-const PARTS: usize = 64;
+/// How many shards there are, each with a lock of its own.
+const SHARDS: usize = 64;
 
 /// The open connections of each client on all cores.
 pub struct ConnectionCounts {
-    parts: [Part; PARTS],
+    shards: [Shard; SHARDS],
     keys: RandomState,
 }
 
 impl Default for ConnectionCounts {
     fn default() -> ConnectionCounts {
-        ConnectionCounts { parts: std::array::from_fn(|_| Part::default()), keys: RandomState::new() }
+        ConnectionCounts { shards: std::array::from_fn(|_| Shard::default()), keys: RandomState::new() }
     }
 }
 
 #[derive(Default)]
-struct Part {
+struct Shard {
     open: Mutex<HashMap<Client, u32>>,
 }
 
@@ -40,7 +40,7 @@ pub struct ConnectionPermit {
 impl ConnectionCounts {
     /// Counts one more connection of the client; `None` if it already has `most`.
     pub fn admit(self: &Arc<ConnectionCounts>, client: Client, most: u32) -> Option<ConnectionPermit> {
-        match self.part(client).entry(client) {
+        match self.shard(client).entry(client) {
             Entry::Occupied(open) if *open.get() >= most => return None,
             Entry::Occupied(mut open) => *open.get_mut() += 1,
             Entry::Vacant(_) if most == 0 => return None,
@@ -52,27 +52,27 @@ impl ConnectionCounts {
     /// The connections that the client has open.
     #[cfg(test)]
     fn open(&self, client: Client) -> u32 {
-        self.part(client).get(&client).copied().unwrap_or(0)
+        self.shard(client).get(&client).copied().unwrap_or(0)
     }
 
-    fn part(&self, client: Client) -> MutexGuard<'_, HashMap<Client, u32>> {
-        let part = &self.parts[self.keys.hash_one(client) as usize % PARTS];
-        part.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, client: Client) -> MutexGuard<'_, HashMap<Client, u32>> {
+        let shard = &self.shards[self.keys.hash_one(client) as usize % SHARDS];
+        shard.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut part = self.counts.part(self.client);
-        if let Entry::Occupied(mut open) = part.entry(self.client) {
+        let mut shard = self.counts.shard(self.client);
+        if let Entry::Occupied(mut open) = shard.entry(self.client) {
             match *open.get() {
                 0 | 1 => _ = open.remove(),
                 _ => *open.get_mut() -= 1,
             }
         }
         // After a flood from many addresses, the memory is released.
-        if part.len() * 8 < part.capacity() {
-            part.shrink_to_fit();
+        if shard.len() * 8 < shard.capacity() {
+            shard.shrink_to_fit();
         }
     }
 }
@@ -110,9 +110,9 @@ mod tests {
         let permits: Vec<_> = (0..50_000).map(|number| counts.admit(client(number), 9)).collect();
         assert!(permits.iter().all(Option::is_some));
         drop(permits);
-        for part in &counts.parts {
-            let part = part.open.lock().unwrap();
-            assert!(part.is_empty() && part.capacity() < 64, "{}", part.capacity());
+        for shard in &counts.shards {
+            let shard = shard.open.lock().unwrap();
+            assert!(shard.is_empty() && shard.capacity() < 64, "{}", shard.capacity());
         }
     }
 

@@ -87,24 +87,24 @@ impl Verification {
 }
 
 /// What is known of a request's credentials at once.
-enum Look {
+enum GateDecision {
     Known(Admitted),
     Refuse(Refusal),
     Verify(Verification),
 }
 
 impl Authentication {
-    fn look(&self, request: &RequestView<'_>) -> Look {
+    fn decide(&self, request: &RequestView<'_>) -> GateDecision {
         match self {
-            Authentication::Basic(basic) => match basic.look(request) {
-                basic::Look::Known(user) => Look::Known(Admitted::user(user)),
-                basic::Look::Refuse(refusal) => Look::Refuse(refusal),
-                basic::Look::Check(check) => Look::Verify(Verification::Password(check)),
+            Authentication::Basic(basic) => match basic.check_at_once(request) {
+                basic::PasswordCheck::Known(user) => GateDecision::Known(Admitted::user(user)),
+                basic::PasswordCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
+                basic::PasswordCheck::Check(check) => GateDecision::Verify(Verification::Password(check)),
             },
-            Authentication::Token(token) => match token.look(request) {
-                token::Look::Known(identity) => Look::Known(Admitted::identity(identity)),
-                token::Look::Refuse(refusal) => Look::Refuse(refusal),
-                token::Look::Verify(check) => Look::Verify(Verification::Token(check)),
+            Authentication::Token(token) => match token.check_at_once(request) {
+                token::TokenCheck::Known(identity) => GateDecision::Known(Admitted::identity(identity)),
+                token::TokenCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
+                token::TokenCheck::Verify(check) => GateDecision::Verify(Verification::Token(check)),
             },
         }
     }
@@ -200,10 +200,10 @@ impl Gate {
         if !self.allows(request) || !self.allows_place(request) {
             return None;
         }
-        let admitted = match self.user.as_ref().map(|user| user.look(request)) {
+        let admitted = match self.user.as_ref().map(|user| user.decide(request)) {
             None => Admitted::default(),
-            Some(Look::Known(admitted)) => admitted,
-            Some(Look::Refuse(_) | Look::Verify(_)) => return None,
+            Some(GateDecision::Known(admitted)) => admitted,
+            Some(GateDecision::Refuse(_) | GateDecision::Verify(_)) => return None,
         };
         self.count(request).ok()?;
         Some(admitted)
@@ -235,11 +235,11 @@ impl Gate {
             _ => false,
         };
         let user = self.user.as_ref().filter(|_| is_new(&is_same));
-        match user.map(|user| user.look(request)) {
+        match user.map(|user| user.decide(request)) {
             None => Verdict::Proceed(Admitted::default()),
-            Some(Look::Known(admitted)) => Verdict::Proceed(admitted),
-            Some(Look::Refuse(refusal)) => Verdict::Refuse(refusal),
-            Some(Look::Verify(check)) => Verdict::Verify(check),
+            Some(GateDecision::Known(admitted)) => Verdict::Proceed(admitted),
+            Some(GateDecision::Refuse(refusal)) => Verdict::Refuse(refusal),
+            Some(GateDecision::Verify(check)) => Verdict::Verify(check),
         }
     }
 

@@ -17,9 +17,9 @@ use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
 /// is to be closed: it is at its end, or does not begin with a header that is right
 /// ([`io::ErrorKind::InvalidData`]).
 pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
-    match look(&socket)? {
-        Look::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),
-        Look::Part(_) => Ok(None),
+    match peek(&socket)? {
+        HeaderPeek::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),
+        HeaderPeek::Part(_) => Ok(None),
     }
 }
 
@@ -28,21 +28,23 @@ pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
     let mut seen = 0;
     loop {
         stream.readable().await?;
-        let looked = stream.try_io(Interest::READABLE, || match look(stream)? {
+        let peeked = stream.try_io(Interest::READABLE, || match peek(stream)? {
             // What was looked at stays; only "would block" makes the event loop wait for what is new.
-            Look::Part(length) if length <= seen => Err(io::ErrorKind::WouldBlock.into()),
+            HeaderPeek::Part(length) if length <= seen => Err(io::ErrorKind::WouldBlock.into()),
             other => Ok(other),
         });
-        match looked {
-            Ok(Look::Whole { consumed, source }) => return take_bytes(stream, consumed).map(|()| source),
-            Ok(Look::Part(length)) => seen = length,
+        match peeked {
+            Ok(HeaderPeek::Whole { consumed, source }) => {
+                return take_bytes(stream, consumed).map(|()| source);
+            }
+            Ok(HeaderPeek::Part(length)) => seen = length,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-enum Look {
+enum HeaderPeek {
     Whole {
         consumed: usize,
         source: ProxySource,
@@ -51,7 +53,7 @@ enum Look {
     Part(usize),
 }
 
-fn look(socket: impl AsFd) -> io::Result<Look> {
+fn peek(socket: impl AsFd) -> io::Result<HeaderPeek> {
     let mut bytes = [0; LONGEST_BYTES];
     let length = match recv(&socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -60,8 +62,8 @@ fn look(socket: impl AsFd) -> io::Result<Look> {
         Err(errno) => return Err(errno.into()),
     };
     match parse(&bytes[..length]) {
-        Ok(ProxyHeader::Complete { consumed, source }) => Ok(Look::Whole { consumed, source }),
-        Ok(ProxyHeader::Partial) => Ok(Look::Part(length)),
+        Ok(ProxyHeader::Complete { consumed, source }) => Ok(HeaderPeek::Whole { consumed, source }),
+        Ok(ProxyHeader::Partial) => Ok(HeaderPeek::Part(length)),
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
 }

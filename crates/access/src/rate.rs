@@ -61,7 +61,7 @@ impl Limit {
     }
 
     /// Whether [`Limit::take`] would refuse now.
-    pub fn look(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+    pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
         table.update(self.id, client, |whole_at_ns| self.check(*whole_at_ns, now_ns))
     }
 
@@ -135,10 +135,10 @@ mod tests {
         let table = ClientTable::new(64);
         let limit = limit(1, Duration::from_secs(60), 1);
         for _ in 0..3 {
-            assert!(limit.look(&table, client(1), SECOND_NS).is_ok());
+            assert!(limit.peek(&table, client(1), SECOND_NS).is_ok());
         }
         assert!(limit.take(&table, client(1), SECOND_NS).is_ok());
-        assert_eq!(wait_of(limit.look(&table, client(1), 2 * SECOND_NS)), Some(Duration::from_secs(59)));
+        assert_eq!(wait_of(limit.peek(&table, client(1), 2 * SECOND_NS)), Some(Duration::from_secs(59)));
         limit.give_back(&table, client(1));
         assert!(limit.take(&table, client(1), 2 * SECOND_NS).is_ok());
         limit.give_back(&table, client(9));
@@ -204,8 +204,8 @@ mod tests {
                 if let Err(too_many) = taken {
                     // The wait that is said is exact.
                     let then = now_ns + too_many.wait.as_nanos() as u64;
-                    prop_assert!(limit.look(&table, client(1), then).is_ok());
-                    prop_assert!(limit.look(&table, client(1), then - 1).is_err());
+                    prop_assert!(limit.peek(&table, client(1), then).is_ok());
+                    prop_assert!(limit.peek(&table, client(1), then - 1).is_err());
                 }
             }
         }

@@ -45,13 +45,13 @@ pub struct Authority {
 }
 
 /// The right to make an order; returned when it is dropped.
-pub struct Turn<'a> {
+pub struct OrderPermit<'a> {
     authority: &'a Authority,
     names: &'a [String],
     _permit: Option<SemaphorePermit<'a>>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for OrderPermit<'_> {
     fn drop(&mut self) {
         let mut busy = self.authority.busy_names.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.iter().for_each(|name| {
@@ -84,13 +84,13 @@ impl Authority {
     }
 
     /// Waits until an order for these names may be made.
-    pub async fn turn<'a>(&'a self, names: &'a [String]) -> Turn<'a> {
+    pub async fn order_permit<'a>(&'a self, names: &'a [String]) -> OrderPermit<'a> {
         // The semaphore is never closed, so a permit always follows.
         let permit = self.orders.acquire().await.ok();
         loop {
             let freed = self.names_are_free.notified();
             if self.take_names(names) {
-                return Turn { authority: self, names, _permit: permit };
+                return OrderPermit { authority: self, names, _permit: permit };
             }
             freed.await;
         }
@@ -171,13 +171,14 @@ mod tests {
         names.iter().map(ToString::to_string).collect()
     }
 
-    /// Whether a turn for these names is available now.
+    /// Whether a permit for these names is available now.
     async fn is_free(authority: &Authority, wanted: &[&str]) -> bool {
         let names = names(wanted);
-        let turn = authority.turn(&names);
-        tokio::pin!(turn);
-        let now =
-            std::future::poll_fn(|context| std::task::Poll::Ready(turn.as_mut().poll(context).is_ready()));
+        let order_permit = authority.order_permit(&names);
+        tokio::pin!(order_permit);
+        let now = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(order_permit.as_mut().poll(context).is_ready())
+        });
         now.await
     }
 
@@ -185,10 +186,10 @@ mod tests {
     async fn orders_with_a_name_in_common_come_one_after_the_other() {
         let authority = authority();
         let (one, other) = (names(&["a.org", "b.org"]), names(&["b.org", "c.org"]));
-        let turn = authority.turn(&one).await;
+        let order_permit = authority.order_permit(&one).await;
         assert!(!is_free(&authority, &["b.org", "c.org"]).await);
         assert!(is_free(&authority, &["c.org"]).await);
-        let (_, next) = tokio::join!(async { drop(turn) }, authority.turn(&other));
+        let (_, next) = tokio::join!(async { drop(order_permit) }, authority.order_permit(&other));
         assert!(is_free(&authority, &["a.org"]).await);
         assert!(!is_free(&authority, &["b.org"]).await);
         drop(next);
@@ -199,12 +200,12 @@ mod tests {
     async fn there_is_a_limit_on_orders() {
         let authority = authority();
         let all: Vec<Vec<String>> = (0..MOST_ORDERS).map(|index| names(&[&format!("{index}.org")])).collect();
-        let mut turns = Vec::new();
+        let mut permits = Vec::new();
         for names in &all {
-            turns.push(authority.turn(names).await);
+            permits.push(authority.order_permit(names).await);
         }
         assert!(!is_free(&authority, &["z.org"]).await);
-        turns.pop();
+        permits.pop();
         assert!(is_free(&authority, &["z.org"]).await);
     }
 }

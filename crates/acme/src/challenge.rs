@@ -10,7 +10,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::CertifiedKey;
 
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_tls::TlsShared;
 
 /// Where an authority asks for the proof of a token.
@@ -51,7 +51,7 @@ impl HttpChallenges {
         let answer = Answer::new(200)
             .field("Content-Type", "application/octet-stream")
             .field("Cache-Control", "no-store");
-        Some(answer.part(Part::Bytes(proof.key_authorization.clone().into())))
+        Some(answer.part(BodyPart::Bytes(proof.key_authorization.clone().into())))
     }
 
     fn change(&self, change: impl FnOnce(&mut HashMap<String, HttpProof>)) {
@@ -153,7 +153,7 @@ mod tests {
         let mut answer = answer?;
         assert_eq!(answer.status, 200);
         match answer.body.pop() {
-            Some(Part::Bytes(bytes)) => Some(bytes.to_vec()),
+            Some(BodyPart::Bytes(bytes)) => Some(bytes.to_vec()),
             _ => None,
         }
     }

@@ -116,7 +116,7 @@ impl Keeper {
         self.wait_between_orders().await;
         let mut not_before = None;
         let result = {
-            let _turn = self.authority.turn(&self.plan.names).await;
+            let _permit = self.authority.order_permit(&self.plan.names).await;
             let order = self.order(replaces, &mut not_before);
             tokio::time::timeout(ORDER_TIMEOUT, order).await.unwrap_or_else(|_| {
                 Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))

@@ -59,9 +59,9 @@ impl AcmeManager {
 
     fn start(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let live = live(self.plans.subscribe(), self.offers.clone(), self.error_log.clone());
+        let follow_plans = follow_plans(self.plans.subscribe(), self.offers.clone(), self.error_log.clone());
         std::thread::Builder::new().name("acme".to_string()).spawn(move || {
-            runtime.block_on(live);
+            runtime.block_on(follow_plans);
             // A name that is being looked up must not hold up the end.
             runtime.shutdown_background();
         })?;
@@ -70,11 +70,11 @@ impl AcmeManager {
 }
 
 /// Follows the plans until there will be no more.
-async fn live(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
-    let mut kept = Kept { authority: None, keepers: HashMap::new() };
+async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
+    let mut managed = ManagedCertificates { authority: None, keepers: HashMap::new() };
     loop {
         let plan = plans.borrow_and_update().clone();
-        kept.follow(plan, &offers, &error_log);
+        managed.follow(plan, &offers, &error_log);
         if plans.changed().await.is_err() {
             return;
         }
@@ -82,12 +82,12 @@ async fn live(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_lo
 }
 
 /// The certificates that are being taken care of.
-struct Kept {
+struct ManagedCertificates {
     authority: Option<Arc<Authority>>,
     keepers: HashMap<CertificatePlan, AbortHandle>,
 }
 
-impl Kept {
+impl ManagedCertificates {
     fn follow(&mut self, plan: Option<Plan>, offers: &Offers, error_log: &ErrorLog) {
         let Some(plan) = plan else {
             self.stop_all();

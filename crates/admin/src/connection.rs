@@ -12,8 +12,8 @@ use touchstone_http::request::{KnownField, Limits, Method, Parsed, RequestBody, 
 use touchstone_http::status::reason;
 
 use super::gate::Refusal;
+use super::listener_state::ListenerState;
 use super::pages::{Page, Question};
-use super::shared::Shared;
 
 /// How long a request may take to come, and how long a connection may stay idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Stream {
 }
 
 /// Answers requests until one side has had enough.
-pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, shared: &Shared) {
+pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, state: &ListenerState) {
     let mut input = Vec::new();
     let mut head = RequestHead::new();
     loop {
@@ -78,8 +78,8 @@ pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, shared: &Shared)
         };
         // What a request without a body can be asked with is all there is here: a body is never read.
         let persistent =
-            head.persistent && head.body == RequestBody::None && !shared.ended.load(Ordering::Relaxed);
-        let page = answer(client, shared, &head, &input);
+            head.persistent && head.body == RequestBody::None && !state.ended.load(Ordering::Relaxed);
+        let page = answer(client, state, &head, &input);
         let response = response(&page, persistent, head.method == Method::Head);
         if stream.write_all(&response).is_err() || !persistent {
             return;
@@ -123,8 +123,8 @@ fn receive_head(stream: &mut Stream, input: &mut Vec<u8>, head: &mut RequestHead
     }
 }
 
-fn answer(client: Option<IpAddr>, shared: &Shared, head: &RequestHead, bytes: &[u8]) -> Page {
-    let gate = shared.gate.read().unwrap_or_else(PoisonError::into_inner).clone();
+fn answer(client: Option<IpAddr>, state: &ListenerState, head: &RequestHead, bytes: &[u8]) -> Page {
+    let gate = state.gate.read().unwrap_or_else(PoisonError::into_inner).clone();
     if !gate.admits(client) {
         return Page::error(403);
     }
@@ -145,7 +145,7 @@ fn answer(client: Option<IpAddr>, shared: &Shared, head: &RequestHead, bytes: &[
     };
     if path == b"/cache/purge" {
         return match (head.method, gate.may_change(head, bytes)) {
-            (Method::Post, true) => shared.pages.purge(query),
+            (Method::Post, true) => state.pages.purge(query),
             (Method::Post, false) => {
                 let why = "needs admin.token_file, and the token as Authorization: Bearer; or a unix socket";
                 Page { body: format!("403 Forbidden: to purge {why}\n"), ..Page::error(403) }
@@ -168,7 +168,7 @@ fn answer(client: Option<IpAddr>, shared: &Shared, head: &RequestHead, bytes: &[
             .find(|line| line.name.of(bytes).eq_ignore_ascii_case(b"accept"))
             .map(|line| line.value.of(bytes))
     };
-    shared.pages.answer(&Question { path, query, accept: accept() })
+    state.pages.answer(&Question { path, query, accept: accept() })
 }
 
 fn response(page: &Page, persistent: bool, head_only: bool) -> Vec<u8> {

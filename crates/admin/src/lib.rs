@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `listener` | binds, accepts, ends |
 //! | `connection` | reads requests, writes answers |
-//! | `shared` | what the threads of both share |
+//! | `state` | what the threads of both share |
 //! | `gate` | who may ask |
 //! | `pages` | which path gives what |
 //! | `history` | rates of the last minutes |
@@ -31,11 +31,11 @@ mod frame;
 mod gate;
 mod history;
 mod listener;
+mod listener_state;
 mod pages;
 mod python_tables;
 mod servlet_tables;
 mod sessions_page;
-mod shared;
 mod status_json;
 mod status_page;
 pub mod token;

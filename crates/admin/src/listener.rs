@@ -20,8 +20,8 @@ use super::Sources;
 use super::connection::{self, Stream};
 use super::gate::Gate;
 use super::history::History;
+use super::listener_state::ListenerState;
 use super::pages::Pages;
-use super::shared::Shared;
 
 /// Connections at a time: a few scrapers and people with a status page open.
 const MOST_CONNECTIONS: usize = 32;
@@ -39,7 +39,7 @@ pub struct Admin {
 
 /// A listener at work.
 struct Running {
-    shared: Arc<Shared>,
+    state: Arc<ListenerState>,
     /// Closed when the thread is to end.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -70,7 +70,7 @@ impl Admin {
         match &self.running {
             Some(running) if same_place => {
                 let gate = Arc::new(Gate::open(config)?);
-                *running.shared.gate.write().unwrap_or_else(PoisonError::into_inner) = gate;
+                *running.state.gate.write().unwrap_or_else(PoisonError::into_inner) = gate;
             }
             _ => self.running = self.run(config)?,
         }
@@ -91,7 +91,7 @@ impl Admin {
             AdminListen::Unix(path) => bind_unix(path)?,
         };
         let history = Arc::new(Mutex::new(History::default()));
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ListenerState {
             gate: RwLock::new(Arc::new(Gate::open(config)?)),
             pages: Pages::new(self.sources.clone(), history.clone()),
             ended: AtomicBool::new(false),
@@ -101,18 +101,18 @@ impl Admin {
         let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| cannot(error.into()))?;
         let thread = {
-            let (shared, sources, error_log) = (shared.clone(), self.sources.clone(), self.error_log.clone());
-            let live = move || accept_until(&stopped, &socket, &shared, &sources, &history, &error_log);
+            let (state, sources, error_log) = (state.clone(), self.sources.clone(), self.error_log.clone());
+            let live = move || accept_until(&stopped, &socket, &state, &sources, &history, &error_log);
             std::thread::Builder::new().name("admin".to_string()).spawn(live).map_err(cannot)?
         };
         self.error_log.info(format_args!("admin listener at {address}"));
-        Ok(Some(Running { shared, stop: Some(stop), thread: Some(thread) }))
+        Ok(Some(Running { state, stop: Some(stop), thread: Some(thread) }))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Relaxed);
+        self.state.ended.store(true, Ordering::Relaxed);
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // The panic hook has already reported a panic of the thread.
@@ -185,7 +185,7 @@ fn inode_of(path: &Path) -> Option<u64> {
 fn accept_until(
     stopped: &OwnedFd,
     socket: &Socket,
-    shared: &Arc<Shared>,
+    state: &Arc<ListenerState>,
     sources: &Sources,
     history: &Mutex<History>,
     error_log: &ErrorLog,
@@ -215,7 +215,7 @@ fn accept_until(
             continue;
         }
         match accept(socket) {
-            Ok((stream, client)) => begin(stream, client, shared, error_log),
+            Ok((stream, client)) => begin(stream, client, state, error_log),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 error_log.limited(LogLevel::Warning, "admin: accept failed", format_args!("admin: {error}"));
@@ -242,14 +242,14 @@ fn accept(socket: &Socket) -> io::Result<(Stream, Option<IpAddr>)> {
     }
 }
 
-fn begin(stream: Stream, client: Option<IpAddr>, shared: &Arc<Shared>, error_log: &ErrorLog) {
-    if shared.open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-        shared.open.fetch_sub(1, Ordering::Relaxed);
+fn begin(stream: Stream, client: Option<IpAddr>, state: &Arc<ListenerState>, error_log: &ErrorLog) {
+    if state.open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+        state.open.fetch_sub(1, Ordering::Relaxed);
         let message =
             format_args!("admin: more than {MOST_CONNECTIONS} connections at a time; one was closed");
         return error_log.limited(LogLevel::Warning, "admin: too many connections", message);
     }
-    let held = Open(shared.clone());
+    let held = Open(state.clone());
     let serve = move || connection::serve(stream, client, &held.0);
     let thread = std::thread::Builder::new().name("admin client".to_string()).stack_size(512 << 10);
     if let Err(error) = thread.spawn(serve) {
@@ -258,7 +258,7 @@ fn begin(stream: Stream, client: Option<IpAddr>, shared: &Arc<Shared>, error_log
 }
 
 /// Counts a connection until it is dropped.
-struct Open(Arc<Shared>);
+struct Open(Arc<ListenerState>);
 
 impl Drop for Open {
     fn drop(&mut self) {

@@ -26,12 +26,12 @@ const PREFIX: &str = "/conformance/";
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<OriginState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct OriginState {
     is_over: AtomicBool,
     scripts: Mutex<HashMap<String, Scripted>>,
 }
@@ -48,8 +48,8 @@ impl Origin {
     pub fn start() -> io::Result<Origin> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
+        let state = Arc::new(OriginState::default());
+        let of_thread = Arc::clone(&state);
         let acceptor = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if of_thread.is_over.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ impl Origin {
                 std::thread::spawn(move || drop(serve(&stream, &of_connection)));
             }
         });
-        Ok(Origin { address, shared, acceptor: Some(acceptor) })
+        Ok(Origin { address, state, acceptor: Some(acceptor) })
     }
 
     /// Where it listens.
@@ -72,19 +72,19 @@ impl Origin {
     /// Has it give these answers below the path that is returned; the last is repeated.
     pub(crate) fn script(&self, key: &str, answers: &[String]) -> String {
         let scripted = Scripted { answers: answers.to_vec(), requests: Vec::new() };
-        locked(&self.shared).insert(key.to_owned(), scripted);
+        locked(&self.state).insert(key.to_owned(), scripted);
         format!("{PREFIX}{key}/a")
     }
 
     /// What it was sent for a case.
     pub(crate) fn requests(&self, key: &str) -> Vec<Bytes> {
-        locked(&self.shared).get(key).map(|scripted| scripted.requests.clone()).unwrap_or_default()
+        locked(&self.state).get(key).map(|scripted| scripted.requests.clone()).unwrap_or_default()
     }
 }
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.state.is_over.store(true, Ordering::Relaxed);
         // Wakes the acceptor, which then sees that it is over.
         let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
@@ -94,12 +94,12 @@ impl Drop for Origin {
     }
 }
 
-fn locked(shared: &Shared) -> MutexGuard<'_, HashMap<String, Scripted>> {
-    shared.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(state: &OriginState) -> MutexGuard<'_, HashMap<String, Scripted>> {
+    state.scripts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers the requests of a connection until it ends.
-fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn serve(mut stream: &TcpStream, state: &OriginState) -> io::Result<()> {
     stream.set_read_timeout(Some(IDLE))?;
     stream.set_write_timeout(Some(IDLE))?;
     stream.set_nodelay(true)?;
@@ -107,7 +107,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     while let Some(request) = request(stream, &mut buffer)? {
         let line = first_line(&request);
         let scripted = key_in(&line).and_then(|key| {
-            let mut scripts = locked(shared);
+            let mut scripts = locked(state);
             let scripted = scripts.get_mut(&key)?;
             scripted.requests.push(Bytes(request.clone()));
             let number = scripted.requests.len();
@@ -120,7 +120,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         };
         std::thread::sleep(answer.delay);
         stream.write_all(&answer.bytes)?;
-        if answer.closes || shared.is_over.load(Ordering::Relaxed) {
+        if answer.closes || state.is_over.load(Ordering::Relaxed) {
             return Ok(());
         }
     }

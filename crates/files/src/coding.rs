@@ -46,7 +46,7 @@ impl CodingSettings {
         if facts.size < LEAST_BYTES || !is_compressible(content_type) {
             return Codings::NONE;
         }
-        let twins = self.precompressed.then(|| Twins::look(root, file_path));
+        let twins = self.precompressed.then(|| Twins::find(root, file_path));
         Codings { original: Some(*facts), twins, levels: if kept { self.levels } else { [None; 3] } }
     }
 }
@@ -112,7 +112,7 @@ pub struct Twins {
 
 impl Twins {
     /// Searches for the twins. Files that may not be served count as missing.
-    pub fn look(root: &Root, file_path: &[u8]) -> Twins {
+    pub fn find(root: &Root, file_path: &[u8]) -> Twins {
         let by_coding = ContentCoding::ALL.map(|coding| {
             let facts = root.facts(&twin_path(file_path, coding)).ok()?;
             (facts.kind == FileKind::Regular).then_some(facts)

@@ -94,7 +94,7 @@ pub struct Dictionaries {
 
 #[derive(Debug, Default)]
 struct State {
-    by_hash: HashMap<(u64, DictionaryHash), Kept>,
+    by_hash: HashMap<(u64, DictionaryHash), StoredDictionary>,
     bytes: u64,
     limit_bytes: u64,
     /// Raised with each use.
@@ -102,7 +102,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredDictionary {
     pattern: Pattern,
     content: Arc<[u8]>,
     used_at: u64,
@@ -140,8 +140,8 @@ impl Dictionaries {
             return;
         }
         state.bytes += content.len() as u64;
-        let kept = Kept { pattern: pattern.clone(), content: content.into(), used_at };
-        state.by_hash.insert((scope, hash), kept);
+        let stored = StoredDictionary { pattern: pattern.clone(), content: content.into(), used_at };
+        state.by_hash.insert((scope, hash), stored);
         state.make_room();
     }
 
@@ -150,9 +150,9 @@ impl Dictionaries {
         let state = &mut *self.lock();
         state.clock += 1;
         let used_at = state.clock;
-        let kept = state.by_hash.get_mut(&(scope, *hash)).filter(|kept| kept.pattern.matches(path))?;
-        kept.used_at = used_at;
-        Some(kept.content.clone())
+        let stored = state.by_hash.get_mut(&(scope, *hash)).filter(|stored| stored.pattern.matches(path))?;
+        stored.used_at = used_at;
+        Some(stored.content.clone())
     }
 
     /// Figures for the operator.
@@ -170,7 +170,7 @@ impl Dictionaries {
 impl State {
     fn make_room(&mut self) {
         while self.bytes > self.limit_bytes {
-            let oldest = self.by_hash.iter().min_by_key(|(_, kept)| kept.used_at).map(|(key, _)| *key);
+            let oldest = self.by_hash.iter().min_by_key(|(_, stored)| stored.used_at).map(|(key, _)| *key);
             let Some(gone) = oldest.and_then(|key| self.by_hash.remove(&key)) else { return };
             self.bytes -= gone.content.len() as u64;
         }

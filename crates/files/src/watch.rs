@@ -70,13 +70,13 @@ pub enum WatchRefused {
 /// Watches directories until it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    shared: Arc<Shared>,
+    state: Arc<WatchState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The state that the callers and the thread share.
 #[derive(Debug)]
-struct Shared {
+struct WatchState {
     inotify: OwnedFd,
     /// Becomes readable when the watcher is dropped.
     stop: OwnedFd,
@@ -115,15 +115,15 @@ impl Watcher {
     /// # Errors
     /// No inotify instance (`EMFILE`: `fs.inotify.max_user_instances`), descriptor or thread is available.
     pub fn start(on_change: impl Fn(Change) + Send + 'static) -> io::Result<Watcher> {
-        let shared = Arc::new(Shared {
+        let state = Arc::new(WatchState {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             watched: Mutex::default(),
         });
-        let of_thread = Arc::clone(&shared);
+        let of_thread = Arc::clone(&state);
         let thread =
             thread::Builder::new().name("watcher".to_owned()).spawn(move || of_thread.run(&on_change))?;
-        Ok(Watcher { shared, thread: Some(thread) })
+        Ok(Watcher { state, thread: Some(thread) })
     }
 
     /// Watches `directory` without its subdirectories. Watching it again changes nothing and returns the same
@@ -132,13 +132,13 @@ impl Watcher {
     /// # Errors
     /// See [`WatchRefused`].
     pub fn watch(&self, directory: &Path) -> Result<DirectoryId, WatchRefused> {
-        let mut watched = self.shared.watched();
+        let mut watched = self.state.watched();
         if watched.stopped {
             return Err(WatchRefused::Stopped);
         }
-        let descriptor = inotify::add_watch(&self.shared.inotify, directory, EVENTS)?;
+        let descriptor = inotify::add_watch(&self.state.inotify, directory, EVENTS)?;
         if watched.directories.insert(descriptor) && !reports_all_changes(directory) {
-            self.shared.forget(&mut watched, descriptor);
+            self.state.forget(&mut watched, descriptor);
             return Err(WatchRefused::Unreliable);
         }
         Ok(DirectoryId(descriptor))
@@ -147,21 +147,21 @@ impl Watcher {
     /// Stops watching a directory, for a cache that has dropped its last entry there. Earlier changes may
     /// still be reported.
     pub fn unwatch(&self, directory: DirectoryId) {
-        let mut watched = self.shared.watched();
+        let mut watched = self.state.watched();
         if watched.directories.contains(&directory.0) {
-            self.shared.forget(&mut watched, directory.0);
+            self.state.forget(&mut watched, directory.0);
         }
     }
 
     /// The number of watched directories.
     pub fn watched_directories(&self) -> usize {
-        self.shared.watched().directories.len()
+        self.state.watched().directories.len()
     }
 
     /// Whether changes are still reported. Once `false`, it stays `false`, and the caller must not rely on
     /// earlier results.
     pub fn is_running(&self) -> bool {
-        !self.shared.watched().stopped
+        !self.state.watched().stopped
     }
 }
 
@@ -171,7 +171,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         // This write to an eventfd fails only if its count is at the maximum, and then it is already
         // readable.
-        let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.state.stop, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
@@ -181,7 +181,7 @@ impl Drop for Watcher {
     }
 }
 
-impl Shared {
+impl WatchState {
     fn watched(&self) -> MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,7 +203,7 @@ impl Shared {
                 match reader.next() {
                     Ok(event) => self.take(&event, &mut batch),
                     Err(Errno::AGAIN | Errno::INTR) => break,
-                    Err(_) => return self.tell_all(on_change),
+                    Err(_) => return self.notify_all(on_change),
                 }
                 if reader.is_buffer_empty() {
                     break;
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    fn tell_all(&self, on_change: &impl Fn(Change)) {
+    fn notify_all(&self, on_change: &impl Fn(Change)) {
         let descriptors: Vec<i32> = self.watched().directories.iter().copied().collect();
         for descriptor in descriptors {
             on_change(Change { directory: DirectoryId(descriptor), name: None });
@@ -261,7 +261,7 @@ impl Shared {
 }
 
 /// Records that the thread has ended, even if it ends by a panic.
-struct StopGuard<'shared>(&'shared Shared);
+struct StopGuard<'state>(&'state WatchState);
 
 impl Drop for StopGuard<'_> {
     fn drop(&mut self) {

@@ -17,7 +17,7 @@ const CLAIM_TIME: Duration = Duration::from_secs(3);
 /// One member's way to the engine; a clone is another member's.
 #[derive(Clone, Default)]
 pub struct Embedded {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<EngineState>>,
     clock: Clock,
     traffic: Arc<Counted>,
 }
@@ -29,7 +29,7 @@ struct Counted {
 }
 
 #[derive(Default)]
-struct Shared {
+struct EngineState {
     listeners: Vec<Listener>,
     documents: HashMap<String, Vec<u8>>,
     kept_ids: HashSet<String>,
@@ -47,11 +47,11 @@ struct Listener {
 impl Embedded {
     /// The same engine as another member sees it, with a clock and counters of its own.
     pub fn member(&self, clock: Clock) -> Embedded {
-        Embedded { shared: Arc::clone(&self.shared), clock, traffic: Arc::default() }
+        Embedded { state: Arc::clone(&self.state), clock, traffic: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, EngineState> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -98,11 +98,11 @@ impl Fabric for Embedded {
 
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError> {
         self.traffic.sent_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
-        let mut shared = self.lock();
-        if !shared.kept_ids.insert(id.to_string()) {
+        let mut state = self.lock();
+        if !state.kept_ids.insert(id.to_string()) {
             return Ok(());
         }
-        for (pattern, taker) in &shared.takers {
+        for (pattern, taker) in &state.takers {
             if matches(pattern, subject) {
                 // A taker that is gone takes nothing.
                 let _ = taker.send(body.len(), kept_message(subject, body.clone()));
@@ -118,22 +118,22 @@ impl Fabric for Embedded {
     }
 
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {
-        let mut shared = self.lock();
-        match shared.claims.get(key) {
+        let mut state = self.lock();
+        match state.claims.get(key) {
             Some((holder, until)) if holder != owner && Instant::now() < *until => {
                 Err(FabricError::Held(holder.clone()))
             }
             _ => {
-                shared.claims.insert(key.to_string(), (owner.to_string(), Instant::now() + CLAIM_TIME));
+                state.claims.insert(key.to_string(), (owner.to_string(), Instant::now() + CLAIM_TIME));
                 Ok(())
             }
         }
     }
 
     fn release(&self, key: &str, owner: &str) -> Result<(), FabricError> {
-        let mut shared = self.lock();
-        if shared.claims.get(key).is_some_and(|(holder, _)| holder == owner) {
-            shared.claims.remove(key);
+        let mut state = self.lock();
+        if state.claims.get(key).is_some_and(|(holder, _)| holder == owner) {
+            state.claims.remove(key);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::pipe::Receiver;
 use crate::reason_phrase::ReasonPhrase;
 
 /// One piece of a body.
-pub enum Part {
+pub enum BodyPart {
     /// Bytes made for this answer.
     Bytes(Bytes),
     /// A range of a cached file's content.
@@ -39,14 +39,14 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl BodyPart {
     /// Its length, if known.
     pub fn length(&self) -> Option<u64> {
         match self {
-            Part::Bytes(bytes) => Some(bytes.len() as u64),
-            Part::Cached(_, range) => Some(range.len() as u64),
-            Part::File { length, .. } => Some(*length),
-            Part::Stream { length, .. } => *length,
+            BodyPart::Bytes(bytes) => Some(bytes.len() as u64),
+            BodyPart::Cached(_, range) => Some(range.len() as u64),
+            BodyPart::File { length, .. } => Some(*length),
+            BodyPart::Stream { length, .. } => *length,
         }
     }
 }
@@ -60,7 +60,7 @@ pub struct Answer {
     /// Field lines with their CRLF, without Date, Server, Content-Length, Transfer-Encoding and Connection.
     pub fields: Vec<u8>,
     /// The body's parts in order.
-    pub body: Vec<Part>,
+    pub body: Vec<BodyPart>,
     /// The value of Content-Length in an answer without a body: to HEAD, and with status 304.
     pub declared_length: Option<u64>,
     /// The body is the built-in page of an error, for which a site may have a page of its own.
@@ -153,7 +153,7 @@ impl Answer {
         );
         let answer = Answer::new(status)
             .field("Content-Type", "text/html; charset=utf-8")
-            .part(Part::Bytes(page.into()));
+            .part(BodyPart::Bytes(page.into()));
         Answer { is_error_page: true, ..answer }
     }
 
@@ -177,19 +177,19 @@ impl Answer {
 
     /// Adds a part of the body.
     #[must_use]
-    pub fn part(mut self, part: Part) -> Answer {
+    pub fn part(mut self, part: BodyPart) -> Answer {
         self.body.push(part);
         self
     }
 
     /// The length of the whole body, if known.
     pub fn body_length(&self) -> Option<u64> {
-        self.body.iter().map(Part::length).sum()
+        self.body.iter().map(BodyPart::length).sum()
     }
 
     /// Whether the body is the output of a program, sent as it arrives.
     pub fn streams(&self) -> bool {
-        matches!(self.body.last(), Some(Part::Stream { .. }))
+        matches!(self.body.last(), Some(BodyPart::Stream { .. }))
     }
 
     /// Whether the handler takes over the connection: both bodies are bytes without framing (RFC 9110 section
@@ -287,6 +287,6 @@ mod tests {
         assert_eq!(empty().framing(true, true), Framing::None);
         assert_eq!(empty().framing(false, true), Framing::Length(0));
         assert_eq!(declared.framing(true, true), Framing::Length(0));
-        assert_eq!(empty().part(Part::Bytes(Bytes::new())).framing(true, true), Framing::Length(0));
+        assert_eq!(empty().part(BodyPart::Bytes(Bytes::new())).framing(true, true), Framing::Length(0));
     }
 }

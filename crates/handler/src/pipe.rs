@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 /// The end that sends.
 pub struct Sender {
-    shared: Rc<RefCell<Shared>>,
+    state: Rc<RefCell<PipeState>>,
 }
 
 /// The end that receives.
@@ -27,16 +27,16 @@ pub struct Receiver {
 /// The source of a receiver's pieces.
 enum Source {
     /// A pipe.
-    Pipe(Rc<RefCell<Shared>>),
+    Pipe(Rc<RefCell<PipeState>>),
     /// A complete body, which has no sender.
     Whole(Bytes),
 }
 
 /// The receiver was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ReceiverDropped;
 
-struct Shared {
+struct PipeState {
     pieces: VecDeque<Bytes>,
     /// Bytes in `pieces`.
     held_bytes: usize,
@@ -66,7 +66,7 @@ enum End {
 
 /// Makes a pipe that holds at most this many bytes.
 pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
-    let shared = Rc::new(RefCell::new(Shared {
+    let state = Rc::new(RefCell::new(PipeState {
         pieces: VecDeque::new(),
         held_bytes: 0,
         capacity_bytes,
@@ -79,51 +79,51 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         sender_waker: None,
         receiver_waker: None,
     }));
-    (Sender { shared: shared.clone() }, Receiver { source: Source::Pipe(shared) })
+    (Sender { state: state.clone() }, Receiver { source: Source::Pipe(state) })
 }
 
 impl Sender {
     /// Ready when the pipe has room.
-    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        let shared = &mut *self.shared.borrow_mut();
-        if shared.receiver_is_gone {
-            return Poll::Ready(Err(Gone));
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiverDropped>> {
+        let state = &mut *self.state.borrow_mut();
+        if state.receiver_is_gone {
+            return Poll::Ready(Err(ReceiverDropped));
         }
-        if shared.held_bytes < shared.capacity_bytes {
+        if state.held_bytes < state.capacity_bytes {
             return Poll::Ready(Ok(()));
         }
-        shared.sender_waker = Some(context.waker().clone());
+        state.sender_waker = Some(context.waker().clone());
         Poll::Pending
     }
 
     /// Ready when the receiver waits for a piece and there is none. A client is asked for its body only then,
     /// so that it does not send a body that the handler never reads.
-    pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        let shared = &mut *self.shared.borrow_mut();
-        if shared.receiver_is_gone {
-            return Poll::Ready(Err(Gone));
+    pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiverDropped>> {
+        let state = &mut *self.state.borrow_mut();
+        if state.receiver_is_gone {
+            return Poll::Ready(Err(ReceiverDropped));
         }
-        if shared.is_wanted && shared.held_bytes < shared.capacity_bytes {
+        if state.is_wanted && state.held_bytes < state.capacity_bytes {
             return Poll::Ready(Ok(()));
         }
-        shared.sender_waker = Some(context.waker().clone());
+        state.sender_waker = Some(context.waker().clone());
         Poll::Pending
     }
 
     /// Sends a piece, even if there is no room. A caller that respects the limit calls [`Sender::poll_ready`]
     /// before.
     pub fn push(&mut self, piece: Bytes) {
-        let shared = &mut *self.shared.borrow_mut();
-        if piece.is_empty() || shared.receiver_is_gone || !matches!(shared.end, End::Open) {
+        let state = &mut *self.state.borrow_mut();
+        if piece.is_empty() || state.receiver_is_gone || !matches!(state.end, End::Open) {
             return;
         }
-        shared.held_bytes += piece.len();
-        shared.pieces.push_back(piece);
-        wake(&mut shared.receiver_waker);
+        state.held_bytes += piece.len();
+        state.pieces.push_back(piece);
+        wake(&mut state.receiver_waker);
     }
 
     /// Sends a piece when there is room for it.
-    pub async fn send(&mut self, piece: Bytes) -> Result<(), Gone> {
+    pub async fn send(&mut self, piece: Bytes) -> Result<(), ReceiverDropped> {
         poll_fn(|context| self.poll_ready(context)).await?;
         self.push(piece);
         Ok(())
@@ -136,7 +136,7 @@ impl Sender {
 
     /// Ends the body with trailers (RFC 9110 section 6.5): field lines, each with its CRLF.
     pub fn finish_with_trailers(self, trailers: Vec<u8>) {
-        self.shared.borrow_mut().trailers = trailers;
+        self.state.borrow_mut().trailers = trailers;
         self.end(End::Finished);
     }
 
@@ -148,11 +148,11 @@ impl Sender {
     /// Waits until the receiver is dropped.
     pub async fn gone(&mut self) {
         poll_fn(|context| {
-            let shared = &mut *self.shared.borrow_mut();
-            if shared.receiver_is_gone {
+            let state = &mut *self.state.borrow_mut();
+            if state.receiver_is_gone {
                 return Poll::Ready(());
             }
-            shared.sender_waker = Some(context.waker().clone());
+            state.sender_waker = Some(context.waker().clone());
             Poll::Pending
         })
         .await;
@@ -160,42 +160,42 @@ impl Sender {
 
     /// Has the task woken when a piece is received or the receiver is dropped.
     pub fn wake_when_read(&mut self, context: &mut Context<'_>) {
-        self.shared.borrow_mut().sender_waker = Some(context.waker().clone());
+        self.state.borrow_mut().sender_waker = Some(context.waker().clone());
     }
 
     /// Bytes that were sent and not yet received.
     pub fn held_bytes(&self) -> usize {
-        self.shared.borrow().held_bytes
+        self.state.borrow().held_bytes
     }
 
     /// Whether the limits for the length of a body and for its pauses are lifted, see
     /// [`Receiver::lift_limit`].
     pub fn is_unlimited(&self) -> bool {
-        self.shared.borrow().is_unlimited
+        self.state.borrow().is_unlimited
     }
 
     /// The limit for the length of the body, where `usual` is that of the server.
     pub fn most_bytes(&self, usual: u64) -> u64 {
-        self.shared.borrow().most_bytes.unwrap_or(usual)
+        self.state.borrow().most_bytes.unwrap_or(usual)
     }
 
     /// Whether the receiver was dropped.
     pub fn is_gone(&self) -> bool {
-        self.shared.borrow().receiver_is_gone
+        self.state.borrow().receiver_is_gone
     }
 
     fn end(&self, end: End) {
-        let shared = &mut *self.shared.borrow_mut();
-        if matches!(shared.end, End::Open) {
-            shared.end = end;
-            wake(&mut shared.receiver_waker);
+        let state = &mut *self.state.borrow_mut();
+        if matches!(state.end, End::Open) {
+            state.end = end;
+            wake(&mut state.receiver_waker);
         }
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        if matches!(self.shared.borrow().end, End::Open) {
+        if matches!(self.state.borrow().end, End::Open) {
             let message = "the sender of the body stopped before its end";
             self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
         }
@@ -210,47 +210,47 @@ impl Receiver {
 
     /// Lifts the limits for a body that is a stream of messages: it may have any length, and may pause.
     pub fn lift_limit(&self) {
-        if let Source::Pipe(shared) = &self.source {
-            let shared = &mut *shared.borrow_mut();
-            shared.is_unlimited = true;
-            wake(&mut shared.sender_waker);
+        if let Source::Pipe(state) = &self.source {
+            let state = &mut *state.borrow_mut();
+            state.is_unlimited = true;
+            wake(&mut state.sender_waker);
         }
     }
 
     /// Sets the limit for the length of the body.
     pub fn limit(&self, most_bytes: u64) {
-        let Source::Pipe(shared) = &self.source else { return };
-        let shared = &mut *shared.borrow_mut();
-        shared.most_bytes = Some(most_bytes);
+        let Source::Pipe(state) = &self.source else { return };
+        let state = &mut *state.borrow_mut();
+        state.most_bytes = Some(most_bytes);
         // Nothing was received of it yet: what is held is all that was sent.
-        if shared.held_bytes as u64 > most_bytes {
-            shared.pieces.clear();
-            shared.held_bytes = 0;
+        if state.held_bytes as u64 > most_bytes {
+            state.pieces.clear();
+            state.held_bytes = 0;
             let message = "the request's body is too large";
-            shared.end = End::Failed(Some(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+            state.end = End::Failed(Some(io::Error::new(io::ErrorKind::FileTooLarge, message)));
         }
     }
 
     /// The next piece; `None` at the end. After an error there is nothing more.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let shared = match &mut self.source {
+        let state = match &mut self.source {
             Source::Whole(body) if body.is_empty() => return Poll::Ready(None),
             Source::Whole(body) => return Poll::Ready(Some(Ok(std::mem::take(body)))),
-            Source::Pipe(shared) => &mut *shared.borrow_mut(),
+            Source::Pipe(state) => &mut *state.borrow_mut(),
         };
-        if let Some(piece) = shared.pieces.pop_front() {
-            shared.held_bytes -= piece.len();
-            wake(&mut shared.sender_waker);
+        if let Some(piece) = state.pieces.pop_front() {
+            state.held_bytes -= piece.len();
+            wake(&mut state.sender_waker);
             return Poll::Ready(Some(Ok(piece)));
         }
-        match &mut shared.end {
+        match &mut state.end {
             End::Finished => Poll::Ready(None),
             End::Failed(error) => Poll::Ready(error.take().map(Err)),
             End::Open => {
-                if !std::mem::replace(&mut shared.is_wanted, true) {
-                    wake(&mut shared.sender_waker);
+                if !std::mem::replace(&mut state.is_wanted, true) {
+                    wake(&mut state.sender_waker);
                 }
-                shared.receiver_waker = Some(context.waker().clone());
+                state.receiver_waker = Some(context.waker().clone());
                 Poll::Pending
             }
         }
@@ -278,7 +278,7 @@ impl Receiver {
     pub fn take_trailers(&mut self) -> Vec<u8> {
         match &self.source {
             Source::Whole(_) => Vec::new(),
-            Source::Pipe(shared) => std::mem::take(&mut shared.borrow_mut().trailers),
+            Source::Pipe(state) => std::mem::take(&mut state.borrow_mut().trailers),
         }
     }
 
@@ -286,9 +286,9 @@ impl Receiver {
     pub fn is_finished(&self) -> bool {
         match &self.source {
             Source::Whole(body) => body.is_empty(),
-            Source::Pipe(shared) => {
-                let shared = shared.borrow();
-                shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+            Source::Pipe(state) => {
+                let state = state.borrow();
+                state.pieces.is_empty() && matches!(state.end, End::Finished)
             }
         }
     }
@@ -296,12 +296,12 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let Source::Pipe(shared) = &self.source else { return };
-        let shared = &mut *shared.borrow_mut();
-        shared.receiver_is_gone = true;
-        shared.pieces.clear();
-        shared.held_bytes = 0;
-        wake(&mut shared.sender_waker);
+        let Source::Pipe(state) = &self.source else { return };
+        let state = &mut *state.borrow_mut();
+        state.receiver_is_gone = true;
+        state.pieces.clear();
+        state.held_bytes = 0;
+        wake(&mut state.sender_waker);
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
     fn each_end_notices_that_the_other_is_gone() {
         let (mut sender, receiver) = pipe(4);
         drop(receiver);
-        assert_eq!(poll_once(sender.send(Bytes::from_static(b"1"))), Poll::Ready(Err(Gone)));
+        assert_eq!(poll_once(sender.send(Bytes::from_static(b"1"))), Poll::Ready(Err(ReceiverDropped)));
         assert!(poll_once(sender.gone()).is_ready());
         let (mut sender, mut receiver) = pipe(4);
         sender.push(Bytes::from_static(b"half"));

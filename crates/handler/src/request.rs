@@ -144,7 +144,7 @@ impl ReceivedHead {
 }
 
 /// Answers a request for a handler that stands before something else.
-pub trait Next {
+pub trait NextHandler {
     /// Answers the request. Its path, query and method must be those of the request that the handler got,
     /// because the rules have judged these.
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>>;
@@ -159,7 +159,7 @@ pub struct Request {
     /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
     /// What answers after this handler, if the handler stands before something.
-    pub next: Option<Rc<dyn Next>>,
+    pub next: Option<Rc<dyn NextHandler>>,
 }
 
 impl Deref for Request {

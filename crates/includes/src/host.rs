@@ -29,12 +29,12 @@ pub struct Target {
     /// The query as written.
     pub query: Option<Vec<u8>>,
     /// How the page names it.
-    pub place: Place,
+    pub kind: TargetKind,
 }
 
 /// How a page names a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum TargetKind {
     /// As a path of the site, for the router.
     Virtual,
     /// As a file beside or below the page: `path` is below the root that the page came from.
@@ -157,7 +157,7 @@ pub trait Host: 'static {
 
 impl Target {
     /// What `virtual="text"` means on the page at `base`.
-    pub fn of_virtual(base: &[u8], text: &[u8], place: Place) -> Result<Target, String> {
+    pub fn of_virtual(base: &[u8], text: &[u8], kind: TargetKind) -> Result<Target, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let (path, query) = match memchr::memchr(b'?', text) {
             Some(mark) => (&text[..mark], Some(text[mark + 1..].to_vec())),
@@ -181,7 +181,7 @@ impl Target {
         whole.extend_from_slice(path);
         let mut normalised = Vec::with_capacity(whole.len());
         normalise_path(&whole, &mut normalised).map_err(|error| format!("{:?}: {error}", shown()))?;
-        Ok(Target { path: normalised, query, place })
+        Ok(Target { path: normalised, query, kind })
     }
 
     /// What `file="text"` means in the file at `base`: a file in its directory or below.
@@ -211,7 +211,7 @@ impl Target {
         if path.len() > start {
             path.pop();
         }
-        Ok(Target { path, query: None, place: Place::File })
+        Ok(Target { path, query: None, kind: TargetKind::File })
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of_virtual(text: &str) -> Option<String> {
-        let target = Target::of_virtual(b"/dir/a%b/page.shtml", text.as_bytes(), Place::Virtual).ok()?;
+        let target = Target::of_virtual(b"/dir/a%b/page.shtml", text.as_bytes(), TargetKind::Virtual).ok()?;
         let path = String::from_utf8(target.path).unwrap();
         let query = target.query.map(|query| format!("?{}", String::from_utf8(query).unwrap()));
         Some(path + &query.unwrap_or_default())
@@ -270,7 +270,7 @@ mod tests {
 
         #[test]
         fn any_bytes(base in "/[a-c/]{0,6}", text in proptest::collection::vec(any::<u8>(), 0..30)) {
-            _ = Target::of_virtual(base.as_bytes(), &text, Place::Virtual);
+            _ = Target::of_virtual(base.as_bytes(), &text, TargetKind::Virtual);
             _ = Target::of_file(base.as_bytes(), &text);
         }
     }

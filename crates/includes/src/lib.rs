@@ -28,7 +28,9 @@ mod render;
 mod settings;
 
 pub use self::cache::{CachedPage, PageCache, PageKey};
-pub use self::host::{DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, Target, TargetFacts};
+pub use self::host::{
+    DependsOn, Fetched, Host, PageSource, Problem, Resolved, Target, TargetFacts, TargetKind,
+};
 pub use self::page::Page;
 pub use self::parse::parse;
 pub use self::render::{Rendered, Rendering};

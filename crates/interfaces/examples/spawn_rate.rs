@@ -92,6 +92,6 @@ async fn work(count: usize, program: String) {
         }
         assert!(!output.is_empty());
         drop(read_errors);
-        ticket.outcome().await;
+        ticket.wait_for_end().await;
     }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use touchstone_interfaces::cgi::connection::{Outcome, Ticket, connection};
+use touchstone_interfaces::cgi::connection::{ProgramEnd, Ticket, connection};
 use touchstone_interfaces::cgi::message::{Start, Status};
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_interfaces::cgi::spawn::Stage;
@@ -83,7 +83,7 @@ fn programs_run_and_their_ends_are_reported() {
             (c"echo $A; kill -KILL $$", Status::Signal(9)),
         ] {
             let (mut ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
-            assert_eq!(ticket.outcome().await, Outcome::Ended { status, leaves_others: false });
+            assert_eq!(ticket.wait_for_end().await, ProgramEnd::Ended { status, leaves_others: false });
             assert_eq!(read(output), "b\n");
         }
     });
@@ -103,7 +103,7 @@ fn what_cannot_be_started_says_at_which_step() {
             (wrong_limit, Stage::Limits, libc::EINVAL),
         ] {
             let (mut ticket, output) = begin(start).await;
-            assert_eq!(ticket.outcome().await, Outcome::NotStarted { stage, errno });
+            assert_eq!(ticket.wait_for_end().await, ProgramEnd::NotStarted { stage, errno });
             assert_eq!(read(output), "");
         }
     });

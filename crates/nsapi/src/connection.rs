@@ -62,18 +62,18 @@ pub struct TlsFacts<'a> {
 
 /// The client has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ClientDisconnected;
 
 /// The body of a request, and the answer to it. On a worker the functions may wait; on a core they must not.
 pub trait Connection {
     /// Reads more of the body; 0: the body has ended.
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone>;
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected>;
     /// Begins the answer.
-    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone>;
+    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), ClientDisconnected>;
     /// Writes more of its body.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone>;
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnected>;
     /// Sends the bytes that were held back.
-    fn flush(&mut self) -> Result<(), Gone>;
+    fn flush(&mut self) -> Result<(), ClientDisconnected>;
     /// Whether the client is still connected, as far as is known.
     fn is_alive(&self) -> bool;
     /// Called when the function does not return.
@@ -99,7 +99,7 @@ pub struct AnswerHead<'a> {
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestEnd {
     /// The answer is complete.
     Answered,
     /// The answer is incomplete, or the plug-in wants the connection to be closed.

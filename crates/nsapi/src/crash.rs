@@ -32,19 +32,23 @@ static FUNCTIONS: [(AtomicPtr<c_char>, AtomicPtr<c_char>); 512] =
 static FUNCTION_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The address range of a plug-in's code.
-struct Place {
+struct CodeRange {
     begin: AtomicUsize,
     end: AtomicUsize,
     plugin: AtomicPtr<c_char>,
 }
 
-static PLACES: [Place; 128] = [const {
-    Place { begin: AtomicUsize::new(0), end: AtomicUsize::new(0), plugin: AtomicPtr::new(ptr::null_mut()) }
+static CODE_RANGES: [CodeRange; 128] = [const {
+    CodeRange {
+        begin: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        plugin: AtomicPtr::new(ptr::null_mut()),
+    }
 }; 128];
-static PLACE_COUNT: AtomicUsize = AtomicUsize::new(0);
+static CODE_RANGE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers a function. Both texts must never be freed.
-pub fn know_function(function: &'static CStr, plugin: &'static CStr) {
+pub fn register_function(function: &'static CStr, plugin: &'static CStr) {
     let index = FUNCTION_COUNT.fetch_add(1, Ordering::AcqRel);
     if let Some((name, of)) = FUNCTIONS.get(index) {
         of.store(plugin.as_ptr().cast_mut(), Ordering::Release);
@@ -53,43 +57,46 @@ pub fn know_function(function: &'static CStr, plugin: &'static CStr) {
 }
 
 /// Registers where the code of a plug-in and of its libraries lies.
-pub fn know_places(places: &[(usize, usize)], plugin: &CStr) {
+pub fn register_code_ranges(ranges: &[(usize, usize)], plugin: &CStr) {
     let name: &'static CStr = Box::leak(plugin.into());
-    for (begin, end) in places {
-        let index = PLACE_COUNT.fetch_add(1, Ordering::AcqRel);
-        if let Some(place) = PLACES.get(index) {
-            place.plugin.store(name.as_ptr().cast_mut(), Ordering::Release);
-            place.end.store(*end, Ordering::Release);
-            place.begin.store(*begin, Ordering::Release);
+    for (begin, end) in ranges {
+        let index = CODE_RANGE_COUNT.fetch_add(1, Ordering::AcqRel);
+        if let Some(range) = CODE_RANGES.get(index) {
+            range.plugin.store(name.as_ptr().cast_mut(), Ordering::Release);
+            range.end.store(*end, Ordering::Release);
+            range.begin.store(*begin, Ordering::Release);
         }
     }
 }
 
 /// The address ranges of the segments of all loaded libraries.
-pub fn loaded_places() -> Vec<(usize, usize)> {
+pub fn loaded_code_ranges() -> Vec<(usize, usize)> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
-        let (info, places) = (&*info, &mut *to.cast::<Vec<(usize, usize)>>());
+        let (info, ranges) = (&*info, &mut *to.cast::<Vec<(usize, usize)>>());
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
             let begin = info.dlpi_addr as usize + header.p_vaddr as usize;
-            places.push((begin, begin + header.p_memsz as usize));
+            ranges.push((begin, begin + header.p_memsz as usize));
         }
         0
     }
-    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
     // SAFETY: the function gets the list that it expects, and the loader's own structures.
-    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut places).cast()) };
-    places
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut ranges).cast()) };
+    ranges
 }
 
 /// The plug-in whose code contains an address, or null. May be called in a signal handler.
 pub fn plugin_at(address: usize) -> *const c_char {
-    let count = PLACE_COUNT.load(Ordering::Acquire).min(PLACES.len());
-    let is_there = |place: &&Place| {
-        let begin = place.begin.load(Ordering::Acquire);
-        begin != 0 && address >= begin && address < place.end.load(Ordering::Acquire)
+    let count = CODE_RANGE_COUNT.load(Ordering::Acquire).min(CODE_RANGES.len());
+    let is_there = |range: &&CodeRange| {
+        let begin = range.begin.load(Ordering::Acquire);
+        begin != 0 && address >= begin && address < range.end.load(Ordering::Acquire)
     };
-    PLACES[..count].iter().find(is_there).map_or(ptr::null(), |place| place.plugin.load(Ordering::Acquire))
+    CODE_RANGES[..count]
+        .iter()
+        .find(is_there)
+        .map_or(ptr::null(), |range| range.plugin.load(Ordering::Acquire))
 }
 
 /// The function in the thread's record, if it is a registered one.
@@ -199,9 +206,9 @@ fn report_all(what: *const c_char) {
     texts[1] = what;
     texts[2] = c" outside of its plug-ins, or one has overwritten the memory of the thread; loaded:".as_ptr();
     let mut length = 3;
-    let count = PLACE_COUNT.load(Ordering::Acquire).min(PLACES.len());
-    for place in &PLACES[..count] {
-        let plugin = place.plugin.load(Ordering::Acquire).cast_const();
+    let count = CODE_RANGE_COUNT.load(Ordering::Acquire).min(CODE_RANGES.len());
+    for range in &CODE_RANGES[..count] {
+        let plugin = range.plugin.load(Ordering::Acquire).cast_const();
         if length + 2 < texts.len() && !texts[..length].contains(&plugin) {
             texts[length] = c" ".as_ptr();
             texts[length + 1] = plugin;
@@ -255,7 +262,7 @@ mod tests {
         let (function, plugin) = (c"a-function", c"a.so");
         let own = Breadcrumb { plugin: c"another.so".as_ptr(), function: function.as_ptr() };
         assert_eq!(known(own), None);
-        know_function(function, plugin);
+        register_function(function, plugin);
         assert_eq!(known(own), Some((function.as_ptr(), plugin.as_ptr())));
         // The record of an overwritten thread.
         let wrong =
@@ -273,7 +280,7 @@ mod tests {
     #[test]
     fn a_place_tells_the_plugin() {
         let name = c"place.so";
-        know_places(&[(0x10, 0x20), (0x40, 0x50)], name);
+        register_code_ranges(&[(0x10, 0x20), (0x40, 0x50)], name);
         let text = |address| match plugin_at(address) {
             plugin if plugin.is_null() => None,
             // SAFETY: the names are never freed.
@@ -282,7 +289,7 @@ mod tests {
         assert_eq!([text(0x0f), text(0x20), text(0x3f), text(0x50)], [None; 4]);
         assert_eq!([text(0x10), text(0x1f), text(0x4f)], [Some(name); 3]);
         let own = only_functions_that_there_are_are_believed as fn() as usize;
-        assert!(loaded_places().iter().any(|(begin, end)| (*begin..*end).contains(&own)));
+        assert!(loaded_code_ranges().iter().any(|(begin, end)| (*begin..*end).contains(&own)));
         assert!((touchstone_code().0..touchstone_code().1).contains(&own));
     }
 }

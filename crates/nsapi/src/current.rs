@@ -7,11 +7,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::ConfGlobals;
-use crate::exchange::Exchange;
 use crate::memory::{self, Pool};
+use crate::plugin_request::PluginRequest;
 
 thread_local! {
-    static EXCHANGE: Cell<*mut Exchange> = const { Cell::new(ptr::null_mut()) };
+    static PLUGIN_REQUEST: Cell<*mut PluginRequest> = const { Cell::new(ptr::null_mut()) };
     static BREADCRUMB: Cell<Breadcrumb> = const { Cell::new(Breadcrumb::NONE) };
 }
 
@@ -32,29 +32,29 @@ impl Breadcrumb {
 
 /// The thread has entered a request until this is dropped.
 pub struct Entered {
-    exchange: *mut Exchange,
+    plugin_request: *mut PluginRequest,
     pool: *mut Pool,
 }
 
 /// Enters a request on this thread.
 ///
 /// # Safety
-/// The exchange must live, and only this thread may use it, until the result is dropped.
-pub unsafe fn enter(exchange: *mut Exchange) -> Entered {
-    let pool = memory::set_current_pool(&raw mut (*exchange).pool);
-    Entered { exchange: EXCHANGE.replace(exchange), pool }
+/// The plug-in request must live, and only this thread may use it, until the result is dropped.
+pub unsafe fn enter(plugin_request: *mut PluginRequest) -> Entered {
+    let pool = memory::set_current_pool(&raw mut (*plugin_request).pool);
+    Entered { plugin_request: PLUGIN_REQUEST.replace(plugin_request), pool }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        EXCHANGE.set(self.exchange);
+        PLUGIN_REQUEST.set(self.plugin_request);
         memory::set_current_pool(self.pool);
     }
 }
 
 /// The request that the thread has entered, or null.
-pub fn exchange() -> *mut Exchange {
-    EXCHANGE.get()
+pub fn plugin_request() -> *mut PluginRequest {
+    PLUGIN_REQUEST.get()
 }
 
 /// Sets the running function; returns the previous one.
@@ -81,9 +81,9 @@ pub fn blank_globals() -> ConfGlobals {
 }
 
 pub unsafe extern "C" fn conf_getglobals() -> *mut ConfGlobals {
-    let exchange = EXCHANGE.get();
-    if !exchange.is_null() {
-        return &raw mut (*exchange).globals;
+    let plugin_request = PLUGIN_REQUEST.get();
+    if !plugin_request.is_null() {
+        return &raw mut (*plugin_request).globals;
     }
     let default = DEFAULT_GLOBALS.load(Ordering::Acquire);
     if default.is_null() {
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn prepare_nsapi_thread(
     _request: *mut crate::abi::Request,
     session: *mut crate::abi::Session,
 ) {
-    let exchange = crate::exchange::of_session(session);
-    EXCHANGE.set(exchange);
+    let plugin_request = crate::plugin_request::of_session(session);
+    PLUGIN_REQUEST.set(plugin_request);
 }
 
 pub unsafe extern "C" fn never_native(_name: *mut c_char, _flags: c_int) -> c_int {

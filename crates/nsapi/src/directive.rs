@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::abi::{Pblock, Request, Session};
 use crate::conf::expression::Template;
-use crate::conf::{self, Branch, Client, Needed, Parameters, Place, Stage, parameter};
+use crate::conf::{self, Branch, Client, Needed, Parameters, SourceLocation, Stage, parameter};
 use crate::functions::Function;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -191,7 +191,7 @@ enum Condition {
 
 impl ClientRules {
     /// Reads the conditions; the error says what is wrong.
-    pub fn new(client: &Client, place: &Place) -> Result<ClientRules, String> {
+    pub fn new(client: &Client, location: &SourceLocation) -> Result<ClientRules, String> {
         let mut conditions = Vec::new();
         for (name, value) in &client.conditions {
             let name = name.to_ascii_lowercase();
@@ -203,7 +203,7 @@ impl ClientRules {
             conditions.push((condition, pattern));
         }
         if conditions.is_empty() {
-            return Err(format!("the <Client> at {place} has no attribute to compare"));
+            return Err(format!("the <Client> at {location} has no attribute to compare"));
         }
         Ok(ClientRules { conditions, needed: client.needed })
     }

@@ -113,9 +113,9 @@ fn end_in_good_order(status: c_int) -> ! {
     if watch.is_err() {
         end_now(status);
     }
-    // SAFETY: the exchange is this thread's, which never uses it again.
-    if let Some(exchange) = unsafe { current::exchange().as_mut() } {
-        exchange.break_off();
+    // SAFETY: the plug-in request is this thread's, which never uses it again.
+    if let Some(plugin_request) = unsafe { current::plugin_request().as_mut() } {
+        plugin_request.break_off();
     }
     // SAFETY: a signal to the own process.
     unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };

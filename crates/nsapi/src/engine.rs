@@ -15,14 +15,14 @@ use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
 use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
 use crate::conf::templates::find_templates;
-use crate::conf::{self, Configuration, Init, Parameters, Place, Problem, Stage, parameter};
+use crate::conf::{self, Configuration, Init, Parameters, Problem, SourceLocation, Stage, parameter};
 use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
-use crate::exchange::Exchange;
-use crate::functions::{Function, Functions, Runs};
+use crate::functions::{AllowedThreads, Function, Functions};
 use crate::pattern::Pattern;
 use crate::pblock;
 use crate::plugin::Plugin;
+use crate::plugin_request::PluginRequest;
 
 /// The NSAPI settings of a route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -121,12 +121,12 @@ static LIVE: Mutex<Vec<(usize, Vec<PathBuf>)>> = Mutex::new(Vec::new());
 
 /// The engine of the calling thread.
 pub fn current() -> Option<&'static Engine> {
-    let exchange = current::exchange();
+    let plugin_request = current::plugin_request();
     // SAFETY: started engines are never freed: `start` leaks one reference, because threads of plug-ins may
     // call at any time.
     unsafe {
-        if let Some(exchange) = exchange.as_ref()
-            && let Some(engine) = &exchange.engine
+        if let Some(plugin_request) = plugin_request.as_ref()
+            && let Some(engine) = &plugin_request.engine
         {
             return Some(&*Arc::as_ptr(engine));
         }
@@ -196,7 +196,7 @@ impl Engine {
         let mut problems = Vec::new();
         for init in &configuration.init {
             if let Err(message) = self.init(settings, init) {
-                problems.push(Problem { place: init.place.clone(), message });
+                problems.push(Problem { location: init.location.clone(), message });
             }
         }
         for name in &settings.inline {
@@ -206,12 +206,12 @@ impl Engine {
             }
         }
         self.note_settings_kept_elsewhere();
-        for (place, media_type) in types_that_no_file_has(configuration, &self.types) {
+        for (location, media_type) in types_that_no_file_has(configuration, &self.types) {
             let media_type = String::from_utf8_lossy(media_type);
             self.log(
                 LOG_WARN,
                 &format!(
-                    "{place}: no ending of a file and no ObjectType line gives the type {media_type}: its \
+                    "{location}: no ending of a file and no ObjectType line gives the type {media_type}: its \
                      files may be sent as they are. Name their endings in mime_types of the site"
                 ),
             );
@@ -234,7 +234,7 @@ impl Engine {
         if self.functions.find(&name).is_none()
             && let Some(instead) = crate::builtin::init_without_effect(&name)
         {
-            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.place));
+            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.location));
             return Ok(());
         }
         let function = self.functions.find(&name).ok_or_else(|| unknown(&self.functions, &name))?;
@@ -277,7 +277,7 @@ impl Engine {
                         made.directives[directive.stage as usize].push(*ready)
                     }
                     Ok(DirectiveOutcome::LeftOut(message)) => self.log(LOG_INFORM, &message),
-                    Err(message) => problems.push(Problem { place: directive.place.clone(), message }),
+                    Err(message) => problems.push(Problem { location: directive.location.clone(), message }),
                 }
             }
             if let Some(name) = &object.name {
@@ -304,9 +304,9 @@ impl Engine {
 
     fn note_settings_kept_elsewhere(&self) {
         for setting in &self.settings {
-            if let Some(place) = kept_elsewhere(&setting.name) {
+            if let Some(location) = kept_elsewhere(&setting.name) {
                 let text =
-                    format!("{}: {} has no effect here: it is in {place}", setting.place, setting.name);
+                    format!("{}: {} has no effect here: it is in {location}", setting.location, setting.name);
                 self.log(LOG_INFORM, &text);
             }
         }
@@ -423,8 +423,8 @@ impl Engine {
     }
 
     /// The built-in error page, if no function has answered.
-    pub fn send_error_page(&self, exchange: &mut Exchange) {
-        crate::builtin::error::send_page(exchange);
+    pub fn send_error_page(&self, plugin_request: &mut PluginRequest) {
+        crate::builtin::error::send_page(plugin_request);
     }
 
     /// The virtual server that plug-ins see: the engine itself.
@@ -449,10 +449,13 @@ fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<
     if functions.find(&name).is_none_or(Function::is_servers_own)
         && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
     {
-        return Ok(DirectiveOutcome::LeftOut(format!("{}: {name} is left out: {instead}", directive.place)));
+        return Ok(DirectiveOutcome::LeftOut(format!(
+            "{}: {name} is left out: {instead}",
+            directive.location
+        )));
     }
     let function = functions.find(&name).ok_or_else(|| unknown(functions, &name))?;
-    let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.place));
+    let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.location));
     let ready = Directive::new(directive, function, client.transpose()?.map(Arc::new))?;
     Ok(DirectiveOutcome::Ready(Box::new(ready)))
 }
@@ -470,7 +473,7 @@ fn missing_root_object(configuration: &Configuration) -> Option<Problem> {
     let name = root_object_name(configuration);
     let is_there = configuration.objects.iter().any(|object| object.name.as_deref() == Some(name.as_bytes()));
     let message = format!("there is no <Object name={name:?}>, where every request begins");
-    (!is_there).then(|| Problem { place: in_configuration(1), message })
+    (!is_there).then(|| Problem { location: in_configuration(1), message })
 }
 
 /// Loads a plug-in and adds the functions that an Init line names; also returns its `nsapi_module_init`, if
@@ -485,7 +488,7 @@ fn load_plugin(
     let names = String::from_utf8_lossy(parameter(parameters, "funcs").unwrap_or_default()).into_owned();
     let is_inline = parameter(parameters, "inline").is_some_and(is_true);
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let function = functions.insert(name, &file, plugin.function(name)?, Runs::OnWorker);
+        let function = functions.insert(name, &file, plugin.function(name)?, AllowedThreads::OnWorker);
         if is_inline {
             function.set_inline();
         }
@@ -493,7 +496,7 @@ fn load_plugin(
     let module_init = plugin
         .function("nsapi_module_init")
         .ok()
-        .map(|function| functions.insert("nsapi_module_init", &file, function, Runs::OnWorker));
+        .map(|function| functions.insert("nsapi_module_init", &file, function, AllowedThreads::OnWorker));
     if module_init.is_none() && names.trim().is_empty() {
         return Err("load-modules needs funcs=, the functions of the plug-in".to_string());
     }
@@ -510,7 +513,7 @@ pub fn check(settings: &Settings) -> Vec<String> {
     for init in &configuration.init {
         match check_init(settings, init, &functions) {
             Ok(calls) => may_add |= calls,
-            Err(message) => problems.push(Problem { place: init.place.clone(), message }),
+            Err(message) => problems.push(Problem { location: init.location.clone(), message }),
         }
     }
     let is_judged = |name: &str| !may_add || functions.find(name).is_some();
@@ -525,7 +528,7 @@ pub fn check(settings: &Settings) -> Vec<String> {
                 is_judged(&name) || crate::builtin::is_refused(&name, &directive.parameters)
             })
         {
-            problems.push(Problem { place: directive.place.clone(), message });
+            problems.push(Problem { location: directive.location.clone(), message });
         }
     }
     problems.extend(missing_root_object(&configuration));
@@ -557,7 +560,10 @@ fn init_name(init: &Init) -> Result<String, String> {
 }
 
 fn unknown_inline(name: &str) -> Problem {
-    Problem { place: in_configuration(1), message: format!("'inline' names {name:?}, which no plug-in has") }
+    Problem {
+        location: in_configuration(1),
+        message: format!("'inline' names {name:?}, which no plug-in has"),
+    }
 }
 
 /// The directories that directives with built-in functions name.
@@ -589,7 +595,7 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
             Ok(text) if is_magnus => problems.extend(read_magnus(&name, &text, &mut configuration)),
             Ok(text) => problems.extend(read_objects(&name, &text, &mut configuration)),
             Err(error) => problems.push(Problem {
-                place: Place { file: name, line: 1 },
+                location: SourceLocation { file: name, line: 1 },
                 message: format!("the file cannot be read: {error}"),
             }),
         }
@@ -599,13 +605,13 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
     if !settings.init.is_empty() || !settings.directives.is_empty() {
         let mut text = String::new();
         settings.init.iter().for_each(|line| text.push_str(&format!("Init {}\n", one_line(line))));
-        let place = in_configuration(1);
+        let location = in_configuration(1);
         if settings.obj_conf.is_none() || !settings.directives.is_empty() {
             text.push_str("<Object name=default>\n");
             settings.directives.iter().for_each(|line| text.push_str(&format!("{}\n", one_line(line))));
             text.push_str("</Object>\n");
         }
-        problems.extend(read_objects(&place.file, text.as_bytes(), &mut configuration));
+        problems.extend(read_objects(&location.file, text.as_bytes(), &mut configuration));
     }
     problems.extend(read_types(settings, &mut configuration));
     problems.extend(refused_lines(&configuration));
@@ -651,7 +657,7 @@ fn read_types(settings: &Settings, configuration: &mut Configuration) -> Vec<Pro
                     problems.extend(read_media_types(&name, &text, &mut configuration.media_types));
                 }
                 Err(error) => problems.push(Problem {
-                    place: init.place.clone(),
+                    location: init.location.clone(),
                     message: format!("{} cannot be read: {error}", path.display()),
                 }),
             }
@@ -681,7 +687,7 @@ fn media_types(settings: &Settings, configuration: &Configuration) -> ContentTyp
 fn types_that_no_file_has<'a>(
     configuration: &'a Configuration,
     types: &ContentTypes,
-) -> Vec<(&'a Place, &'a [u8])> {
+) -> Vec<(&'a SourceLocation, &'a [u8])> {
     let lines = || configuration.objects.iter().flat_map(|object| &object.directives);
     let of = |directive: &'a conf::Directive| parameter(&directive.parameters, "type");
     let is_given = |wanted: &[u8]| {
@@ -691,7 +697,7 @@ fn types_that_no_file_has<'a>(
     };
     lines()
         .filter(|line| line.stage == Stage::Service)
-        .filter_map(|line| Some((&line.place, of(line)?)))
+        .filter_map(|line| Some((&line.location, of(line)?)))
         .filter(|(_, wanted)| {
             let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+./".contains(byte);
             wanted.starts_with(b"magnus-internal/") && wanted.iter().all(is_plain) && !is_given(wanted)
@@ -722,8 +728,8 @@ fn one_line(line: &str) -> String {
     line.split(['\r', '\n']).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-fn in_configuration(line: usize) -> Place {
-    Place { file: Arc::from("nsapi"), line }
+fn in_configuration(line: usize) -> SourceLocation {
+    SourceLocation { file: Arc::from("nsapi"), line }
 }
 
 /// The file of a plug-in, if an Init line loads one.

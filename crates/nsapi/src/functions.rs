@@ -9,11 +9,11 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::abi::{FuncPtr, FuncStruct, Pblock, REQ_ABORTED, Request, Session};
 use crate::current::{self, Breadcrumb};
-use crate::exchange::Exchange;
+use crate::plugin_request::PluginRequest;
 
 /// On which threads a function may run.
 #[derive(Clone, Copy)]
-pub enum Runs {
+pub enum AllowedThreads {
     /// Only on workers, because it may wait.
     OnWorker,
     /// On any thread.
@@ -21,7 +21,7 @@ pub enum Runs {
     /// On any thread. It passes the request to another part of the server.
     Delegates,
     /// On a core, if this function returns true for the request.
-    Asks(fn(&mut Exchange) -> bool),
+    Asks(fn(&mut PluginRequest) -> bool),
 }
 
 /// The name of the owner of built-in functions.
@@ -32,7 +32,7 @@ pub struct Function {
     name: CString,
     plugin: CString,
     pointer: AtomicPtr<()>,
-    runs: Runs,
+    allowed_threads: AllowedThreads,
     is_inline: AtomicBool,
     /// A plug-in has replaced it by its own function, which may wait.
     is_replaced: AtomicBool,
@@ -40,19 +40,24 @@ pub struct Function {
 }
 
 impl Function {
-    fn new(name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
+    fn new(
+        name: &str,
+        plugin: &str,
+        function: FuncPtr,
+        allowed_threads: AllowedThreads,
+    ) -> &'static Function {
         let c_text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
         let made: &'static Function = Box::leak(Box::new(Function {
             name: c_text(name),
             plugin: c_text(plugin),
             pointer: AtomicPtr::new(function as *mut ()),
-            runs,
+            allowed_threads,
             is_inline: AtomicBool::new(false),
             is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }));
         if !made.is_servers_own() {
-            crate::crash::know_function(&made.name, &made.plugin);
+            crate::crash::register_function(&made.name, &made.plugin);
         }
         made
     }
@@ -69,19 +74,20 @@ impl Function {
     }
 
     /// Whether it may run on a core now.
-    pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
+    pub fn runs_on_core(&self, plugin_request: &mut PluginRequest) -> bool {
         self.is_inline.load(Ordering::Relaxed)
-            || match self.runs {
+            || match self.allowed_threads {
                 _ if self.is_replaced.load(Ordering::Relaxed) => false,
-                Runs::OnWorker => false,
-                Runs::Anywhere | Runs::Delegates => true,
-                Runs::Asks(ask) => ask(exchange),
+                AllowedThreads::OnWorker => false,
+                AllowedThreads::Anywhere | AllowedThreads::Delegates => true,
+                AllowedThreads::Asks(ask) => ask(plugin_request),
             }
     }
 
     /// Whether it may run on a core for every request, and the answer is made there.
     pub fn always_answers_on_core(&self) -> bool {
-        let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
+        let is_anywhere = matches!(self.allowed_threads, AllowedThreads::Anywhere)
+            && !self.is_replaced.load(Ordering::Relaxed);
         self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
@@ -143,15 +149,21 @@ impl Functions {
     /// Makes a table of the built-in functions.
     pub fn new() -> Functions {
         let functions = Functions::default();
-        for (name, function, runs) in crate::builtin::FUNCTIONS {
-            functions.insert(name, SERVER, *function, *runs);
+        for (name, function, allowed_threads) in crate::builtin::FUNCTIONS {
+            functions.insert(name, SERVER, *function, *allowed_threads);
         }
         functions
     }
 
     /// Adds a function, or replaces the one with this name. `-` and `_` are the same in names.
-    pub fn insert(&self, name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
-        let new = Function::new(name, plugin, function, runs);
+    pub fn insert(
+        &self,
+        name: &str,
+        plugin: &str,
+        function: FuncPtr,
+        allowed_threads: AllowedThreads,
+    ) -> &'static Function {
+        let new = Function::new(name, plugin, function, allowed_threads);
         self.table.write().unwrap_or_else(PoisonError::into_inner).insert(key(name), new);
         new
     }
@@ -217,7 +229,7 @@ pub unsafe extern "C" fn func_find(name: *mut c_char) -> Option<FuncPtr> {
 pub unsafe extern "C" fn func_insert(name: *mut c_char, function: Option<FuncPtr>) -> *mut FuncStruct {
     let (Some(engine), Some(function)) = (crate::engine::current(), function) else { return ptr::null_mut() };
     let plugin = text(current::breadcrumb().plugin);
-    engine.functions().insert(&text(name), &plugin, function, Runs::OnWorker).structure()
+    engine.functions().insert(&text(name), &plugin, function, AllowedThreads::OnWorker).structure()
 }
 
 pub unsafe extern "C" fn func_replace(name: *mut c_char, function: Option<FuncPtr>) -> Option<FuncPtr> {

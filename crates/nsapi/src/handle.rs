@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::abi::error_handle;
-use crate::exchange::Exchange;
+use crate::plugin_request::PluginRequest;
 
 const TAG: usize = 0x6e73_6170_6920_6664;
 
@@ -17,14 +17,14 @@ pub struct Handle {
 }
 
 enum Kind {
-    Client(*mut Exchange),
+    Client(*mut PluginRequest),
     Descriptor(OwnedFd),
 }
 
 impl Handle {
     /// A handle for the client of a request.
-    pub fn client(exchange: *mut Exchange) -> Handle {
-        Handle { tag: TAG, kind: Kind::Client(exchange) }
+    pub fn client(plugin_request: *mut PluginRequest) -> Handle {
+        Handle { tag: TAG, kind: Kind::Client(plugin_request) }
     }
 
     /// Makes a handle from a descriptor; `close` frees it.
@@ -32,10 +32,10 @@ impl Handle {
         Box::into_raw(Box::new(Handle { tag: TAG, kind: Kind::Descriptor(descriptor) })).cast()
     }
 
-    /// The exchange whose client this is, or null.
-    pub fn exchange(&self) -> *mut Exchange {
+    /// The plug-in request whose client this is, or null.
+    pub fn plugin_request(&self) -> *mut PluginRequest {
         match self.kind {
-            Kind::Client(exchange) => exchange,
+            Kind::Client(plugin_request) => plugin_request,
             Kind::Descriptor(_) => std::ptr::null_mut(),
         }
     }

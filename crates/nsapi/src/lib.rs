@@ -5,8 +5,8 @@
 //! parameter blocks (`pblock`), memory of requests (`memory`), handles (`handle`) and the functions of the
 //! tables (`api`).
 //!
-//! `engine` is a running configuration; `exchange` is one request, which `pipeline` takes through the stages.
-//! `connection` is the interface to the server, and [`host`] implements it for the server's handlers:
+//! `engine` is a running configuration; `plugin_request` is one request, which `pipeline` takes through the
+//! stages. `connection` is the interface to the server, and [`host`] implements it for the server's handlers:
 //! functions run on the core if they may, otherwise on workers or in a child process.
 #![allow(
     unsafe_op_in_unsafe_fn,
@@ -25,7 +25,6 @@ mod current;
 mod directive;
 mod ending;
 mod engine;
-mod exchange;
 mod functions;
 mod handle;
 pub mod host;
@@ -34,6 +33,7 @@ pub mod pattern;
 mod pblock;
 mod pipeline;
 mod plugin;
+mod plugin_request;
 mod slots;
 
 pub use engine::{Settings, check, directories};

@@ -14,11 +14,11 @@ use crate::abi::{
 };
 use crate::api::evaluate::{Evaluation, Groups};
 use crate::conf::{Branch, Condition, Stage};
-use crate::connection::Outcome;
+use crate::connection::RequestEnd;
 use crate::directive::Directive;
 use crate::engine::Engine;
-use crate::exchange::Exchange;
 use crate::pblock;
+use crate::plugin_request::PluginRequest;
 
 /// How often a request may be restarted.
 const MOST_RESTARTS: usize = 16;
@@ -39,7 +39,7 @@ pub struct Pipeline {
     decisions: Vec<(*const Condition, bool, Groups)>,
     /// What the Service function has delegated to the server.
     pub delegated: Option<crate::connection::Delegated>,
-    outcome: Outcome,
+    request_end: RequestEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum Phase {
 
 /// The thread on which the functions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum ThreadKind {
     /// A thread that must not wait.
     Core,
     /// A thread that may wait.
@@ -70,7 +70,7 @@ pub struct NeedsWorker;
 
 /// The order in which a stage goes through the objects.
 #[derive(Clone, Copy)]
-struct Walk {
+struct ObjectOrder {
     stage: Stage,
     from_last: bool,
     /// The first function that acts ends the stage.
@@ -90,7 +90,7 @@ impl Pipeline {
             restarts: 0,
             decisions: Vec::new(),
             delegated: None,
-            outcome: Outcome::Answered,
+            request_end: RequestEnd::Answered,
         }
     }
 
@@ -105,23 +105,26 @@ impl Pipeline {
         self.restarts = 0;
         self.decisions.clear();
         self.delegated = None;
-        self.outcome = Outcome::Answered;
+        self.request_end = RequestEnd::Answered;
     }
 }
 
-/// Continues the request of an exchange, up to its end or to a function that must run on a worker.
+/// Continues a plug-in request, up to its end or to a function that must run on a worker.
 ///
 /// # Safety
-/// The thread has entered the exchange ([`crate::current::enter`]), and a connection is attached to it.
-pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorker> {
-    let Some(engine) = (*exchange).engine.as_ref().map(Arc::as_ptr) else { return Ok(Outcome::Close) };
-    let session = &raw mut (*exchange).session;
-    let request = &raw mut (*exchange).request;
-    // The exchange keeps its engine until another request begins.
-    let mut way = Way { engine: &*engine, exchange, session, request, on };
+/// The thread has entered the plug-in request ([`crate::current::enter`]), and a connection is attached to
+/// it.
+pub unsafe fn run(plugin_request: *mut PluginRequest, thread: ThreadKind) -> Result<RequestEnd, NeedsWorker> {
+    let Some(engine) = (*plugin_request).engine.as_ref().map(Arc::as_ptr) else {
+        return Ok(RequestEnd::Close);
+    };
+    let session = &raw mut (*plugin_request).session;
+    let request = &raw mut (*plugin_request).request;
+    // The plug-in request keeps its engine until another request begins.
+    let mut stage_run = StageRun { engine: &*engine, plugin_request, session, request, thread };
     loop {
-        match way.step()? {
-            Some(outcome) => return Ok(outcome),
+        match stage_run.step()? {
+            Some(request_end) => return Ok(request_end),
             None => continue,
         }
     }
@@ -132,13 +135,14 @@ pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorke
 /// # Safety
 /// As [`run`]; session and request must be valid.
 pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Stage) -> c_int {
-    let exchange = crate::exchange::of_session(session);
-    if exchange.is_null() || (*request).os.is_null() {
+    let plugin_request = crate::plugin_request::of_session(session);
+    if plugin_request.is_null() || (*request).os.is_null() {
         return REQ_ABORTED;
     }
-    let Some(engine) = (*exchange).engine.clone() else { return REQ_ABORTED };
-    let mut way = Way { engine: &engine, exchange, session, request, on: On::Worker };
-    let pipeline: *mut Pipeline = way.pipeline();
+    let Some(engine) = (*plugin_request).engine.clone() else { return REQ_ABORTED };
+    let mut stage_run =
+        StageRun { engine: &engine, plugin_request, session, request, thread: ThreadKind::Worker };
+    let pipeline: *mut Pipeline = stage_run.pipeline();
     // The position of the stage that runs meanwhile is kept, because the request may be the same.
     let (object, directive) = ((*pipeline).at_object, (*pipeline).at_directive);
     (*pipeline).at_object = 0;
@@ -147,46 +151,47 @@ pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Sta
         Stage::NameTrans => {
             (*pipeline).phase = Phase::Begin;
             loop {
-                match way.translate() {
+                match stage_run.translate() {
                     Ok(Some(answer)) => break answer,
                     Ok(None) => {}
                     Err(NeedsWorker) => break REQ_ABORTED,
                 }
             }
         }
-        Stage::PathCheck => way.walk(PATH_CHECK).unwrap_or(REQ_ABORTED),
-        Stage::ObjectType => way.walk(OBJECT_TYPE).unwrap_or(REQ_ABORTED),
-        _ => way.walk(SERVICE).unwrap_or(REQ_ABORTED),
+        Stage::PathCheck => stage_run.run_in_all(PATH_CHECK).unwrap_or(REQ_ABORTED),
+        Stage::ObjectType => stage_run.run_in_all(OBJECT_TYPE).unwrap_or(REQ_ABORTED),
+        _ => stage_run.run_in_all(SERVICE).unwrap_or(REQ_ABORTED),
     };
     (*pipeline).at_object = object;
     (*pipeline).at_directive = directive;
     answer
 }
 
-const PATH_CHECK: Walk = Walk { stage: Stage::PathCheck, from_last: false, first_only: false };
-const OBJECT_TYPE: Walk = Walk { stage: Stage::ObjectType, from_last: true, first_only: false };
-const SERVICE: Walk = Walk { stage: Stage::Service, from_last: true, first_only: true };
-const ERROR: Walk = Walk { stage: Stage::Error, from_last: true, first_only: true };
-const ADD_LOG: Walk = Walk { stage: Stage::AddLog, from_last: true, first_only: false };
+const PATH_CHECK: ObjectOrder = ObjectOrder { stage: Stage::PathCheck, from_last: false, first_only: false };
+const OBJECT_TYPE: ObjectOrder = ObjectOrder { stage: Stage::ObjectType, from_last: true, first_only: false };
+const SERVICE: ObjectOrder = ObjectOrder { stage: Stage::Service, from_last: true, first_only: true };
+const ERROR: ObjectOrder = ObjectOrder { stage: Stage::Error, from_last: true, first_only: true };
+const ADD_LOG: ObjectOrder = ObjectOrder { stage: Stage::AddLog, from_last: true, first_only: false };
 
-struct Way<'a> {
+struct StageRun<'a> {
     engine: &'a Engine,
-    exchange: *mut Exchange,
+    plugin_request: *mut PluginRequest,
     session: *mut Session,
     request: *mut Request,
-    on: On,
+    thread: ThreadKind,
 }
 
-impl Way<'_> {
+impl StageRun<'_> {
     fn pipeline(&self) -> &mut Pipeline {
         // SAFETY: `os` of every request points to its pipeline, and no other reference to it is held
         // meanwhile.
         unsafe { &mut *(*self.request).os.cast::<Pipeline>() }
     }
 
-    fn exchange(&self) -> &mut Exchange {
-        // SAFETY: the thread has entered the exchange, and no other reference is held while this one is used.
-        unsafe { &mut *self.exchange }
+    fn plugin_request(&self) -> &mut PluginRequest {
+        // SAFETY: the thread has entered the plug-in request, and no other reference is held while this one
+        // is used.
+        unsafe { &mut *self.plugin_request }
     }
 
     fn vars(&self) -> *mut Pblock {
@@ -194,8 +199,8 @@ impl Way<'_> {
         unsafe { (*self.request).vars }
     }
 
-    /// Runs one stage. Returns the outcome if it was the last one.
-    fn step(&mut self) -> Result<Option<Outcome>, NeedsWorker> {
+    /// Runs one stage. Returns how the request ended if it was the last one.
+    fn step(&mut self) -> Result<Option<RequestEnd>, NeedsWorker> {
         match self.pipeline().phase {
             Phase::Begin | Phase::AuthTrans | Phase::NameTrans => {
                 if let Some(answer) = self.translate()? {
@@ -203,45 +208,45 @@ impl Way<'_> {
                 }
             }
             Phase::PathCheck => {
-                let answer = self.walk(PATH_CHECK)?;
+                let answer = self.run_in_all(PATH_CHECK)?;
                 self.continue_with(answer, Phase::ObjectType);
             }
             Phase::ObjectType => {
-                let answer = self.walk(OBJECT_TYPE)?;
+                let answer = self.run_in_all(OBJECT_TYPE)?;
                 self.continue_with(answer, Phase::Service);
             }
             Phase::Service => {
-                let mut answer = self.walk(SERVICE)?;
+                let mut answer = self.run_in_all(SERVICE)?;
                 if answer == REQ_NOACTION {
-                    self.nobody_serves();
+                    self.answer_without_service();
                     answer = REQ_ABORTED;
                 }
                 self.continue_with(answer, Phase::AddLog);
             }
             Phase::Error => {
-                if self.walk(ERROR)? != REQ_PROCEED
-                    || !(self.exchange().has_written() || self.has_delegated())
+                if self.run_in_all(ERROR)? != REQ_PROCEED
+                    || !(self.plugin_request().has_written() || self.has_delegated())
                 {
-                    self.engine.send_error_page(self.exchange());
+                    self.engine.send_error_page(self.plugin_request());
                 }
                 self.pipeline().phase = Phase::AddLog;
             }
             Phase::AddLog => {
-                self.exchange().finish_raw();
-                if !self.exchange().has_written()
+                self.plugin_request().finish_raw();
+                if !self.plugin_request().has_written()
                     && !self.has_delegated()
-                    && self.pipeline().outcome == Outcome::Answered
+                    && self.pipeline().request_end == RequestEnd::Answered
                 {
                     // If a Service function returns PROCEED and has sent nothing, the answer is empty.
-                    self.exchange().start_response();
+                    self.plugin_request().start_response();
                 }
                 if self.has_any(Stage::AddLog) {
                     self.show_status();
-                    self.walk(ADD_LOG)?;
+                    self.run_in_all(ADD_LOG)?;
                 }
                 self.pipeline().phase = Phase::Done;
             }
-            Phase::Done => return Ok(Some(self.outcome())),
+            Phase::Done => return Ok(Some(self.request_end())),
         }
         Ok(None)
     }
@@ -262,19 +267,19 @@ impl Way<'_> {
         }
     }
 
-    fn outcome(&mut self) -> Outcome {
+    fn request_end(&mut self) -> RequestEnd {
         if let Some(delegated) = self.pipeline().delegated.take() {
-            return Outcome::Delegated(delegated);
+            return RequestEnd::Delegated(delegated);
         }
-        let outcome = self.pipeline().outcome.clone();
-        if outcome == Outcome::Answered && !self.exchange().is_complete() {
-            return Outcome::Close;
+        let request_end = self.pipeline().request_end.clone();
+        if request_end == RequestEnd::Answered && !self.plugin_request().is_complete() {
+            return RequestEnd::Close;
         }
         // Some plug-ins return REQ_EXIT after every answer. A complete answer is not broken off.
-        if outcome == Outcome::Close && self.exchange().is_whole() {
-            return Outcome::Answered;
+        if request_end == RequestEnd::Close && self.plugin_request().is_whole() {
+            return RequestEnd::Answered;
         }
-        outcome
+        request_end
     }
 
     fn has_delegated(&self) -> bool {
@@ -283,11 +288,11 @@ impl Way<'_> {
 
     /// Sets the next phase after a stage with this result.
     fn continue_with(&mut self, answer: c_int, next: Phase) {
-        let has_written = self.exchange().has_written();
+        let has_written = self.plugin_request().has_written();
         let phase = match answer {
             REQ_PROCEED | REQ_NOACTION => next,
             REQ_EXIT => {
-                self.pipeline().outcome = Outcome::Close;
+                self.pipeline().request_end = RequestEnd::Close;
                 Phase::AddLog
             }
             REQ_RESTART if !has_written => self.restart(),
@@ -297,7 +302,7 @@ impl Way<'_> {
             }
             _ if has_written => {
                 // The head was sent already, so the answer can only be left incomplete.
-                self.pipeline().outcome = Outcome::Close;
+                self.pipeline().request_end = RequestEnd::Close;
                 Phase::AddLog
             }
             _ => {
@@ -340,7 +345,7 @@ impl Way<'_> {
     fn translate(&mut self) -> Result<Option<c_int>, NeedsWorker> {
         match self.pipeline().phase {
             Phase::AuthTrans => {
-                let answer = self.walk_one(Stage::AuthTrans)?;
+                let answer = self.run_in_object(Stage::AuthTrans)?;
                 if !matches!(answer, REQ_PROCEED | REQ_NOACTION) {
                     return Ok(Some(answer));
                 }
@@ -348,7 +353,7 @@ impl Way<'_> {
                 Ok(None)
             }
             Phase::NameTrans => {
-                let answer = self.walk_one(Stage::NameTrans)?;
+                let answer = self.run_in_object(Stage::NameTrans)?;
                 if !matches!(answer, REQ_PROCEED | REQ_NOACTION) {
                     return Ok(Some(answer));
                 }
@@ -464,7 +469,7 @@ impl Way<'_> {
     }
 
     /// Runs the directives of a stage in the object that is being translated, up to the first one that acts.
-    fn walk_one(&mut self, stage: Stage) -> Result<c_int, NeedsWorker> {
+    fn run_in_object(&mut self, stage: Stage) -> Result<c_int, NeedsWorker> {
         let index = self.pipeline().objects[self.pipeline().translated];
         let directives = self.engine.directives(index, stage);
         while let Some(directive) = directives.get(self.pipeline().at_directive) {
@@ -480,17 +485,17 @@ impl Way<'_> {
     }
 
     /// Runs the directives of a stage in all objects.
-    fn walk(&mut self, walk: Walk) -> Result<c_int, NeedsWorker> {
+    fn run_in_all(&mut self, order: ObjectOrder) -> Result<c_int, NeedsWorker> {
         let count = self.pipeline().objects.len();
-        let mut answer = if walk.first_only { REQ_NOACTION } else { REQ_PROCEED };
+        let mut answer = if order.first_only { REQ_NOACTION } else { REQ_PROCEED };
         'objects: while self.pipeline().at_object < count {
             let at = self.pipeline().at_object;
-            let index = self.pipeline().objects[if walk.from_last { count - 1 - at } else { at }];
-            let directives = self.engine.directives(index, walk.stage);
+            let index = self.pipeline().objects[if order.from_last { count - 1 - at } else { at }];
+            let directives = self.engine.directives(index, order.stage);
             while let Some(directive) = directives.get(self.pipeline().at_directive) {
                 let given = self.apply(directive)?;
                 self.pipeline().at_directive += 1;
-                if given != REQ_NOACTION && (walk.first_only || given != REQ_PROCEED) {
+                if given != REQ_NOACTION && (order.first_only || given != REQ_PROCEED) {
                     answer = given;
                     break 'objects;
                 }
@@ -505,7 +510,7 @@ impl Way<'_> {
 
     /// Calls the function of a directive, if the directive applies to the request.
     fn apply(&mut self, directive: &Directive) -> Result<c_int, NeedsWorker> {
-        // SAFETY: session and request are those of the exchange, or of a request made from it.
+        // SAFETY: session and request are those of the plug-in request, or of a request made from it.
         unsafe {
             if !directive.applies(self.session, self.request) {
                 return Ok(REQ_NOACTION);
@@ -517,11 +522,11 @@ impl Way<'_> {
                 Err(message) => return Ok(self.cannot_evaluate(&message)),
             }
             let function = directive.function();
-            if self.on == On::Core && !function.runs_on_core(self.exchange()) {
+            if self.thread == ThreadKind::Core && !function.runs_on_core(self.plugin_request()) {
                 return Err(NeedsWorker);
             }
-            if self.on == On::Worker {
-                self.exchange().begin_function(function);
+            if self.thread == ThreadKind::Worker {
+                self.plugin_request().begin_function(function);
             }
             let block = directive.block(|templates, parameters| {
                 let condition = branch.and_then(|branch| branch.condition.as_ref());
@@ -561,11 +566,11 @@ impl Way<'_> {
         if let Some((holds, _)) = self.decision(key) {
             return Ok(holds);
         }
-        // SAFETY: session and request are those of the exchange, or of a request made from it.
+        // SAFETY: session and request are those of the plug-in request, or of a request made from it.
         let mut evaluation = unsafe { Evaluation::new(self.session, self.request, Groups::default()) };
         let holds = evaluation
             .is_true(&condition.expression)
-            .map_err(|message| format!("{}: {message}", condition.place))?;
+            .map_err(|message| format!("{}: {message}", condition.location))?;
         self.pipeline().decisions.push((key, holds, evaluation.into_groups()));
         Ok(holds)
     }
@@ -584,7 +589,7 @@ impl Way<'_> {
     }
 
     /// Answers a request without a Service directive: 405 if another method has one, otherwise 501 or 404.
-    fn nobody_serves(&mut self) {
+    fn answer_without_service(&mut self) {
         let mut allowed: Vec<&[u8]> = Vec::new();
         for index in self.pipeline().objects.clone() {
             for directive in self.engine.directives(index, Stage::Service) {

@@ -28,17 +28,17 @@ impl Plugin {
         crate::slots::install();
         let c_path =
             CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path holds a NUL byte".to_string())?;
-        let before = crate::crash::loaded_places();
+        let before = crate::crash::loaded_code_ranges();
         // SAFETY: loading runs the plug-in's own initialisation, which the operator has asked for.
         let library = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(format!("the plug-in {} is refused: {}", path.display(), explain(&last_error())));
         }
         // The code of the plug-in and of the libraries that were loaded with it.
-        let mut places = crate::crash::loaded_places();
-        places.retain(|place| !before.contains(place));
+        let mut ranges = crate::crash::loaded_code_ranges();
+        ranges.retain(|range| !before.contains(range));
         let file = path.file_name().unwrap_or_default().as_bytes();
-        crate::crash::know_places(&places, &CString::new(file).unwrap_or_default());
+        crate::crash::register_code_ranges(&ranges, &CString::new(file).unwrap_or_default());
         Ok(Plugin { path: path.to_path_buf(), loaded: library })
     }
 

@@ -1,7 +1,7 @@
 //! Makes answers for a client from the output of Java, or an error answer if there is no application.
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 
 use crate::head::Head;
 
@@ -28,5 +28,5 @@ pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
         // Its length is not known.
         return answer;
     }
-    answer.part(Part::Bytes(body))
+    answer.part(BodyPart::Bytes(body))
 }

@@ -1,10 +1,11 @@
 //! Calls Java on the thread that has the connection. One thread writes the request to memory that Java sees,
 //! calls Java, and sends what Java has written, without waking another thread.
 //!
-//! This suits short answers that are made at once, which [`Pace`](crate::pace::Pace) knows. In all other
-//! cases the connection goes back to its core, if necessary during the call: as soon as Java sends something
-//! before the end, or the [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on
-//! the exchange is like any other, and this thread is like one of the pool's until Java returns.
+//! This suits short answers that are made at once, which
+//! [`CallDurations`](crate::call_durations::CallDurations) knows. In all other cases the connection goes back
+//! to its core, if necessary during the call: as soon as Java sends something before the end, or the
+//! [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the Java call is like
+//! any other, and this thread is like one of the pool's until Java returns.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -20,18 +21,18 @@ use touchstone_handler::request::PlainGet;
 use touchstone_http::request::FieldLine;
 
 use crate::answers;
-use crate::exchange::{End, Exchange};
-use crate::flat::{self, Facts, Source};
+use crate::call_durations::PathKey;
+use crate::flat::{self, HandlerFacts, Source};
 use crate::head::{self, Piece};
+use crate::java_call::{AnswerEnd, JavaCall};
+use crate::java_runtime::{self, JavaRuntime};
 use crate::jvm::Attached;
-use crate::monitor::{Checked, Found};
-use crate::pace::PathKey;
+use crate::monitor::{CheckResult, Checked};
 use crate::pool::Pool;
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::server_log::log;
-use crate::shared::{self, Shared};
 use crate::slab::{INPUT_BYTES, Slab};
-use crate::standing::Standing;
 use crate::worker::{self, Served};
 
 /// A call of this duration takes long. Most garbage collections are shorter.
@@ -49,19 +50,19 @@ pub struct Watched {
 
 impl Watched {
     /// Moves the other connections of the thread if a call takes long. Returns whether to check again.
-    fn look(&self) -> bool {
+    fn move_connections_if_long(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match *seen {
             Some((before, since)) if before == number && number != 0 => {
                 if since.elapsed() >= PATIENCE {
                     let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    if let Some((slab, exchange)) =
-                        slab.and_then(|slab| Some((slab.clone(), slab.exchange()?)))
+                    if let Some((slab, java_call)) =
+                        slab.and_then(|slab| Some((slab.clone(), slab.java_call()?)))
                     {
                         // SAFETY: Java does not change a complete answer while the call goes on, and the
                         // bytes are copied under the lock that the end of the call takes.
-                        exchange.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
+                        java_call.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
                     }
                 }
                 true
@@ -87,8 +88,8 @@ impl Watched {
 }
 
 impl Checked for Watched {
-    fn check(self: Arc<Self>) -> Found {
-        if self.look() { Found::Calls } else { Found::Nothing }
+    fn check(self: Arc<Self>) -> CheckResult {
+        if self.move_connections_if_long() { CheckResult::Calls } else { CheckResult::Nothing }
     }
 }
 
@@ -97,7 +98,7 @@ pub struct OnThread {
     route: Arc<Route>,
     pool: Arc<Pool>,
     connection_return: Arc<dyn ConnectionReturn>,
-    shared: &'static Shared,
+    runtime: &'static JavaRuntime,
     java: Rc<Attached<'static>>,
     slab: Option<Arc<Slab>>,
     watched: Arc<Watched>,
@@ -106,8 +107,8 @@ pub struct OnThread {
     path: PathKey,
     /// The position of the last answer's body in the slab's output.
     body: Range<usize>,
-    /// The exchange of the last call, if it is not used elsewhere any more.
-    spare: Option<Arc<Exchange>>,
+    /// The Java call of the last call, if it is not used elsewhere any more.
+    spare: Option<Arc<JavaCall>>,
 }
 
 thread_local! {
@@ -115,12 +116,12 @@ thread_local! {
     static ATTACHED: RefCell<Weak<Attached<'static>>> = const { RefCell::new(Weak::new()) };
 }
 
-fn attached(shared: &'static Shared) -> Result<Rc<Attached<'static>>, String> {
+fn attached(runtime: &'static JavaRuntime) -> Result<Rc<Attached<'static>>, String> {
     ATTACHED.with_borrow_mut(|known| {
         if let Some(java) = known.upgrade() {
             return Ok(java);
         }
-        let machine = shared.machine().ok_or("Java is not started")?;
+        let machine = runtime.machine().ok_or("Java is not started")?;
         let name = std::thread::current().name().unwrap_or("calls").to_string();
         let java = Rc::new(machine.attach(&name)?);
         *known = Rc::downgrade(&java);
@@ -132,18 +133,18 @@ impl OnThread {
     /// A caller for the applications of a route, which must be ready.
     pub fn new(route: Arc<Route>, connection_return: Arc<dyn ConnectionReturn>) -> Result<OnThread, String> {
         let pool = route.pool().cloned().ok_or("the applications are in another process")?;
-        if route.standing() != Standing::Ready {
+        if route.state() != RouteState::Ready {
             return Err("the applications are not ready".to_string());
         }
-        let shared = shared::of_process();
-        let java = attached(shared)?;
+        let runtime = java_runtime::of_process();
+        let java = attached(runtime)?;
         let watched = Arc::new(Watched::default());
         pool.monitor().watch(&watched);
         Ok(OnThread {
             route,
             pool,
             connection_return,
-            shared,
+            runtime,
             java,
             slab: None,
             watched,
@@ -154,16 +155,16 @@ impl OnThread {
         })
     }
 
-    /// An exchange for a call.
-    fn exchange(&mut self) -> Arc<Exchange> {
+    /// A Java call for one request.
+    fn java_call(&mut self) -> Arc<JavaCall> {
         let connection_return = self.connection_return.clone();
-        if let Some(mut exchange) = self.spare.take()
-            && let Some(spare) = Arc::get_mut(&mut exchange)
+        if let Some(mut java_call) = self.spare.take()
+            && let Some(spare) = Arc::get_mut(&mut java_call)
         {
             spare.become_called(self.path, connection_return);
-            return exchange;
+            return java_call;
         }
-        Exchange::called(self.pool.clone(), self.path, connection_return)
+        JavaCall::called(self.pool.clone(), self.path, connection_return)
     }
 
     /// A range of the bytes that Java has written in the last call, up to the end of the body.
@@ -179,7 +180,7 @@ impl OnThread {
         match self.slab.take() {
             Some(slab) => Ok(slab),
             None => {
-                let slab = self.shared.slabs().take(self.pool.route, &self.java)?;
+                let slab = self.runtime.slabs().take(self.pool.route, &self.java)?;
                 self.watched.uses(&slab);
                 Ok(slab)
             }
@@ -190,7 +191,7 @@ impl OnThread {
 impl Drop for OnThread {
     fn drop(&mut self) {
         if let Some(slab) = self.slab.take() {
-            self.shared.slabs().give_back(self.pool.route, slab);
+            self.runtime.slabs().give_back(self.pool.route, slab);
         }
     }
 }
@@ -199,15 +200,15 @@ impl Caller for OnThread {
     fn takes(&mut self, get: &PlainGet<'_>) -> bool {
         self.path = PathKey::of(get.path);
         let switches = |line: &FieldLine| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade");
-        if !self.pool.pace().is_quick(self.path)
-            || self.route.standing() != Standing::Ready
+        if !self.pool.call_durations().is_quick(self.path)
+            || self.route.state() != RouteState::Ready
             || get.path.contains(&b';')
             || get.head.fields.iter().any(switches)
         {
             return false;
         }
-        let facts = Facts { path: get.path, has_body: false, may_switch: false };
-        flat::write(&mut self.written, &Source::from(get), facts);
+        let handler_facts = HandlerFacts { path: get.path, has_body: false, may_switch: false };
+        flat::write(&mut self.written, &Source::from(get), handler_facts);
         self.written.len() <= INPUT_BYTES
     }
 
@@ -221,9 +222,9 @@ impl Caller for OnThread {
         };
         let number = worker::next_number();
         flat::set_number(&mut self.written, number);
-        let exchange = self.exchange();
-        exchange.enter(slab.number, number);
-        slab.set_exchange(Some(exchange.clone()));
+        let java_call = self.java_call();
+        java_call.enter(slab.number, number);
+        slab.set_java_call(Some(java_call.clone()));
         // SAFETY: the slab belongs to this thread, and Java does not read it before it is called.
         let length = unsafe { slab.input.put(&self.written) };
         self.watched.begin(number);
@@ -231,40 +232,40 @@ impl Caller for OnThread {
         self.pool.monitor().kick();
         let served = worker::serve(&self.java, slab.number, length);
         self.watched.end();
-        self.pool.pace().note(self.path, get.received_at.elapsed());
+        self.pool.call_durations().note(self.path, get.received_at.elapsed());
         let (end, length) = match served {
             Served::Ended(end, length) => (end, length),
             Served::Pending => {
-                exchange.goes_on();
+                java_call.becomes_async();
                 return Called::ConnectionReturned;
             }
             Served::Waits => {
-                slab.set_exchange(None);
+                slab.set_java_call(None);
                 self.slab = Some(slab);
-                exchange.waits();
-                self.pool.hold(exchange, self.written.clone());
+                java_call.wait_for_application();
+                self.pool.hold(java_call, self.written.clone());
                 return Called::ConnectionReturned;
             }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
         let written = unsafe { slab.output.get(length) };
         let piece = worker::read_answer(&self.pool, &self.written, end, written);
-        slab.set_exchange(None);
-        let is_half = end == End::Broken && piece.as_ref().is_some_and(|piece| piece.head.is_some());
+        slab.set_java_call(None);
+        let is_half = end == AnswerEnd::Broken && piece.as_ref().is_some_and(|piece| piece.head.is_some());
         if is_half {
             // The core sends the bytes that were written, and breaks off.
-            exchange.waits();
+            java_call.wait_for_application();
         }
-        let called = if !exchange.has_stayed() {
-            exchange.finish(piece, end, true);
+        let called = if !java_call.end_direct_call() {
+            java_call.finish(piece, end, true);
             Called::ConnectionReturned
         } else {
             match (end, piece) {
-                (End::Unavailable, _) => Called::Answer(answers::unavailable()),
-                (End::Whole, Some(Piece { head: Some(head), body: [] })) => {
+                (AnswerEnd::Unavailable, _) => Called::Answer(answers::unavailable()),
+                (AnswerEnd::Whole, Some(Piece { head: Some(head), body: [] })) => {
                     Called::Answer(answers::whole(head, Bytes::new(), false))
                 }
-                (End::Whole, Some(Piece { head: Some(head), body })) => {
+                (AnswerEnd::Whole, Some(Piece { head: Some(head), body })) => {
                     // The body is at the end of the bytes that Java has written.
                     self.body = length - body.len()..length;
                     Called::Written(head.into_answer())
@@ -274,7 +275,7 @@ impl Caller for OnThread {
             }
         };
         self.slab = Some(slab);
-        self.spare = Some(exchange);
+        self.spare = Some(java_call);
         called
     }
 

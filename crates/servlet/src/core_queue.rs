@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::monitor::{Checked, Found};
+use crate::monitor::{CheckResult, Checked};
 
-/// Something that a core waits for: an exchange.
+/// Something that a core waits for: a Java call.
 pub trait Announced: Send + Sync {
     /// Takes the wakers of the core's tasks.
     fn take_wakers(&self) -> [Option<Waker>; 2];
@@ -33,9 +33,9 @@ struct List {
 }
 
 impl CoreQueue {
-    /// Adds an exchange to the list.
-    pub fn push(&self, exchange: Arc<dyn Announced>) {
-        self.lock().exchanges.push(exchange);
+    /// Adds a Java call to the list.
+    pub fn push(&self, java_call: Arc<dyn Announced>) {
+        self.lock().exchanges.push(java_call);
         self.is_pending.store(true, Ordering::Release);
     }
 
@@ -86,8 +86,8 @@ impl CoreQueue {
                 return;
             }
             self.is_pending.store(false, Ordering::Release);
-            for exchange in taken.drain(..) {
-                exchange.take_wakers().into_iter().flatten().for_each(Waker::wake);
+            for java_call in taken.drain(..) {
+                java_call.take_wakers().into_iter().flatten().for_each(Waker::wake);
             }
         }
     }
@@ -98,11 +98,11 @@ impl CoreQueue {
 }
 
 impl Checked for CoreQueue {
-    fn check(self: Arc<Self>) -> Found {
+    fn check(self: Arc<Self>) -> CheckResult {
         if !self.is_pending() {
-            return Found::Nothing;
+            return CheckResult::Nothing;
         }
         self.wake();
-        Found::Work
+        CheckResult::Work
     }
 }

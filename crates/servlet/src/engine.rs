@@ -15,14 +15,14 @@ use std::time::Duration;
 use crate::class_archive::ClassArchive;
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::isolated;
+use crate::java_runtime::JavaRuntime;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::natives;
 use crate::pool::Pool;
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::settings::{Convert, JavaSettings, RouteSettings};
-use crate::shared::Shared;
-use crate::standing::Standing;
 use crate::worker;
 
 /// The stack of the thread that starts the machine, the same size as in Java's own launcher.
@@ -34,7 +34,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// The machine and its state.
 pub struct Engine {
     settings: JavaSettings,
-    shared: &'static Shared,
+    runtime: &'static JavaRuntime,
     /// The routes that were opened.
     routes: Mutex<Vec<Weak<Route>>>,
     tasks: Sender<Task>,
@@ -90,12 +90,12 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
             (directory.path().to_path_buf(), Some(directory))
         }
     };
-    let shared = Shared::start().map_err(|error| format!("no thread for Java: {error}"))?;
+    let runtime = JavaRuntime::start().map_err(|error| format!("no thread for Java: {error}"))?;
     let (tasks, to_do) = channel();
     let (start_outcome, started) = sync_channel(1);
     let engine = Engine {
         settings: settings.clone(),
-        shared,
+        runtime,
         routes: Mutex::default(),
         tasks,
         archive: Mutex::new(Some(archive)),
@@ -111,7 +111,7 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     std::thread::Builder::new()
         .name("java-start".to_string())
         .stack_size(START_STACK_BYTES)
-        .spawn(move || engine.tell_start(engine.start_machine(&library, &jars)))
+        .spawn(move || engine.report_start(engine.start_machine(&library, &jars)))
         .map_err(no_thread)?;
     std::thread::Builder::new()
         .name("java".to_string())
@@ -129,8 +129,8 @@ pub fn stop() {
         return;
     }
     let (done, is_done) = sync_channel(1);
-    if engine.shared.machine().is_some()
-        && !engine.shared.has_ended()
+    if engine.runtime.machine().is_some()
+        && !engine.runtime.has_ended()
         && engine.tasks.send(Task::Stop(done)).is_ok()
         && is_done.recv_timeout(STOP_TIMEOUT).is_err()
     {
@@ -202,8 +202,8 @@ impl Engine {
     /// Starts the applications of a route. Does not wait until they have started.
     pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
         let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
-        let pool = Pool::new(id, settings.limits(), self.shared.monitor().clone(), worker::work);
-        self.shared.add_pool(&pool);
+        let pool = Pool::new(id, settings.limits(), self.runtime.monitor().clone(), worker::work);
+        self.runtime.add_pool(&pool);
         let route = Route::here(settings.clone(), pool, Box::new(move || self.close(id)));
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         routes.retain(|route| route.strong_count() > 0);
@@ -223,7 +223,7 @@ impl Engine {
         let work = self.settings.work.clone().unwrap_or_else(|| self.private.join("work"));
         let started =
             started.recv().unwrap_or_else(|_| Err("its thread has ended".to_string())).and_then(|()| {
-                let machine = self.shared.machine().ok_or("Java is not started")?;
+                let machine = self.runtime.machine().ok_or("Java is not started")?;
                 let java = machine.attach("java")?;
                 make_directory(&work).map_err(|error| format!("{}: {error}", work.display()))?;
                 java.boot(&work).map(|()| java)
@@ -272,12 +272,12 @@ impl Engine {
     ) -> io::Result<JoinHandle<()>> {
         let builder = std::thread::Builder::new().name(format!("java-{}", route.id));
         builder.stack_size(START_STACK_BYTES).spawn(move || {
-            let attached = self.shared.machine().ok_or_else(|| "Java is not started".to_string());
+            let attached = self.runtime.machine().ok_or_else(|| "Java is not started".to_string());
             let java = match attached.and_then(|machine| machine.attach("java")) {
                 Ok(java) => java,
                 Err(message) => {
                     log(0, &message);
-                    return route.set(Standing::Failed);
+                    return route.set(RouteState::Failed);
                 }
             };
             let id = route.id;
@@ -287,7 +287,7 @@ impl Engine {
             // Its sender is dropped when the route is to be closed.
             let _ = is_closed.recv();
             self.note(java.close(id));
-            self.shared.slabs().end_all_of(id);
+            self.runtime.slabs().end_all_of(id);
         })
     }
 
@@ -296,10 +296,10 @@ impl Engine {
             java.open(route.id, &route.settings().properties(&work, converted.as_deref()))
         });
         match opened {
-            Ok(()) => route.set(Standing::Ready),
+            Ok(()) => route.set(RouteState::Ready),
             Err(message) => {
                 log(0, &format!("the applications of {} do not start: {message}", route.settings().name()));
-                route.set(Standing::Failed);
+                route.set(RouteState::Failed);
             }
         }
     }
@@ -341,7 +341,7 @@ impl Engine {
                         0,
                         &format!("the applications of {} do not start: {message}", route.settings().name()),
                     );
-                    route.set(Standing::Failed);
+                    route.set(RouteState::Failed);
                 }
                 Task::Close(_) => {}
                 Task::Stop(done) => {
@@ -362,14 +362,14 @@ impl Engine {
             keeps_fault_handlers: false,
         };
         let machine = Machine::start(&start)?;
-        self.shared.set_machine(machine);
+        self.runtime.set_machine(machine);
         Ok(())
     }
 
     /// Reports whether the machine has started. Returns false if that was reported before.
-    fn tell_start(&self, outcome: Result<(), String>) -> bool {
-        let told = self.start_outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-        told.is_some_and(|told| told.send(outcome).is_ok())
+    fn report_start(&self, outcome: Result<(), String>) -> bool {
+        let sender = self.start_outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        sender.is_some_and(|sender| sender.send(outcome).is_ok())
     }
 
     fn options(&self, jars: &[PathBuf]) -> Vec<String> {
@@ -416,7 +416,7 @@ impl Engine {
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
     if let Some(engine) = ENGINE.get()
-        && !engine.shared.end()
+        && !engine.runtime.end()
     {
         engine.end(code);
     }
@@ -432,7 +432,7 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
     let message = "Java does not start: it has said why in the standard error of the server";
-    if !engine.ends_with_java && engine.tell_start(Err(message.to_string())) {
+    if !engine.ends_with_java && engine.report_start(Err(message.to_string())) {
         loop {
             std::thread::park();
         }
@@ -455,14 +455,14 @@ impl Engine {
             ),
         );
         self.all_have_failed();
-        self.shared.slabs().end_all();
+        self.runtime.slabs().end_all();
     }
 
     /// Called when Java has ended.
     fn all_have_failed(&self) {
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for route in routes.iter().filter_map(Weak::upgrade) {
-            route.set(Standing::Failed);
+            route.set(RouteState::Failed);
             if let Some(pool) = route.pool() {
                 pool.give_up();
             }

@@ -35,7 +35,7 @@ const TEXTS_AT: usize = 52;
 
 /// The facts that a handler adds to a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct HandlerFacts<'a> {
     /// The path that the application should see.
     pub path: &'a [u8],
     /// There is a body.
@@ -111,15 +111,15 @@ impl Source<'_> {
 }
 
 /// Writes a request.
-pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
+pub fn write(out: &mut Vec<u8>, request: &Source<'_>, handler_facts: HandlerFacts<'_>) {
     out.clear();
     let method = request.head.method_span.of(request.buffer);
     let is_set = |flag: u32, is: bool| if is { flag } else { 0 };
     let is_secure = request.is_https;
     let flags = is_set(IS_SECURE, is_secure)
         | is_set(EXPECTS_CONTINUE, request.head.expectation != Expectation::None)
-        | is_set(HAS_BODY, facts.has_body)
-        | is_set(MAY_SWITCH, facts.may_switch)
+        | is_set(HAS_BODY, handler_facts.has_body)
+        | is_set(MAY_SWITCH, handler_facts.may_switch)
         | is_set(IS_HEAD, method == b"HEAD");
     let (host, port) = split_port(request.host.unwrap_or_default());
     let usual_port = if is_secure { 443 } else { 80 };
@@ -130,7 +130,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     });
     let cipher_suite = request.tls.map_or("", |tls| tls.cipher_suite);
     let has_length = || request.fields().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
-    let length = match (facts.has_body, request.body_length) {
+    let length = match (handler_facts.has_body, request.body_length) {
         (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
         (true, None) => -1,
         // RFC 9110 section 8.6: a GET without a length has no body, and a server must not add a length.
@@ -150,7 +150,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     out.extend_from_slice(&stream.to_le_bytes());
 
     text(out, method);
-    text(out, facts.path);
+    text(out, handler_facts.path);
     optional(out, request.query);
     text(
         out,

@@ -18,21 +18,21 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
+use crate::call_durations::PathKey;
 use crate::core_queue::CoreQueue;
 use crate::directory::make_directory;
+use crate::end_of_turn::EndOfTurn;
 use crate::engine;
-use crate::exchange::{End, Exchange, Gone, Output};
 use crate::isolated::log_line;
 use crate::isolated::outgoing::Outgoing;
 use crate::isolated::settings_file::{SETTINGS_FILE, Settings, own_directory};
 use crate::isolated::wire::{self, Flags, Kind, Parsed};
-use crate::pace::PathKey;
+use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall, Output};
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::routes;
 use crate::server_log::log_to;
-use crate::standing::Standing;
 use crate::status;
-use crate::turn::Turn;
 
 /// The most bytes of an answer that were sent to the server and not yet to the client.
 const WINDOW_BYTES: usize = 256 * 1024;
@@ -40,12 +40,12 @@ const WINDOW_BYTES: usize = 256 * 1024;
 /// Runs the child. Returns its exit code.
 pub fn run(directory: &Path) -> i32 {
     engine::end_with_java(own_directory(directory, std::process::id()));
-    log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
+    log_to(Arc::new(|level, message| print_line(&log_line::write(level, message))));
     match serve(directory) {
         Ok(()) => 0,
         Err(problem) => {
-            say(&log_line::write(0, &problem));
-            say("failed");
+            print_line(&log_line::write(0, &problem));
+            print_line("failed");
             1
         }
     }
@@ -74,11 +74,11 @@ fn serve(directory: &Path) -> Result<(), String> {
         .map_err(|error| format!("no event loop: {error}"))?;
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async move {
-        if route.started().await != Standing::Ready {
+        if route.started().await != RouteState::Ready {
             return Err("the applications do not start".to_string());
         }
         let listener = UnixListener::from_std(listener).map_err(failed)?;
-        say("ready");
+        print_line("ready");
         let quits = Rc::new(Notify::new());
         loop {
             let accepted = tokio::select! {
@@ -109,7 +109,7 @@ fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
     }
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
 }
@@ -118,14 +118,14 @@ fn say(text: &str) {
 struct Connection {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
-    turn: Rc<Turn>,
+    end_of_turn: Rc<EndOfTurn>,
     under_way: RefCell<HashMap<u32, Rc<UnderWay>>>,
     outgoing: Outgoing,
 }
 
 /// A request of a core.
 struct UnderWay {
-    exchange: Arc<Exchange>,
+    java_call: Arc<JavaCall>,
     /// Bytes of the answer that were not sent to the client yet.
     unsent_bytes: Cell<usize>,
     has_room: Notify,
@@ -145,16 +145,16 @@ impl UnderWay {
 impl Connection {
     async fn serve(stream: UnixStream, route: Arc<Route>, quits: Rc<Notify>) {
         let queue = Arc::new(CoreQueue::default());
-        let turn = Rc::new(Turn::default());
+        let end_of_turn = Rc::new(EndOfTurn::default());
         if let Some(pool) = route.pool() {
             pool.monitor().watch(&queue);
-            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
+            tokio::task::spawn_local(end_of_turn.clone().announce(pool.clone()));
         }
         tokio::task::spawn_local(queue.clone().run());
         let connection = Rc::new(Connection {
             route,
             queue,
-            turn,
+            end_of_turn,
             under_way: RefCell::default(),
             outgoing: Outgoing::default(),
         });
@@ -165,9 +165,9 @@ impl Connection {
         connection.read(from_server, &quits).await;
         connection.outgoing.close();
         connection.queue.close();
-        connection.turn.close();
+        connection.end_of_turn.close();
         let under_way = std::mem::take(&mut *connection.under_way.borrow_mut());
-        under_way.values().for_each(|request| request.exchange.client_has_left());
+        under_way.values().for_each(|request| request.java_call.client_has_left());
     }
 
     async fn read(self: &Rc<Self>, mut from_server: OwnedReadHalf, quits: &Notify) {
@@ -182,7 +182,7 @@ impl Connection {
             while let Parsed::Frame(kind, number, payload, length) = wire::parse(&input[at..]) {
                 match kind {
                     Kind::Quit => return quits.notify_one(),
-                    Kind::AskStatus => drop(tokio::task::spawn_local(self.clone().tell_status(number))),
+                    Kind::AskStatus => drop(tokio::task::spawn_local(self.clone().report_status(number))),
                     _ => {}
                 }
                 self.take(kind, number, payload);
@@ -192,7 +192,7 @@ impl Connection {
         }
     }
 
-    async fn tell_status(self: Rc<Self>, number: u32) {
+    async fn report_status(self: Rc<Self>, number: u32) {
         let Ok(status) = tokio::task::spawn_blocking(status::of_server).await else { return };
         let text = serde_json::to_vec(&status).unwrap_or_default();
         self.outgoing.send(|frames| wire::append(frames, Kind::Status, number, &[&text]));
@@ -205,15 +205,15 @@ impl Connection {
         let Some(request) = self.under_way.borrow().get(&number).cloned() else { return };
         match kind {
             Kind::Body => {
-                request.exchange.push_body(Bytes::copy_from_slice(payload));
+                request.java_call.push_body(Bytes::copy_from_slice(payload));
                 request.ask_no_more();
             }
             Kind::BodyEnd => {
-                request.exchange.end_body(Ok(payload.to_vec()));
+                request.java_call.end_body(Ok(payload.to_vec()));
                 request.ask_no_more();
             }
             Kind::BodyFailed => {
-                request.exchange.end_body(Err(Gone));
+                request.java_call.end_body(Err(ClientDisconnected));
                 request.ask_no_more();
             }
             Kind::Taken => {
@@ -223,7 +223,7 @@ impl Connection {
             }
             _ => {
                 self.under_way.borrow_mut().remove(&number);
-                request.exchange.client_has_left();
+                request.java_call.client_has_left();
                 request.has_room.notify_one();
                 request.ask_no_more();
             }
@@ -234,20 +234,20 @@ impl Connection {
         let Some((&flags, flat)) = payload.split_first() else { return };
         let flags = Flags::of(flags);
         let Some(pool) = self.route.pool() else { return };
-        let exchange = Exchange::new(
+        let java_call = JavaCall::new(
             self.queue.clone(),
             Some(pool.clone() as _),
             PathKey::default(),
             flags.has_body,
             flags.is_wanted,
         );
-        if pool.submit(exchange.clone(), flat.to_vec()).is_err() {
-            let output = Output { end: Some(End::Unavailable), ..Output::default() };
+        if pool.submit(java_call.clone(), flat.to_vec()).is_err() {
+            let output = Output { end: Some(AnswerEnd::Unavailable), ..Output::default() };
             return self.send_answer(number, &output);
         }
-        self.turn.has_request();
+        self.end_of_turn.note_request();
         let request = Rc::new(UnderWay {
-            exchange,
+            java_call,
             unsent_bytes: Cell::new(0),
             has_room: Notify::new(),
             is_asked: Cell::new(false),
@@ -261,7 +261,7 @@ impl Connection {
     }
 
     async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
-        while poll_fn(|context| request.exchange.poll_body_wanted(context)).await {
+        while poll_fn(|context| request.java_call.poll_body_wanted(context)).await {
             request.is_asked.set(true);
             self.outgoing.send(|frames| wire::append(frames, Kind::Wanted, number, &[]));
             while request.is_asked.get() {
@@ -272,7 +272,7 @@ impl Connection {
 
     async fn answer(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
         loop {
-            let output = poll_fn(|context| request.exchange.poll_output(context)).await;
+            let output = poll_fn(|context| request.java_call.poll_output(context)).await;
             let bytes: usize = output.pieces.iter().map(Vec::len).sum();
             request.unsent_bytes.set(request.unsent_bytes.get() + bytes);
             self.send_answer(number, &output);

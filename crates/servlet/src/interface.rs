@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
     CallUnderWay, Caller, ConnectionReturn, Handled, Handler, Interface, Level, OnCore, Server,
 };
@@ -18,20 +18,20 @@ use touchstone_http::request::{Expectation, Method};
 use touchstone_interfaces::ajp::Ambiguous;
 
 use crate::answers::{unavailable, whole};
+use crate::call_durations::PathKey;
 use crate::caller::OnThread;
 use crate::core_queue::CoreQueue;
-use crate::exchange::{End, Exchange, Gone, Output, Threads};
-use crate::flat::{self, Facts, Source};
+use crate::end_of_turn::EndOfTurn;
+use crate::flat::{self, HandlerFacts, Source};
 use crate::isolated::{Flags, Link};
-use crate::pace::PathKey;
+use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall, Output, Threads};
 use crate::path_parameters;
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::routes;
 use crate::server_log::log;
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
-use crate::standing::Standing;
-use crate::turn::Turn;
 
 /// Bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -95,19 +95,26 @@ impl Interface for Servlets {
             pool.monitor().watch(&queue);
         }
         tokio::task::spawn_local(queue.clone().run());
-        let turn = Rc::new(Turn::default());
+        let end_of_turn = Rc::new(EndOfTurn::default());
         if let Some(pool) = self.route.pool() {
-            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
+            tokio::task::spawn_local(end_of_turn.clone().announce(pool.clone()));
         }
         let route = self.route.clone();
-        Rc::new(OnThisCore { route, queue, turn, server, sizes: Cell::new(512), link: RefCell::default() })
+        Rc::new(OnThisCore {
+            route,
+            queue,
+            end_of_turn,
+            server,
+            sizes: Cell::new(512),
+            link: RefCell::default(),
+        })
     }
 }
 
 struct OnThisCore {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
-    turn: Rc<Turn>,
+    end_of_turn: Rc<EndOfTurn>,
     server: Rc<dyn Server>,
     /// The usual size of requests and answers.
     sizes: Cell<usize>,
@@ -118,7 +125,7 @@ struct OnThisCore {
 impl Drop for OnThisCore {
     fn drop(&mut self) {
         self.queue.close();
-        self.turn.close();
+        self.end_of_turn.close();
         if let Some(link) = self.link.take() {
             link.close();
         }
@@ -140,27 +147,27 @@ impl Handler for OnThisCore {
 
     fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         Box::pin(async move {
-            let Ok(exchange) = call.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
-            exchange.adopt(&self.queue);
-            let asked = Asked { _handler: self.clone(), exchange: *exchange, through: None };
-            self.answer_of(asked, false, Some(&*interim)).await.unwrap_or_else(|| Answer::error(502))
+            let Ok(java_call) = call.downcast::<Arc<JavaCall>>() else { return Answer::error(500) };
+            java_call.adopt(&self.queue);
+            let java_request = JavaRequest { _handler: self.clone(), java_call: *java_call, through: None };
+            self.answer_of(java_request, false, Some(&*interim)).await.unwrap_or_else(|| Answer::error(502))
         })
     }
 }
 
 /// A request that was passed to Java. Dropping it tells Java that the core has given the request up.
-struct Asked {
+struct JavaRequest {
     /// Keeps the applications running, even if the configuration was replaced.
     _handler: Rc<OnThisCore>,
-    exchange: Arc<Exchange>,
+    java_call: Arc<JavaCall>,
     /// The connection to another process through which it was sent, and its number there.
     through: Option<(Rc<Link>, u32)>,
 }
 
-impl Asked {
+impl JavaRequest {
     /// The output of Java since the last call.
     async fn output(&self) -> Output {
-        let output = poll_fn(|context| self.exchange.poll_output(context)).await;
+        let output = poll_fn(|context| self.java_call.poll_output(context)).await;
         if let (Some((link, number)), None) = (&self.through, output.end) {
             link.taken(*number, output.pieces.iter().map(Vec::len).sum());
         }
@@ -168,9 +175,9 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for JavaRequest {
     fn drop(&mut self) {
-        self.exchange.client_has_left();
+        self.java_call.client_has_left();
         if let Some((link, number)) = &self.through {
             link.let_go(*number);
         }
@@ -179,7 +186,7 @@ impl Drop for Asked {
 
 impl OnThisCore {
     async fn answer(self: Rc<Self>, request: Request) -> Answer {
-        if self.route.standing() != Standing::Ready
+        if self.route.state() != RouteState::Ready
             && let Some(answer) = self.wait_for_start().await
         {
             return answer;
@@ -190,8 +197,8 @@ impl OnThisCore {
             && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
         let path = path_parameters::as_sent(&request);
-        let facts = Facts { path: &path, has_body, may_switch };
-        flat::write(&mut written, &Source::from(&request), facts);
+        let handler_facts = HandlerFacts { path: &path, has_body, may_switch };
+        flat::write(&mut written, &Source::from(&request), handler_facts);
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
@@ -203,8 +210,8 @@ impl OnThisCore {
         // If a process ends, its requests get no answer; requests that change nothing are repeated once.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
-            if let Some(asked) = self.ask(written.clone(), PathKey::default(), flags).await
-                && let Some(answer) = self.answer_of(asked, is_head, client).await
+            if let Some(java_request) = self.ask(written.clone(), PathKey::default(), flags).await
+                && let Some(answer) = self.answer_of(java_request, is_head, client).await
             {
                 return answer;
             }
@@ -218,43 +225,44 @@ impl OnThisCore {
             && !flags.has_body
             && is_plain(&request)
             && self.is_quick(path);
-        let Some(asked) = self.ask(written, path, flags).await else { return unavailable() };
+        let Some(java_request) = self.ask(written, path, flags).await else { return unavailable() };
         if flags.has_body {
-            let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
-            tokio::task::spawn_local(send_body(request.body, exchange, through));
+            let (java_call, through) = (java_request.java_call.clone(), java_request.through.clone());
+            tokio::task::spawn_local(send_body(request.body, java_call, through));
         }
-        let answer = self.answer_of(asked, is_head, client).await.unwrap_or_else(|| Answer::error(502));
+        let answer =
+            self.answer_of(java_request, is_head, client).await.unwrap_or_else(|| Answer::error(502));
         Answer { may_be_called: may_be_called && !answer.streams() && self.is_quick(path), ..answer }
     }
 
     fn is_quick(&self, path: PathKey) -> bool {
-        self.route.pool().is_some_and(|pool| pool.pace().is_quick(path))
+        self.route.pool().is_some_and(|pool| pool.call_durations().is_quick(path))
     }
 
     /// Passes the request to a thread, or to another process; `None` if neither has room.
-    async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<Asked> {
+    async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<JavaRequest> {
         let pool = self.route.pool().cloned();
         // Another process reads the body as fast as it asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
         let threads = pool.clone().map(|pool| pool as Arc<dyn Threads>);
-        let exchange = Exchange::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
+        let java_call = JavaCall::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
         let through = match pool {
             Some(pool) => {
-                if pool.submit(exchange.clone(), written).is_err() {
+                if pool.submit(java_call.clone(), written).is_err() {
                     let message = format!("threads and queue of {} are full", self.route.settings().name());
                     self.server.log(Level::Warning, "no thread for a servlet", &message);
                     return None;
                 }
-                self.turn.has_request();
+                self.end_of_turn.note_request();
                 None
             }
             None => {
                 let link = self.open_link().await?;
-                let number = link.submit(&exchange, &written, flags);
+                let number = link.submit(&java_call, &written, flags);
                 Some((link, number))
             }
         };
-        Some(Asked { _handler: self.clone(), exchange, through })
+        Some(JavaRequest { _handler: self.clone(), java_call, through })
     }
 
     /// The connection to the other process.
@@ -277,16 +285,21 @@ impl OnThisCore {
     async fn wait_for_start(&self) -> Option<Answer> {
         let wait = self.route.settings().start_timeout;
         match tokio::time::timeout(wait, self.route.started()).await {
-            Ok(Standing::Ready) => None,
+            Ok(RouteState::Ready) => None,
             _ => Some(unavailable()),
         }
     }
 
     /// The answer; `None` if there will be none.
-    async fn answer_of(&self, asked: Asked, is_head: bool, client: Interim<'_>) -> Option<Answer> {
+    async fn answer_of(
+        &self,
+        java_request: JavaRequest,
+        is_head: bool,
+        client: Interim<'_>,
+    ) -> Option<Answer> {
         let first = async {
             loop {
-                let mut output = asked.output().await;
+                let mut output = java_request.output().await;
                 if let Some(client) = client {
                     output.early_hints.drain(..).for_each(|lines| client.interim().push(EARLY_HINTS, lines));
                 }
@@ -308,9 +321,9 @@ impl OnThisCore {
         };
         let Output { head, mut pieces, end, trailers, .. } = output;
         let Some(head) = head else {
-            return (end == Some(End::Unavailable)).then(unavailable);
+            return (end == Some(AnswerEnd::Unavailable)).then(unavailable);
         };
-        if end == Some(End::Whole) && trailers.is_empty() {
+        if end == Some(AnswerEnd::Whole) && trailers.is_empty() {
             // The next request brings a buffer of this size for its answer.
             let length = pieces.front().map_or(0, Vec::len);
             self.sizes.set(length.clamp(512, OUTPUT_BYTES));
@@ -325,16 +338,16 @@ impl OnThisCore {
         let answer = head.into_answer();
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
         pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
-        if end == Some(End::Whole) {
+        if end == Some(AnswerEnd::Whole) {
             sender.finish_with_trailers(trailers);
         } else if end.is_some() {
             // The beginning was sent, and the client sees that the end is missing.
             drop(sender);
         } else {
-            tokio::task::spawn_local(pass_on(asked, sender));
+            tokio::task::spawn_local(pass_on(java_request, sender));
         }
         let length = if answer.switches_protocols() { None } else { declared };
-        Some(answer.part(Part::Stream { body, length }))
+        Some(answer.part(BodyPart::Stream { body, length }))
     }
 }
 
@@ -349,20 +362,20 @@ fn is_plain(request: &Request) -> bool {
 }
 
 /// Sends the rest of an answer after its beginning.
-async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
+async fn pass_on(java_request: JavaRequest, mut sender: pipe::Sender) {
     loop {
         // Java may continue only as fast as the client reads.
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             return;
         }
         let output = tokio::select! {
-            output = asked.output() => output,
+            output = java_request.output() => output,
             () = sender.gone() => return,
         };
         output.pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
         match output.end {
             None => {}
-            Some(End::Whole) => return sender.finish_with_trailers(output.trailers),
+            Some(AnswerEnd::Whole) => return sender.finish_with_trailers(output.trailers),
             Some(_) => {
                 return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
             }
@@ -371,22 +384,22 @@ async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
 }
 
 /// Passes the request's body to Java, as fast as Java reads it.
-async fn send_body(mut body: Receiver, exchange: Arc<Exchange>, through: Option<(Rc<Link>, u32)>) {
-    while poll_fn(|context| exchange.poll_body_wanted(context)).await {
+async fn send_body(mut body: Receiver, java_call: Arc<JavaCall>, through: Option<(Rc<Link>, u32)>) {
+    while poll_fn(|context| java_call.poll_body_wanted(context)).await {
         let piece = tokio::select! {
             piece = body.next() => piece,
-            () = poll_fn(|context| exchange.poll_ended(context)) => return,
+            () = poll_fn(|context| java_call.poll_ended(context)) => return,
         };
         match (piece, &through) {
-            (Some(Ok(piece)), None) => exchange.push_body(piece),
+            (Some(Ok(piece)), None) => java_call.push_body(piece),
             (Some(Ok(piece)), Some((link, number))) => {
-                exchange.is_served();
+                java_call.is_served();
                 link.send_body(*number, &piece);
             }
             (end, through) => {
-                let end = end.map_or_else(|| Ok(body.take_trailers()), |_| Err(Gone));
+                let end = end.map_or_else(|| Ok(body.take_trailers()), |_| Err(ClientDisconnected));
                 return match through {
-                    None => exchange.end_body(end),
+                    None => java_call.end_body(end),
                     Some((link, number)) => link.end_body(*number, end),
                 };
             }

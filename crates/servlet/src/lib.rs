@@ -11,13 +11,13 @@
 //! | `interface` | the handler: from a request to an answer, on a core |
 //! | `engine` | the one machine of a process: starts it, then opens and closes routes |
 //! | `class_archive` | the archive of classes that halves the start time |
-//! | `shared` | what all threads share that call Java |
-//! | `route`, `routes` | the applications of one route and their state, `standing`; the routes in use |
+//! | `java_runtime` | what all threads share that call Java |
+//! | `route`, `routes` | the applications of one route and their state, `route_state`; the routes in use |
 //! | `pool`, `worker` | the threads of a route, and their work |
-//! | `exchange` | one request and its answer, between a core and Java's threads |
+//! | `java_call` | one request and its answer, between a core and Java's threads |
 //! | `caller` | short calls on the thread of the connection itself |
-//! | `pace` | which calls are short |
-//! | `turn` | wakes threads once for all requests that a core has read in a turn |
+//! | `call_durations` | which calls are short |
+//! | `end_of_turn` | wakes threads once for all requests that a core has read in a turn |
 //! | `core_queue`, `monitor` | wakes cores once for many answers, and makes sure that none is forgotten |
 //! | `slab` | buffers that Java and the server share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in these buffers |
@@ -31,32 +31,32 @@
 
 mod answers;
 pub mod before_start;
+mod call_durations;
 mod caller;
 mod class_archive;
 mod core_queue;
 mod directory;
+mod end_of_turn;
 mod engine;
-mod exchange;
 mod flat;
 mod head;
 mod host;
 pub mod interface;
 mod isolated;
+mod java_call;
+mod java_runtime;
 mod jvm;
 mod monitor;
 mod natives;
-mod pace;
 mod path_parameters;
 mod pool;
 mod route;
+mod route_state;
 mod routes;
 mod server_log;
 pub mod settings;
-mod shared;
 mod slab;
-mod standing;
 pub mod status;
-mod turn;
 mod worker;
 
 /// Reads bytes as the output of Java, and as frames of another process: for fuzzing.

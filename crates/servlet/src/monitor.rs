@@ -8,17 +8,17 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// The time between two checks.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The time between two checks if there are only calls on threads of connections, which rarely wait.
-const LOOK_AT_CALLS: Duration = Duration::from_millis(5);
+const CALL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// After this many checks that found nothing, it sleeps until it is called.
-const IDLE_LOOKS: u32 = 20;
+const IDLE_CHECKS: u32 = 20;
 
 /// What a check has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum CheckResult {
     /// Nothing to do.
     Nothing,
     /// Calls on threads of connections.
@@ -30,7 +30,7 @@ pub enum Found {
 /// Something that is checked: a pool, the queue of a core, or the calls of a thread.
 pub trait Checked: Send + Sync {
     /// Does what was left undone.
-    fn check(self: Arc<Self>) -> Found;
+    fn check(self: Arc<Self>) -> CheckResult;
 }
 
 /// The monitor.
@@ -73,39 +73,39 @@ impl Monitor {
     }
 
     fn run(&self) {
-        let mut idle_looks = 0;
-        let mut pause = LOOK;
+        let mut idle_checks = 0;
+        let mut pause = CHECK_INTERVAL;
         loop {
             std::thread::park_timeout(pause);
-            let found = self.look();
-            pause = found.unwrap_or(LOOK);
-            idle_looks = if found.is_some() { 0 } else { idle_looks + 1 };
-            if idle_looks >= IDLE_LOOKS {
+            let found = self.check_all();
+            pause = found.unwrap_or(CHECK_INTERVAL);
+            idle_checks = if found.is_some() { 0 } else { idle_checks + 1 };
+            if idle_checks >= IDLE_CHECKS {
                 self.is_awake.store(false, Ordering::Release);
                 // Work may have arrived before the flag was cleared.
-                if self.look().is_none() {
+                if self.check_all().is_none() {
                     while !self.is_awake.load(Ordering::Acquire) {
                         std::thread::park();
                     }
                 }
-                idle_looks = 0;
+                idle_checks = 0;
             }
         }
     }
 
     /// Checks everything. Returns the time until the next check; `None`: there was no work.
-    fn look(&self) -> Option<Duration> {
+    fn check_all(&self) -> Option<Duration> {
         let mut watched = self.lock();
         let (mut found, mut found_calls) = (false, false);
         watched.retain(|checked| {
             let Some(checked) = checked.upgrade() else { return false };
             match checked.check() {
-                Found::Nothing => {}
-                Found::Calls => found_calls = true,
-                Found::Work => found = true,
+                CheckResult::Nothing => {}
+                CheckResult::Calls => found_calls = true,
+                CheckResult::Work => found = true,
             }
             true
         });
-        if found { Some(LOOK) } else { found_calls.then_some(LOOK_AT_CALLS) }
+        if found { Some(CHECK_INTERVAL) } else { found_calls.then_some(CALL_CHECK_INTERVAL) }
     }
 }

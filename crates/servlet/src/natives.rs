@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
 
-use crate::exchange::{End, Exchange, Gone};
 use crate::head::{self, Fault, PREFIX_BYTES};
+use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall};
+use crate::java_runtime;
 use crate::server_log;
-use crate::shared;
 use crate::slab::{INPUT_BYTES, Slab};
 
 /// Negative results, as in `Native.java`.
@@ -46,39 +46,39 @@ pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 15] {
 }
 
 extern "system" fn fill(_env: *mut JNIEnv, _class: jclass, slab: jint, waits: jboolean) -> jint {
-    let Some((slab, exchange)) = under_way(slab) else { return GONE };
-    // SAFETY: Java calls this under the lock of the slab's exchange, and reads the buffer after it.
-    let taken = exchange.read(waits, |piece| unsafe { slab.input.put(piece) });
+    let Some((slab, java_call)) = under_way(slab) else { return GONE };
+    // SAFETY: Java calls this under the lock of the slab's Java call, and reads the buffer after it.
+    let taken = java_call.read(waits, |piece| unsafe { slab.input.put(piece) });
     match taken {
         Ok(Some(bytes)) => jint::try_from(bytes).unwrap_or(0),
         Ok(None) => END,
-        Err(Gone) => GONE,
+        Err(ClientDisconnected) => GONE,
     }
 }
 
 extern "system" fn available(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
-    let Some((_, exchange)) = under_way(slab) else { return GONE };
-    match exchange.readable() {
+    let Some((_, java_call)) = under_way(slab) else { return GONE };
+    match java_call.readable() {
         Ok(Some(bytes)) => jint::try_from(bytes).unwrap_or(jint::MAX),
         Ok(None) => END,
-        Err(Gone) => GONE,
+        Err(ClientDisconnected) => GONE,
     }
 }
 
 extern "system" fn want_read(_env: *mut JNIEnv, _class: jclass, slab: jint) {
-    if let Some((_, exchange)) = under_way(slab) {
-        exchange.want_readable();
+    if let Some((_, java_call)) = under_way(slab) {
+        java_call.want_readable();
     }
 }
 
 extern "system" fn drain(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint, flags: jint) -> jint {
-    let Some((slab, exchange)) = under_way(slab) else { return GONE };
-    // SAFETY: Java calls this under the lock of the slab's exchange, and writes to the buffer only after it.
+    let Some((slab, java_call)) = under_way(slab) else { return GONE };
+    // SAFETY: Java calls this under the lock of the slab's Java call, and writes to the buffer only after it.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
     match head::read(written) {
-        Ok(piece) => match exchange.write(piece, flags & NO_WAIT == 0) {
+        Ok(piece) => match java_call.write(piece, flags & NO_WAIT == 0) {
             Ok(()) => 0,
-            Err(Gone) => GONE,
+            Err(ClientDisconnected) => GONE,
         },
         Err(fault) => {
             refuse(&fault);
@@ -88,42 +88,42 @@ extern "system" fn drain(_env: *mut JNIEnv, _class: jclass, slab: jint, length: 
 }
 
 extern "system" fn can_write(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jboolean {
-    under_way(slab).is_none_or(|(_, exchange)| exchange.has_room())
+    under_way(slab).is_none_or(|(_, java_call)| java_call.has_room())
 }
 
 extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint, is_whole: jboolean) {
-    let Some((slab, exchange)) = under_way(slab) else { return };
+    let Some((slab, java_call)) = under_way(slab) else { return };
     // SAFETY: as in `drain`.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
-    slab.set_exchange(None);
+    slab.set_java_call(None);
     let piece = head::read(written).map_err(|fault| refuse(&fault)).ok();
-    exchange.finish(piece, if is_whole { End::Whole } else { End::Broken }, true);
-    shared::of_process().slabs().give_back(exchange.route(), slab);
+    java_call.finish(piece, if is_whole { AnswerEnd::Whole } else { AnswerEnd::Broken }, true);
+    java_runtime::of_process().slabs().give_back(java_call.route(), slab);
 }
 
 extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
-    if let Some((_, exchange)) = under_way(slab) {
-        exchange.cut();
+    if let Some((_, java_call)) = under_way(slab) {
+        java_call.cut();
     }
 }
 
 extern "system" fn complete(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
-    let Some((slab, exchange)) = under_way(slab) else { return };
+    let Some((slab, java_call)) = under_way(slab) else { return };
     let length = usize::try_from(length).unwrap_or(0);
     // SAFETY: as in `drain`. Java changes nothing of it until the request has ended.
     if let Ok(piece) = head::read(unsafe { slab.output.get(length) }) {
-        exchange.complete(piece, length);
+        java_call.complete(piece, length);
     }
 }
 
 extern "system" fn resume(_env: *mut JNIEnv, _class: jclass, route: jint) {
-    if let Some(pool) = shared::of_process().pool(route) {
+    if let Some(pool) = java_runtime::of_process().pool(route) {
         pool.resume();
     }
 }
 
 extern "system" fn threads(_env: *mut JNIEnv, _class: jclass, route: jint, what: jint) -> jint {
-    let status = shared::of_process().pool(route).map(|pool| pool.status()).unwrap_or_default();
+    let status = java_runtime::of_process().pool(route).map(|pool| pool.status()).unwrap_or_default();
     let number = match what {
         THREADS => status.threads,
         BUSY_THREADS => status.busy,
@@ -138,14 +138,14 @@ fn refuse(fault: &Fault) {
 }
 
 extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
-    if let Some((_, exchange)) = under_way(slab) {
-        exchange.acknowledge();
+    if let Some((_, java_call)) = under_way(slab) {
+        java_call.acknowledge();
     }
 }
 
 extern "system" fn request_trailers(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
-    let Some((slab, exchange)) = under_way(slab) else { return 0 };
-    let lines = exchange.take_body_trailers();
+    let Some((slab, java_call)) = under_way(slab) else { return 0 };
+    let lines = java_call.take_body_trailers();
     // If the lines do not fit, all of them are left out, so that no line is cut.
     if lines.len() > INPUT_BYTES {
         return 0;
@@ -156,21 +156,21 @@ extern "system" fn request_trailers(_env: *mut JNIEnv, _class: jclass, slab: jin
 }
 
 extern "system" fn trailers(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
-    with_lines(slab, length, |exchange, lines| exchange.set_trailers(lines));
+    with_lines(slab, length, |java_call, lines| java_call.set_trailers(lines));
 }
 
 extern "system" fn early_hints(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
-    with_lines(slab, length, |exchange, lines| exchange.hint(lines));
+    with_lines(slab, length, |java_call, lines| java_call.hint(lines));
 }
 
 /// Calls `take` with the field lines in a slab, which are in the same place as those of a head; not if they
 /// are invalid.
-fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<Exchange>, &[u8])) {
-    let Some((slab, exchange)) = under_way(slab) else { return };
+fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<JavaCall>, &[u8])) {
+    let Some((slab, java_call)) = under_way(slab) else { return };
     // SAFETY: as in `drain`.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
     if let Some(lines) = written.get(PREFIX_BYTES..).filter(|lines| head::are_lines(lines)) {
-        take(&exchange, lines);
+        take(&java_call, lines);
     }
 }
 
@@ -182,11 +182,11 @@ extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstr
     }
 }
 
-type UnderWay = (Arc<Slab>, Arc<Exchange>);
+type UnderWay = (Arc<Slab>, Arc<JavaCall>);
 
 /// A slab with its request; `None` if the request has ended.
 fn under_way(slab: jint) -> Option<UnderWay> {
-    let slab = shared::of_process().slabs().get(slab)?;
-    let exchange = slab.exchange()?;
-    Some((slab, exchange))
+    let slab = java_runtime::of_process().slabs().get(slab)?;
+    let java_call = slab.java_call()?;
+    Some((slab, java_call))
 }

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::{End, Event, Exchange, Threads};
-use crate::monitor::{Checked, Found, Monitor};
-use crate::pace::{Pace, PathKey};
+use crate::call_durations::{CallDurations, PathKey};
+use crate::java_call::{AnswerEnd, Event, JavaCall, Threads};
+use crate::monitor::{CheckResult, Checked, Monitor};
 use crate::settings::Limits;
 
 /// How long a thread checks for more work before it sleeps.
@@ -52,14 +52,14 @@ pub struct PoolStatus {
 /// Work for a thread.
 pub enum Job {
     /// A request in the form of `flat`.
-    Request(Arc<Exchange>, Vec<u8>),
+    Request(Arc<JavaCall>, Vec<u8>),
     /// An event for an asynchronous request: its slab, its number and the event.
     Event(i32, i32, Event),
 }
 
 /// A request whose application is being started.
 struct Held {
-    exchange: Arc<Exchange>,
+    java_call: Arc<JavaCall>,
     request: Vec<u8>,
     until: Instant,
 }
@@ -78,7 +78,7 @@ pub struct Pool {
     /// The number of jobs that wait, for reading without the lock.
     waiting: AtomicUsize,
     monitor: Arc<Monitor>,
-    pace: Pace,
+    call_durations: CallDurations,
     calls: AtomicU64,
     waited_ns: AtomicU64,
     /// The work of each thread: it takes jobs from the pool until there are none.
@@ -90,7 +90,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
     /// Threads that check for work without sleeping.
-    looking: usize,
+    spinning: usize,
     sleeping: usize,
     /// Threads that run a job.
     running: usize,
@@ -120,7 +120,7 @@ impl Pool {
             wake: Condvar::new(),
             waiting: AtomicUsize::new(0),
             monitor,
-            pace: Pace::default(),
+            call_durations: CallDurations::default(),
             calls: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             work,
@@ -132,7 +132,7 @@ impl Pool {
     /// Takes a request. [`Pool::announce`] then wakes threads. A core calls it once for all requests of a
     /// turn: a thread that is woken for the first one would often run before the core has read the second
     /// one, and sleep again.
-    pub fn submit(&self, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
+    pub fn submit(&self, java_call: Arc<JavaCall>, request: Vec<u8>) -> Result<(), TooBusy> {
         let mut queue = self.lock();
         // Idle threads, and those that can still be started, take requests out of the queue at once.
         let free = self.limits.threads.saturating_sub(queue.running);
@@ -141,21 +141,21 @@ impl Pool {
             return Err(TooBusy);
         }
         queue.submitted += 1;
-        queue.jobs.push_back(Job::Request(exchange, request));
+        queue.jobs.push_back(Job::Request(java_call, request));
         self.waiting.store(queue.jobs.len(), Ordering::Release);
         Ok(())
     }
 
     /// Keeps a request that waits for its application, until [`Pool::resume`] or the end of its time.
-    pub fn hold(&self, exchange: Arc<Exchange>, request: Vec<u8>) {
-        let until = exchange.since() + self.limits.start_timeout;
+    pub fn hold(&self, java_call: Arc<JavaCall>, request: Vec<u8>) {
+        let until = java_call.since() + self.limits.start_timeout;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_many = held.len() >= self.limits.waiting.max(self.limits.threads);
         if is_too_many || until <= Instant::now() {
             drop(held);
-            return exchange.finish(None, End::Unavailable, true);
+            return java_call.finish(None, AnswerEnd::Unavailable, true);
         }
-        held.push(Held { exchange, request, until });
+        held.push(Held { java_call, request, until });
     }
 
     /// Called when an application has started, and once a second. Requests that wait for their application
@@ -167,9 +167,9 @@ impl Pool {
         }
         let now = Instant::now();
         let (over, again): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|held| held.until <= now);
-        over.iter().for_each(|held| held.exchange.finish(None, End::Unavailable, true));
+        over.iter().for_each(|held| held.java_call.finish(None, AnswerEnd::Unavailable, true));
         let mut queue = self.lock();
-        queue.jobs.extend(again.into_iter().map(|held| Job::Request(held.exchange, held.request)));
+        queue.jobs.extend(again.into_iter().map(|held| Job::Request(held.java_call, held.request)));
         self.waiting.store(queue.jobs.len(), Ordering::Release);
         drop(queue);
         self.announce();
@@ -179,7 +179,7 @@ impl Pool {
     pub fn announce(self: &Arc<Self>) {
         let queue = self.lock();
         let at_work = queue.threads - queue.sleeping;
-        let unseen = queue.jobs.len().saturating_sub(queue.looking);
+        let unseen = queue.jobs.len().saturating_sub(queue.spinning);
         if unseen == 0 {
             return;
         }
@@ -214,7 +214,7 @@ impl Pool {
 
     /// Called about once a millisecond while there is work. Adds threads if requests wait and none was taken
     /// since the last call. Returns whether to check again.
-    fn look(self: &Arc<Self>) -> bool {
+    fn add_needed_threads(self: &Arc<Self>) -> bool {
         let mut queue = self.lock();
         if queue.jobs.is_empty() {
             return false;
@@ -254,14 +254,14 @@ impl Pool {
     pub fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
         if self.processors > 1 && queue.jobs.is_empty() {
-            queue.looking += 1;
+            queue.spinning += 1;
             drop(queue);
             let until = Instant::now() + SPIN;
             while !self.has_waiting() && Instant::now() < until {
                 std::hint::spin_loop();
             }
             queue = self.lock();
-            queue.looking -= 1;
+            queue.spinning -= 1;
         }
         loop {
             if let Some(job) = self.take(&mut queue) {
@@ -312,8 +312,8 @@ impl Pool {
     }
 
     /// The paths that are answered quickly.
-    pub fn pace(&self) -> &Pace {
-        &self.pace
+    pub fn call_durations(&self) -> &CallDurations {
+        &self.call_durations
     }
 
     /// The monitor.
@@ -331,7 +331,7 @@ impl Pool {
     /// Ends the requests whose application has not started.
     fn end_held(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
-        held.iter().for_each(|held| held.exchange.finish(None, End::Unavailable, true));
+        held.iter().for_each(|held| held.java_call.finish(None, AnswerEnd::Unavailable, true));
     }
 
     /// Closes the pool and ends the requests that wait, because none will be answered any more.
@@ -341,8 +341,8 @@ impl Pool {
         let jobs = std::mem::take(&mut queue.jobs);
         drop(queue);
         for job in jobs {
-            if let Job::Request(exchange, _) = job {
-                exchange.finish(None, End::Unavailable, true);
+            if let Job::Request(java_call, _) = job {
+                java_call.finish(None, AnswerEnd::Unavailable, true);
             }
         }
         self.end_held();
@@ -373,7 +373,7 @@ impl Threads for Pool {
     }
 
     fn note_moved(&self, path: PathKey) {
-        self.pace.note_moved(path);
+        self.call_durations.note_moved(path);
     }
 
     fn kick_monitor(&self) {
@@ -382,7 +382,7 @@ impl Threads for Pool {
 }
 
 impl Checked for Pool {
-    fn check(self: Arc<Self>) -> Found {
-        if self.look() { Found::Work } else { Found::Nothing }
+    fn check(self: Arc<Self>) -> CheckResult {
+        if self.add_needed_threads() { CheckResult::Work } else { CheckResult::Nothing }
     }
 }

@@ -7,41 +7,41 @@ use tokio::sync::watch;
 
 use crate::isolated::Child;
 use crate::pool::Pool;
+use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::settings::RouteSettings;
-use crate::standing::Standing;
 
 /// The applications of a route.
 pub struct Route {
     /// Its number in Java.
     pub id: i32,
     settings: RouteSettings,
-    runs: Runs,
-    standing: watch::Sender<Standing>,
+    hosting_mode: HostingMode,
+    route_state: watch::Sender<RouteState>,
     is_closed: AtomicBool,
 }
 
 /// Where the applications run.
-enum Runs {
+enum HostingMode {
     /// In this process, with the function that has Java stop them.
     Here(Arc<Pool>, Box<dyn Fn() + Send + Sync>),
     InChild(Arc<Child>),
 }
 
 impl Route {
-    fn new(id: i32, settings: RouteSettings, runs: Runs) -> Arc<Route> {
-        let standing = watch::Sender::new(Standing::Starting);
-        Arc::new(Route { id, settings, runs, standing, is_closed: AtomicBool::new(false) })
+    fn new(id: i32, settings: RouteSettings, hosting_mode: HostingMode) -> Arc<Route> {
+        let route_state = watch::Sender::new(RouteState::Starting);
+        Arc::new(Route { id, settings, hosting_mode, route_state, is_closed: AtomicBool::new(false) })
     }
 
     /// A route whose applications run in this process, on the threads of a pool. `stop` has Java stop them.
     pub fn here(settings: RouteSettings, pool: Arc<Pool>, stop: Box<dyn Fn() + Send + Sync>) -> Arc<Route> {
-        Route::new(pool.route, settings, Runs::Here(pool, stop))
+        Route::new(pool.route, settings, HostingMode::Here(pool, stop))
     }
 
     /// A route whose applications run in a child process.
     pub fn in_child(settings: RouteSettings, child: Arc<Child>) -> Arc<Route> {
-        Route::new(0, settings, Runs::InChild(child))
+        Route::new(0, settings, HostingMode::InChild(child))
     }
 
     /// Its settings.
@@ -51,41 +51,41 @@ impl Route {
 
     /// Its threads, if its applications run in this process.
     pub fn pool(&self) -> Option<&Arc<Pool>> {
-        match &self.runs {
-            Runs::Here(pool, _) => Some(pool),
-            Runs::InChild(_) => None,
+        match &self.hosting_mode {
+            HostingMode::Here(pool, _) => Some(pool),
+            HostingMode::InChild(_) => None,
         }
     }
 
     /// Its child process, if it has one.
     pub fn child(&self) -> Option<&Arc<Child>> {
-        match &self.runs {
-            Runs::Here(..) => None,
-            Runs::InChild(child) => Some(child),
+        match &self.hosting_mode {
+            HostingMode::Here(..) => None,
+            HostingMode::InChild(child) => Some(child),
         }
     }
 
-    fn stands(&self) -> &watch::Sender<Standing> {
-        self.child().map_or(&self.standing, |child| child.standing())
+    fn state_sender(&self) -> &watch::Sender<RouteState> {
+        self.child().map_or(&self.route_state, |child| child.route_state())
     }
 
     /// Its current state.
-    pub fn standing(&self) -> Standing {
-        *self.stands().borrow()
+    pub fn state(&self) -> RouteState {
+        *self.state_sender().borrow()
     }
 
     /// Waits until it is no longer being started, and returns its state.
-    pub async fn started(&self) -> Standing {
-        let mut standing = self.stands().subscribe();
-        match standing.wait_for(|standing| *standing != Standing::Starting).await {
-            Ok(standing) => *standing,
-            Err(_) => Standing::Failed,
+    pub async fn started(&self) -> RouteState {
+        let mut route_state = self.state_sender().subscribe();
+        match route_state.wait_for(|route_state| *route_state != RouteState::Starting).await {
+            Ok(route_state) => *route_state,
+            Err(_) => RouteState::Failed,
         }
     }
 
     /// Sets the state of applications that run in this process.
-    pub fn set(&self, standing: Standing) {
-        self.standing.send_replace(standing);
+    pub fn set(&self, route_state: RouteState) {
+        self.route_state.send_replace(route_state);
     }
 
     /// Ends it after its `drain_timeout`, if requests still keep it then.
@@ -115,12 +115,12 @@ impl Route {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        match &self.runs {
-            Runs::Here(pool, stop) => {
+        match &self.hosting_mode {
+            HostingMode::Here(pool, stop) => {
                 pool.close();
                 stop();
             }
-            Runs::InChild(child) => {
+            HostingMode::InChild(child) => {
                 let child = child.clone();
                 // The last reference may be dropped on a core, which must not wait.
                 std::thread::spawn(move || {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::engine;
 use crate::isolated::Child;
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
-use crate::standing::Standing;
 
 /// Routes that are in use.
 struct InUse {
@@ -60,7 +60,7 @@ pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, 
     for wanted in &mut in_use.routes {
         if let Some(route) = wanted.route.upgrade()
             && *route.settings() == *settings
-            && route.standing() != Standing::Failed
+            && route.state() != RouteState::Failed
         {
             wanted.by = configuration;
             return Ok(route);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::exchange::Exchange;
+use crate::java_call::JavaCall;
 use crate::jvm::{Attached, Memory};
 
 /// The buffer for a request: its head, and pieces of its body. A request with a longer head gets 431.
@@ -19,18 +19,18 @@ pub struct Slab {
     pub input: &'static Memory,
     /// Java writes to this buffer.
     pub output: &'static Memory,
-    exchange: Mutex<Option<Arc<Exchange>>>,
+    java_call: Mutex<Option<Arc<JavaCall>>>,
 }
 
 impl Slab {
     /// The request that uses it.
-    pub fn exchange(&self) -> Option<Arc<Exchange>> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn java_call(&self) -> Option<Arc<JavaCall>> {
+        self.java_call.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the request that uses it; `None`: no request.
-    pub fn set_exchange(&self, exchange: Option<Arc<Exchange>>) {
-        *self.exchange.lock().unwrap_or_else(PoisonError::into_inner) = exchange;
+    pub fn set_java_call(&self, java_call: Option<Arc<JavaCall>>) {
+        *self.java_call.lock().unwrap_or_else(PoisonError::into_inner) = java_call;
     }
 }
 
@@ -58,7 +58,7 @@ impl Slabs {
                 number,
                 input: Memory::new(INPUT_BYTES),
                 output: Memory::new(OUTPUT_BYTES),
-                exchange: Mutex::default(),
+                java_call: Mutex::default(),
             });
             all.push(slab.clone());
             slab
@@ -76,7 +76,7 @@ impl Slabs {
     /// applications may still write to them. Requests that use one of them get no answer.
     pub fn end_all_of(&self, route: i32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != route);
-        self.cut(|exchange| exchange.route() == route);
+        self.cut(|java_call| java_call.route() == route);
     }
 
     /// Called when Java has stopped. Requests that use a slab get no answer.
@@ -84,12 +84,12 @@ impl Slabs {
         self.cut(|_| true);
     }
 
-    fn cut(&self, which: impl Fn(&Exchange) -> bool) {
+    fn cut(&self, which: impl Fn(&JavaCall) -> bool) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         all.iter()
-            .filter_map(|slab| slab.exchange())
-            .filter(|exchange| which(exchange))
-            .for_each(|exchange| exchange.cut());
+            .filter_map(|slab| slab.java_call())
+            .filter(|java_call| which(java_call))
+            .for_each(|java_call| java_call.cut());
     }
 
     /// The slab of this number.

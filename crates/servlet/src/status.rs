@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::java_runtime;
 use crate::pool::PoolStatus;
 use crate::route::Route;
+use crate::route_state::RouteState;
 use crate::routes;
-use crate::shared;
-use crate::standing::Standing;
 
 /// How long a machine may take to answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
@@ -163,8 +163,7 @@ pub fn of_server() -> Status {
         match route.child() {
             None => found.java = here.as_mut().and_then(|process| process.routes.remove(&route.id)),
             Some(child) => {
-                let told =
-                    (route.standing() == Standing::Ready).then(|| child.ask_status(PATIENCE)).flatten();
+                let told = (route.state() == RouteState::Ready).then(|| child.ask_status(PATIENCE)).flatten();
                 let told =
                     told.and_then(|text| serde_json::from_slice::<Status>(&text).ok()).unwrap_or_default();
                 if let Some(inner) = told.routes.into_iter().next() {
@@ -185,17 +184,17 @@ pub fn of_server() -> Status {
 
 fn of_route(route: &Arc<Route>) -> RouteStatus {
     let settings = route.settings();
-    let standing = route.standing();
+    let route_state = route.state();
     RouteStatus {
         site: settings.names.site.clone(),
         route: settings.names.route.clone(),
         source: settings.name(),
         is_isolated: route.child().is_some(),
-        is_ready: standing == Standing::Ready,
-        state: match standing {
-            Standing::Starting => "starting",
-            Standing::Ready => "ready",
-            Standing::Failed => "failed",
+        is_ready: route_state == RouteState::Ready,
+        state: match route_state {
+            RouteState::Starting => "starting",
+            RouteState::Ready => "ready",
+            RouteState::Failed => "failed",
         }
         .to_string(),
         threads: route.pool().map(|pool| pool.status()).unwrap_or_default(),
@@ -207,14 +206,14 @@ fn of_route(route: &Arc<Route>) -> RouteStatus {
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
 fn ask_java() -> Option<Process> {
-    let shared = shared::if_started()?;
-    shared.machine()?;
-    if shared.has_ended() || IS_ASKING.swap(true, Ordering::AcqRel) {
+    let runtime = java_runtime::if_started()?;
+    runtime.machine()?;
+    if runtime.has_ended() || IS_ASKING.swap(true, Ordering::AcqRel) {
         return None;
     }
     let (tell, told) = sync_channel(1);
     let ask = move || {
-        let answer = shared.machine().and_then(|machine| machine.attach("status").ok()?.status().ok());
+        let answer = runtime.machine().and_then(|machine| machine.attach("status").ok()?.status().ok());
         IS_ASKING.store(false, Ordering::Release);
         // The caller may have stopped waiting.
         let _ = tell.send(answer);

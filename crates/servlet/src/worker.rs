@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::core_queue::CoreQueue;
-use crate::exchange::{End, Exchange};
 use crate::flat;
 use crate::head::{self, Fault, Piece};
+use crate::java_call::{AnswerEnd, JavaCall};
+use crate::java_runtime::{self, JavaRuntime};
 use crate::jvm::Attached;
 use crate::pool::{Job, Pool};
 use crate::server_log::log;
-use crate::shared::{self, Shared};
 use crate::slab::Slab;
 
 /// The result of a call, stored above the length of its output. `Exchange.java` has the same value.
@@ -32,7 +32,7 @@ pub fn next_number() -> i32 {
 /// The result of a call.
 pub enum Served {
     /// How it has ended, and how many bytes are in the slab's output.
-    Ended(End, usize),
+    Ended(AnswerEnd, usize),
     /// It continues asynchronously. Java gives the slab back when it ends the request; it may have done so
     /// already.
     Pending,
@@ -44,18 +44,18 @@ pub enum Served {
 pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
-        0 => End::Whole,
+        0 => AnswerEnd::Whole,
         1 => return Served::Pending,
-        3 => End::Unavailable,
+        3 => AnswerEnd::Unavailable,
         4 => return Served::Waits,
-        _ => End::Broken,
+        _ => AnswerEnd::Broken,
     };
     Served::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
 }
 
 /// Reads the answer to a request; if it is invalid, the log says why.
-pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: End, written: &'a [u8]) -> Option<Piece<'a>> {
-    if end == End::Unavailable {
+pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: AnswerEnd, written: &'a [u8]) -> Option<Piece<'a>> {
+    if end == AnswerEnd::Unavailable {
         return None;
     }
     let refused = |fault: Fault| {
@@ -67,8 +67,8 @@ pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: End, written: &'a [u8])
 
 /// Runs a thread of the pool.
 pub fn work(pool: &Arc<Pool>) {
-    let shared = shared::of_process();
-    let Some(machine) = shared.machine() else { return pool.thread_has_failed() };
+    let runtime = java_runtime::of_process();
+    let Some(machine) = runtime.machine() else { return pool.thread_has_failed() };
     let java = match machine.attach(&format!("servlet-{}", pool.route)) {
         Ok(java) => java,
         Err(message) => {
@@ -76,23 +76,30 @@ pub fn work(pool: &Arc<Pool>) {
             return pool.thread_has_failed();
         }
     };
-    let mut worker =
-        Worker { shared, pool, java: &java, slab: None, untold: Vec::new(), since: None, is_running: false };
+    let mut worker = Worker {
+        runtime,
+        pool,
+        java: &java,
+        slab: None,
+        unwoken: Vec::new(),
+        since: None,
+        is_running: false,
+    };
     while let Some(job) = worker.next() {
         worker.run(job);
     }
     if let Some(slab) = worker.slab.take() {
-        shared.slabs().give_back(pool.route, slab);
+        runtime.slabs().give_back(pool.route, slab);
     }
 }
 
 struct Worker<'w> {
-    shared: &'static Shared,
+    runtime: &'static JavaRuntime,
     pool: &'w Arc<Pool>,
     java: &'w Attached<'w>,
     slab: Option<Arc<Slab>>,
     /// Cores that must still be told of answers.
-    untold: Vec<Arc<CoreQueue>>,
+    unwoken: Vec<Arc<CoreQueue>>,
     since: Option<Instant>,
     is_running: bool,
 }
@@ -101,24 +108,24 @@ impl Worker<'_> {
     /// The next job. Cores are told before the thread waits for one.
     fn next(&mut self) -> Option<Job> {
         if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {
-            self.tell();
+            self.wake_cores();
         }
         let waiting = self.pool.take_waiting(std::mem::replace(&mut self.is_running, true));
         if waiting.is_some() {
             return waiting;
         }
-        self.tell();
+        self.wake_cores();
         self.pool.next()
     }
 
-    fn tell(&mut self) {
-        self.untold.drain(..).for_each(|core| core.wake());
+    fn wake_cores(&mut self) {
+        self.unwoken.drain(..).for_each(|core| core.wake());
         self.since = None;
     }
 
-    fn tell_later(&mut self, core: &Arc<CoreQueue>) {
-        if !self.untold.iter().any(|other| Arc::ptr_eq(other, core)) {
-            self.untold.push(core.clone());
+    fn wake_core_later(&mut self, core: &Arc<CoreQueue>) {
+        if !self.unwoken.iter().any(|other| Arc::ptr_eq(other, core)) {
+            self.unwoken.push(core.clone());
         }
         if self.since.is_none() {
             self.since = Some(Instant::now());
@@ -136,49 +143,52 @@ impl Worker<'_> {
                     log(0, &message);
                 }
             }
-            Job::Request(exchange, request) => self.serve(&exchange, request),
+            Job::Request(java_call, request) => self.serve(&java_call, request),
         }
     }
 
-    fn serve(&mut self, exchange: &Arc<Exchange>, mut request: Vec<u8>) {
-        if exchange.is_for_nobody() {
-            return exchange.finish(None, End::Broken, false);
+    fn serve(&mut self, java_call: &Arc<JavaCall>, mut request: Vec<u8>) {
+        if java_call.has_no_client() {
+            return java_call.finish(None, AnswerEnd::Broken, false);
         }
-        let slab =
-            match self.slab.take().map_or_else(|| self.shared.slabs().take(self.pool.route, self.java), Ok) {
-                Ok(slab) => slab,
-                Err(message) => {
-                    log(0, &message);
-                    return exchange.finish(None, End::Unavailable, true);
-                }
-            };
+        let slab = match self
+            .slab
+            .take()
+            .map_or_else(|| self.runtime.slabs().take(self.pool.route, self.java), Ok)
+        {
+            Ok(slab) => slab,
+            Err(message) => {
+                log(0, &message);
+                return java_call.finish(None, AnswerEnd::Unavailable, true);
+            }
+        };
         let number = next_number();
         flat::set_number(&mut request, number);
-        exchange.enter(slab.number, number);
-        slab.set_exchange(Some(exchange.clone()));
+        java_call.enter(slab.number, number);
+        slab.set_java_call(Some(java_call.clone()));
         // SAFETY: the slab is this thread's, and Java does not read it before it is called.
         let length = unsafe { slab.input.put(&request) };
         let began = Instant::now();
-        self.pool.note_wait(began.saturating_duration_since(exchange.since()));
+        self.pool.note_wait(began.saturating_duration_since(java_call.since()));
         let (end, length) = match serve(self.java, slab.number, length) {
             Served::Ended(end, length) => (end, length),
-            Served::Pending => return exchange.goes_on(),
+            Served::Pending => return java_call.becomes_async(),
             Served::Waits => {
-                slab.set_exchange(None);
+                slab.set_java_call(None);
                 self.slab = Some(slab);
-                exchange.waits();
-                return self.pool.hold(exchange.clone(), request);
+                java_call.wait_for_application();
+                return self.pool.hold(java_call.clone(), request);
             }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
         let written = unsafe { slab.output.get(length) };
         let piece = read_answer(self.pool, &request, end, written);
-        slab.set_exchange(None);
-        self.pool.pace().note(exchange.path(), began.elapsed());
-        exchange.finish_into(piece, end, false, request);
+        slab.set_java_call(None);
+        self.pool.call_durations().note(java_call.path(), began.elapsed());
+        java_call.finish_into(piece, end, false, request);
         self.slab = Some(slab);
-        if let Some(core) = exchange.core() {
-            self.tell_later(&core);
+        if let Some(core) = java_call.core() {
+            self.wake_core_later(&core);
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use touchstone_http::h2::hpack::FieldList;
-use touchstone_http::h3::frame::{self, FrameReader, FrameType, Step};
+use touchstone_http::h3::frame::{self, FrameItem, FrameReader, FrameType};
 use touchstone_http::h3::settings::{self, SettingId};
 use touchstone_http::h3::unidirectional::{CONTROL, QPACK_ENCODER};
 use touchstone_http::h3::{
@@ -307,11 +307,11 @@ impl Answers {
             let mut input = sending.step();
             while let Some(step) = reader.next(&mut input) {
                 match step {
-                    Step::Start { kind: begun, .. } => kind = begun,
-                    Step::Payload { bytes, .. } if kind == FrameType::HEADERS => {
+                    FrameItem::Start { kind: begun, .. } => kind = begun,
+                    FrameItem::Payload { bytes, .. } if kind == FrameType::HEADERS => {
                         head.extend_from_slice(bytes)
                     }
-                    Step::Payload { bytes, .. } => {
+                    FrameItem::Payload { bytes, .. } => {
                         assert!(is_pattern(number, read, bytes));
                         read += bytes.len();
                     }

@@ -22,7 +22,7 @@ use touchstone_config::SiteConfig;
 use touchstone_files::coding::{CodingSettings, LEAST_BYTES};
 use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
     AtOnce, CallUnderWay, Called, Caller, ConnectionReturn, Handled, Handler, Interface, OnCore, PendingCall,
     Server,
@@ -249,7 +249,7 @@ impl Wanted {
             // GET would have the coded form, of another length (RFC 9110 section 8.6).
             answer.declared_length = None;
             answer.body.retain_mut(|part| match part {
-                Part::Stream { length, .. } => {
+                BodyPart::Stream { length, .. } => {
                     *length = None;
                     true
                 }
@@ -300,7 +300,7 @@ fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
     if matches!(answer.status, 0..200 | 204..=206 | 304) {
         return false;
     }
-    let is_own = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+    let is_own = |part: &BodyPart| matches!(part, BodyPart::Bytes(_) | BodyPart::Stream { .. });
     let length = body_bytes.or(answer.declared_length).or(answer.body_length());
     if length.is_some_and(|length| length < LEAST_BYTES) || !answer.body.iter().all(is_own) {
         return false;
@@ -370,9 +370,9 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
     let mut rest = None;
     for part in parts {
         match part {
-            Part::Bytes(bytes) => first.push(bytes),
-            Part::Stream { body, .. } => rest = Some(body),
-            Part::Cached(..) | Part::File { .. } => {}
+            BodyPart::Bytes(bytes) => first.push(bytes),
+            BodyPart::Stream { body, .. } => rest = Some(body),
+            BodyPart::Cached(..) | BodyPart::File { .. } => {}
         }
     }
     let first = match first.as_slice() {
@@ -383,7 +383,7 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
         && first.len() <= AT_ONCE_BYTES
         && let Ok(coded) = compress(coding, level, &first)
     {
-        return answer.part(Part::Bytes(coded.into()));
+        return answer.part(BodyPart::Bytes(coded.into()));
     }
     let (mut sender, receiver) = pipe(PIPE_BYTES);
     tokio::task::spawn_local(async move {
@@ -395,7 +395,7 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
             Err(error) => sender.fail(error),
         }
     });
-    answer.part(Part::Stream { body: receiver, length: None })
+    answer.part(BodyPart::Stream { body: receiver, length: None })
 }
 
 /// Compresses as the body comes; false when no client receives it any more.
@@ -449,7 +449,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, fields: &str, body_bytes: usize) -> Answer {
-        let mut answer = Answer::new(status).part(Part::Bytes(vec![b'a'; body_bytes].into()));
+        let mut answer = Answer::new(status).part(BodyPart::Bytes(vec![b'a'; body_bytes].into()));
         answer.fields = fields.as_bytes().to_vec();
         answer
     }

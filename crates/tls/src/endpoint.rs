@@ -88,7 +88,7 @@ impl TlsEndpoint {
     pub fn refresh(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = sources.look(&self.shared.provider, &mut notices);
+        let changed = sources.check(&self.shared.provider, &mut notices);
         sources.say_ages(&mut notices);
         if changed {
             match assemble(&self.settings, &sources, &self.shared, None) {

@@ -13,7 +13,7 @@ use super::pem::PemProblem;
 use super::self_signed::development_certificate;
 use super::settings::{CertificateSource, ClientAuthorities, EndpointSettings};
 use super::shared::TlsShared;
-use super::watched::{Look, Watched};
+use super::watched::{WatchResult, Watched};
 
 /// All certificates and authorities of an endpoint.
 pub struct Sources {
@@ -76,18 +76,18 @@ impl Sources {
     }
 
     /// Checks all files; true when something has changed.
-    pub fn look(&mut self, provider: &Arc<CryptoProvider>, notices: &mut Vec<Notice>) -> bool {
+    pub fn check(&mut self, provider: &Arc<CryptoProvider>, notices: &mut Vec<Notice>) -> bool {
         let mut changed = false;
         for state in self.certificates.iter_mut().flatten() {
             let CertificateOrigin::Files { label, chain, key, watched } = &mut state.origin else { continue };
             let had_one = watched.value().is_some();
-            match watched.look(|| LoadedCertificate::from_files(chain, key, provider).map(Arc::new)) {
-                Look::Same => {}
-                Look::Renewed => {
+            match watched.check(|| LoadedCertificate::from_files(chain, key, provider).map(Arc::new)) {
+                WatchResult::Same => {}
+                WatchResult::Renewed => {
                     changed = true;
                     say_renewed(label, watched.value(), notices);
                 }
-                Look::Refused(problem) => {
+                WatchResult::Refused(problem) => {
                     let meanwhile =
                         if had_one { "the certificate before stays" } else { "there is none yet" };
                     notices.push(Notice::warning(format!("site {label}: {problem}; {meanwhile}")));
@@ -95,16 +95,16 @@ impl Sources {
             }
         }
         for (settings, watched) in &mut self.authorities {
-            match watched.look(|| LoadedAuthorities::from_files(settings, provider).map(Arc::new)) {
-                Look::Same => {}
-                Look::Renewed => {
+            match watched.check(|| LoadedAuthorities::from_files(settings, provider).map(Arc::new)) {
+                WatchResult::Same => {}
+                WatchResult::Renewed => {
                     changed = true;
                     let file = settings.authorities.display();
                     notices.push(Notice::info(format!(
                         "authorities for client certificates taken up anew from {file}"
                     )));
                 }
-                Look::Refused(problem) => {
+                WatchResult::Refused(problem) => {
                     notices.push(Notice::warning(format!("{problem}; the authorities before stay")));
                 }
             }

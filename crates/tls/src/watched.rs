@@ -22,7 +22,7 @@ pub struct Watched<T> {
 
 /// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Look<E> {
+pub enum WatchResult<E> {
     /// Nothing has changed.
     Same,
     /// There is a new value.
@@ -66,30 +66,30 @@ impl<T> Watched<T> {
     }
 
     /// Checks the files, and makes the value again if they have changed and settled.
-    pub fn look<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Look<E> {
+    pub fn check<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> WatchResult<E> {
         let now = stamp(&self.files);
         if now == self.made_from {
             self.seen = now;
             self.refused = None;
-            return Look::Same;
+            return WatchResult::Same;
         }
         if now != self.seen {
             self.seen = now;
-            return Look::Same;
+            return WatchResult::Same;
         }
         if self.refused.as_ref() == Some(&now) {
-            return Look::Same;
+            return WatchResult::Same;
         }
         match make() {
             Ok(value) => {
                 self.value = Some(value);
                 self.made_from = now;
                 self.refused = None;
-                Look::Renewed
+                WatchResult::Renewed
             }
             Err(error) => {
                 self.refused = Some(now);
-                Look::Refused(error)
+                WatchResult::Refused(error)
             }
         }
     }
@@ -140,9 +140,9 @@ mod tests {
             std::fs::rename(new, self.directory.path().join(name)).unwrap();
         }
 
-        fn look(&mut self) -> Look<String> {
+        fn check(&mut self) -> WatchResult<String> {
             let files = self.watched.files.clone();
-            self.watched.look(|| read(&files))
+            self.watched.check(|| read(&files))
         }
 
         fn value(&self) -> &str {
@@ -161,31 +161,31 @@ mod tests {
     #[test]
     fn a_change_counts_when_it_has_settled() {
         let mut scene = Scene::new();
-        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.check(), WatchResult::Same);
         scene.write("a", "ONE");
-        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.check(), WatchResult::Same);
         scene.write("b", "TWO");
-        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.check(), WatchResult::Same);
         assert_eq!(scene.value(), "onetwo");
-        assert_eq!(scene.look(), Look::Renewed);
+        assert_eq!(scene.check(), WatchResult::Renewed);
         assert_eq!(scene.value(), "ONETWO");
-        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.check(), WatchResult::Same);
     }
 
     #[test]
     fn what_cannot_be_used_is_refused_once_and_the_old_stays() {
         let mut scene = Scene::new();
         scene.write("a", "bad");
-        assert_eq!(scene.look(), Look::Same);
-        assert_eq!(scene.look(), Look::Refused("badtwo".to_string()));
-        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.check(), WatchResult::Same);
+        assert_eq!(scene.check(), WatchResult::Refused("badtwo".to_string()));
+        assert_eq!(scene.check(), WatchResult::Same);
         assert_eq!(scene.value(), "onetwo");
         scene.write("a", "bad too");
-        scene.look();
-        assert_eq!(scene.look(), Look::Refused("bad tootwo".to_string()));
+        scene.check();
+        assert_eq!(scene.check(), WatchResult::Refused("bad tootwo".to_string()));
         scene.write("a", "good");
-        scene.look();
-        assert_eq!(scene.look(), Look::Renewed);
+        scene.check();
+        assert_eq!(scene.check(), WatchResult::Renewed);
         assert_eq!(scene.value(), "goodtwo");
     }
 
@@ -193,13 +193,13 @@ mod tests {
     fn a_file_that_goes_and_comes() {
         let mut scene = Scene::new();
         std::fs::remove_file(scene.directory.path().join("b")).unwrap();
-        scene.look();
-        assert_eq!(scene.look(), Look::Refused("absent".to_string()));
-        assert_eq!(scene.look(), Look::Same);
+        scene.check();
+        assert_eq!(scene.check(), WatchResult::Refused("absent".to_string()));
+        assert_eq!(scene.check(), WatchResult::Same);
         assert_eq!(scene.value(), "onetwo");
         scene.write("b", "again");
-        scene.look();
-        assert_eq!(scene.look(), Look::Renewed);
+        scene.check();
+        assert_eq!(scene.check(), WatchResult::Renewed);
         assert_eq!(scene.value(), "oneagain");
     }
 
@@ -208,11 +208,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = vec![directory.path().join("a")];
         let mut watched = Watched::waiting(files.clone());
-        assert_eq!(watched.look(|| read(&files)), Look::Same);
+        assert_eq!(watched.check(|| read(&files)), WatchResult::Same);
         assert_eq!(watched.value(), None);
         std::fs::write(&files[0], "here").unwrap();
-        assert_eq!(watched.look(|| read(&files)), Look::Same);
-        assert_eq!(watched.look(|| read(&files)), Look::Renewed);
+        assert_eq!(watched.check(|| read(&files)), WatchResult::Same);
+        assert_eq!(watched.check(|| read(&files)), WatchResult::Renewed);
         assert_eq!(watched.value().map(String::as_str), Some("here"));
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 
 use crate::inflow::Source;
 
@@ -20,19 +20,19 @@ const FILE_BYTES: u64 = 128 * 1024;
 
 /// The parts of a body that were not taken yet.
 pub struct AnswerBody {
-    parts: VecDeque<Part>,
+    parts: VecDeque<BodyPart>,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     trailers: Vec<u8>,
 }
 
 impl AnswerBody {
     /// A body of these parts.
-    pub fn new(parts: Vec<Part>) -> AnswerBody {
+    pub fn new(parts: Vec<BodyPart>) -> AnswerBody {
         AnswerBody { parts: parts.into(), reading: None, trailers: Vec::new() }
     }
 
     /// The parts, if nothing was taken of them.
-    pub fn into_parts(self) -> Vec<Part> {
+    pub fn into_parts(self) -> Vec<BodyPart> {
         self.parts.into()
     }
 
@@ -41,7 +41,7 @@ impl AnswerBody {
         match self.parts.len() {
             0 => Some(Bytes::new()),
             1 => match self.parts.pop_front()? {
-                Part::Bytes(bytes) => Some(bytes),
+                BodyPart::Bytes(bytes) => Some(bytes),
                 other => {
                     self.parts.push_front(other);
                     None
@@ -53,9 +53,9 @@ impl AnswerBody {
 }
 
 /// The body of a prepared response, shared.
-struct Shared(Arc<Prepared>, Range<usize>);
+struct PreparedBody(Arc<Prepared>, Range<usize>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for PreparedBody {
     fn as_ref(&self) -> &[u8] {
         self.0.body().get(self.1.clone()).unwrap_or_default()
     }
@@ -70,25 +70,26 @@ impl Source for AnswerBody {
         }
         match self.parts.pop_front() {
             None => Poll::Ready(None),
-            Some(Part::Bytes(bytes)) => Poll::Ready(Some(Ok(bytes))),
-            Some(Part::Cached(prepared, range)) => {
-                Poll::Ready(Some(Ok(Bytes::from_owner(Shared(prepared, range)))))
+            Some(BodyPart::Bytes(bytes)) => Poll::Ready(Some(Ok(bytes))),
+            Some(BodyPart::Cached(prepared, range)) => {
+                Poll::Ready(Some(Ok(Bytes::from_owner(PreparedBody(prepared, range)))))
             }
-            Some(Part::File { file, offset, length }) => {
+            Some(BodyPart::File { file, offset, length }) => {
                 let now = length.min(FILE_BYTES);
                 if length > now {
-                    let rest = Part::File { file: file.clone(), offset: offset + now, length: length - now };
+                    let rest =
+                        BodyPart::File { file: file.clone(), offset: offset + now, length: length - now };
                     self.parts.push_front(rest);
                 }
                 // On a thread that may wait for the disk.
                 self.reading = Some(tokio::task::spawn_blocking(move || read(&file, offset, now)));
                 self.poll_next(context)
             }
-            Some(Part::Stream { mut body, length }) => {
+            Some(BodyPart::Stream { mut body, length }) => {
                 let next = body.poll_next(context);
                 match &next {
                     Poll::Ready(None) => self.trailers = body.take_trailers(),
-                    _ => self.parts.push_front(Part::Stream { body, length }),
+                    _ => self.parts.push_front(BodyPart::Stream { body, length }),
                 }
                 next
             }
@@ -124,9 +125,9 @@ mod tests {
         sender.push(Bytes::from_static(b"end"));
         sender.finish_with_trailers(b"A: b\r\n".to_vec());
         let mut body = AnswerBody::new(vec![
-            Part::Bytes(Bytes::from_static(b"begin")),
-            Part::File { file: Arc::new(file.into()), offset: 10, length: 299_990 },
-            Part::Stream { body: receiver, length: None },
+            BodyPart::Bytes(Bytes::from_static(b"begin")),
+            BodyPart::File { file: Arc::new(file.into()), offset: 10, length: 299_990 },
+            BodyPart::Stream { body: receiver, length: None },
         ]);
         let mut all = Vec::new();
         while let Some(piece) = poll_fn(|context| body.poll_next(context)).await {

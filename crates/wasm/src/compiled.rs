@@ -35,7 +35,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60 * 24 * 3600);
 const ENDING: &str = ".compiled";
 
 /// A component that can be instantiated.
-pub enum Ready {
+pub enum LoadedComponent {
     /// `wasi:http/incoming-handler` of 0.2.
     P2(p2::bindings::ProxyPre<State>),
     /// `wasi:http/handler` of 0.3.
@@ -49,21 +49,21 @@ pub fn load(
     path: &Path,
     directory: Option<&Path>,
     note: &mut dyn FnMut(String),
-) -> Result<Arc<Ready>, String> {
-    static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<Ready>>>> = Mutex::new(None);
+) -> Result<Arc<LoadedComponent>, String> {
+    static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<LoadedComponent>>>> = Mutex::new(None);
     let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let hash = sha256(&bytes);
-    let known = |loaded: &Option<HashMap<_, Weak<Ready>>>| loaded.as_ref()?.get(&hash)?.upgrade();
-    if let Some(ready) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
-        return Ok(ready);
+    let known = |loaded: &Option<HashMap<_, Weak<LoadedComponent>>>| loaded.as_ref()?.get(&hash)?.upgrade();
+    if let Some(component) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(component);
     }
     let component = component(&runtime.engine, &bytes, hash, directory, note)
-        .and_then(|component| ready(runtime, &component))
+        .and_then(|component| link(runtime, &component))
         .map_err(|error| format!("{}: {error:#}", path.display()))?;
     let component = Arc::new(component);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let loaded = loaded.get_or_insert_default();
-    loaded.retain(|_, ready| ready.strong_count() > 0);
+    loaded.retain(|_, component| component.strong_count() > 0);
     loaded.insert(hash, Arc::downgrade(&component));
     Ok(component)
 }
@@ -84,11 +84,11 @@ fn read_component(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Checks what a component exports, and that everything it imports is available.
-fn ready(runtime: &Runtime, component: &Component) -> Result<Ready> {
+fn link(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
     let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
     match p3::bindings::ServicePre::new(instance.clone()) {
-        Ok(service) => Ok(Ready::P3(service)),
-        Err(_) => Ok(Ready::P2(p2::bindings::ProxyPre::new(instance).map_err(|_| {
+        Ok(service) => Ok(LoadedComponent::P3(service)),
+        Err(_) => Ok(LoadedComponent::P2(p2::bindings::ProxyPre::new(instance).map_err(|_| {
             wasmtime::format_err!(
                 "it exports neither 'wasi:http/incoming-handler' of 0.2 nor 'wasi:http/handler' of 0.3"
             )

@@ -13,14 +13,14 @@ use wasmtime::{Result, Store};
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
 
-use crate::compiled::Ready;
+use crate::compiled::LoadedComponent;
 use crate::state::State;
 
 /// The answer of an instance; the error is its own description of the failure.
 pub type Reply = Result<Response<WasiBody>, String>;
 
 /// An instance that may answer another request.
-pub struct Live {
+pub struct ReusableInstance {
     /// Its store.
     pub store: Store<State>,
     proxy: Proxy,
@@ -36,9 +36,9 @@ enum Proxy {
 /// The instance for a request.
 pub enum Instance {
     /// A new instance, to be made in this store.
-    New(Arc<Ready>, Box<Store<State>>),
-    /// An instance that was kept.
-    Kept(Box<Live>),
+    New(Arc<LoadedComponent>, Box<Store<State>>),
+    /// An instance that has answered before.
+    Reused(Box<ReusableInstance>),
 }
 
 /// Lets an instance answer a request.
@@ -46,29 +46,29 @@ pub async fn serve(
     instance: Instance,
     request: Request<WasiBody>,
     reply: oneshot::Sender<Reply>,
-) -> Result<Box<Live>> {
-    let mut live = match instance {
-        Instance::Kept(live) => live,
-        Instance::New(ready, mut store) => {
-            let proxy = match &*ready {
-                Ready::P2(pre) => Proxy::P2(pre.instantiate_async(&mut *store).await?),
-                Ready::P3(pre) => Proxy::P3(pre.instantiate_async(&mut *store).await?),
+) -> Result<Box<ReusableInstance>> {
+    let mut reusable = match instance {
+        Instance::Reused(reusable) => reusable,
+        Instance::New(component, mut store) => {
+            let proxy = match &*component {
+                LoadedComponent::P2(pre) => Proxy::P2(pre.instantiate_async(&mut *store).await?),
+                LoadedComponent::P3(pre) => Proxy::P3(pre.instantiate_async(&mut *store).await?),
             };
-            Box::new(Live { store: *store, proxy, uses: 0 })
+            Box::new(ReusableInstance { store: *store, proxy, uses: 0 })
         }
     };
-    live.uses += 1;
-    let Live { store, proxy, .. } = &mut *live;
+    reusable.uses += 1;
+    let ReusableInstance { store, proxy, .. } = &mut *reusable;
     let served = match proxy {
         Proxy::P2(proxy) => serve_p2(proxy, store, request, reply).await,
         Proxy::P3(service) => serve_p3(service, store, request, reply).await,
     };
     if let Err(error) = served {
         // While the store and the body of the answer still exist.
-        live.store.data().meter.note_failure();
+        reusable.store.data().meter.note_failure();
         return Err(error);
     }
-    Ok(live)
+    Ok(reusable)
 }
 
 async fn serve_p2(

@@ -6,10 +6,10 @@ use tokio::sync::{mpsc, oneshot};
 use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// The result of an outgoing request.
-pub type Outcome = Result<Response<WasiBody>, Error>;
+pub type OutgoingResult = Result<Response<WasiBody>, Error>;
 
 /// An outgoing request for the core.
-pub struct Order {
+pub struct OutgoingRequest {
     /// The request.
     pub request: Request<WasiBody>,
     /// Where it goes.
@@ -17,7 +17,7 @@ pub struct Order {
     /// Its time limits.
     pub options: RequestOptions,
     /// Takes the answer.
-    pub reply: oneshot::Sender<Outcome>,
+    pub reply: oneshot::Sender<OutgoingResult>,
 }
 
 /// Where an outgoing request goes.
@@ -39,7 +39,7 @@ pub struct Hooks {
     /// The origins that they may go to, such as `https://api.example.com`.
     pub origins: std::sync::Arc<[String]>,
     /// Takes requests to allowed destinations.
-    pub orders: Option<mpsc::UnboundedSender<Order>>,
+    pub outgoing_requests: Option<mpsc::UnboundedSender<OutgoingRequest>>,
 }
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
@@ -75,14 +75,15 @@ impl WasiHttpHooks for Hooks {
         _response_read: Io,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Io), Error>> + Send> {
         let to = self.destination(request.uri());
-        let orders = self.orders.clone();
+        let outgoing_requests = self.outgoing_requests.clone();
         Box::new(async move {
-            let (Some(to), Some(orders)) = (to, orders) else {
+            let (Some(to), Some(outgoing_requests)) = (to, outgoing_requests) else {
                 return Err(Error::HttpRequestDenied);
             };
             let (reply, answered) = oneshot::channel();
-            let order = Order { request, to, options: options.unwrap_or_default(), reply };
-            orders.send(order).map_err(|_| Error::ConnectionTerminated)?;
+            let outgoing_request =
+                OutgoingRequest { request, to, options: options.unwrap_or_default(), reply };
+            outgoing_requests.send(outgoing_request).map_err(|_| Error::ConnectionTerminated)?;
             let response = answered.await.map_err(|_| Error::ConnectionTerminated)??;
             Ok((response, Box::new(async { Ok(()) }) as Io))
         })

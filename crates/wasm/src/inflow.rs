@@ -16,12 +16,12 @@ use crate::message;
 
 /// The instance's end.
 pub struct Inflow {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<InflowState>>,
 }
 
 /// The core's end.
 pub struct Feeder {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<InflowState>>,
 }
 
 /// The source of the pieces.
@@ -44,7 +44,7 @@ impl Source for touchstone_handler::pipe::Receiver {
 }
 
 #[derive(Default)]
-struct Shared {
+struct InflowState {
     piece: Option<Result<Frame<Bytes>, Error>>,
     is_wanted: bool,
     has_given: bool,
@@ -56,12 +56,12 @@ struct Shared {
 
 /// Makes both ends.
 pub fn inflow() -> (Feeder, Inflow) {
-    let shared = Arc::default();
-    (Feeder { shared: Arc::clone(&shared) }, Inflow { shared })
+    let state = Arc::default();
+    (Feeder { state: Arc::clone(&state) }, Inflow { state })
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<InflowState>) -> MutexGuard<'_, InflowState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wake(waker: &mut Option<Waker>) {
@@ -75,12 +75,12 @@ impl Feeder {
     pub fn poll(&mut self, context: &mut Context<'_>, source: &mut dyn Source) -> Poll<()> {
         loop {
             {
-                let shared = &mut *lock(&self.shared);
-                if shared.reader_is_gone || shared.has_ended {
+                let state = &mut *lock(&self.state);
+                if state.reader_is_gone || state.has_ended {
                     return Poll::Ready(());
                 }
-                if !shared.is_wanted || shared.piece.is_some() {
-                    shared.writer = Some(context.waker().clone());
+                if !state.is_wanted || state.piece.is_some() {
+                    state.writer = Some(context.waker().clone());
                     return Poll::Pending;
                 }
             }
@@ -92,36 +92,36 @@ impl Feeder {
                     (message::header_map(&source.take_trailers()).map(|map| Ok(Frame::trailers(map))), true)
                 }
             };
-            let shared = &mut *lock(&self.shared);
-            shared.piece = piece;
-            shared.has_ended = has_ended;
-            shared.is_wanted = false;
-            shared.has_given = true;
-            wake(&mut shared.reader);
+            let state = &mut *lock(&self.state);
+            state.piece = piece;
+            state.has_ended = has_ended;
+            state.is_wanted = false;
+            state.has_given = true;
+            wake(&mut state.reader);
         }
     }
 }
 
 impl Feeder {
     /// Whether the instance has not asked for the body.
-    pub fn is_untouched(&self) -> bool {
-        let shared = lock(&self.shared);
-        !(shared.is_wanted || shared.has_ended || shared.piece.is_some() || shared.has_given)
+    pub fn is_unread(&self) -> bool {
+        let state = lock(&self.state);
+        !(state.is_wanted || state.has_ended || state.piece.is_some() || state.has_given)
     }
 
     /// Wakes what polls this.
     pub fn wake(&self) {
-        wake(&mut lock(&self.shared).writer);
+        wake(&mut lock(&self.state).writer);
     }
 }
 
 impl Drop for Feeder {
     fn drop(&mut self) {
-        let shared = &mut *lock(&self.shared);
-        if !shared.has_ended {
-            shared.has_ended = true;
-            shared.piece.get_or_insert(Err(Error::ConnectionTerminated));
-            wake(&mut shared.reader);
+        let state = &mut *lock(&self.state);
+        if !state.has_ended {
+            state.has_ended = true;
+            state.piece.get_or_insert(Err(Error::ConnectionTerminated));
+            wake(&mut state.reader);
         }
     }
 }
@@ -134,26 +134,26 @@ impl Body for Inflow {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let shared = &mut *lock(&self.shared);
-        if let Some(piece) = shared.piece.take() {
-            wake(&mut shared.writer);
+        let state = &mut *lock(&self.state);
+        if let Some(piece) = state.piece.take() {
+            wake(&mut state.writer);
             return Poll::Ready(Some(piece));
         }
-        if shared.has_ended {
+        if state.has_ended {
             return Poll::Ready(None);
         }
-        shared.is_wanted = true;
-        shared.reader = Some(context.waker().clone());
-        wake(&mut shared.writer);
+        state.is_wanted = true;
+        state.reader = Some(context.waker().clone());
+        wake(&mut state.writer);
         Poll::Pending
     }
 }
 
 impl Drop for Inflow {
     fn drop(&mut self) {
-        let shared = &mut *lock(&self.shared);
-        shared.reader_is_gone = true;
-        wake(&mut shared.writer);
+        let state = &mut *lock(&self.state);
+        state.reader_is_gone = true;
+        wake(&mut state.writer);
     }
 }
 

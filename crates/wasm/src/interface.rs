@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::component_counts::{self, Cause};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe;
@@ -19,11 +19,11 @@ use wasmtime_wasi_http::WasiBody;
 
 use crate::bucket;
 use crate::bucket::Buckets;
-use crate::compiled::{self, Ready};
-use crate::exchange::{Begin, Exchange, Failure, Gathered, Orders};
-use crate::guest::{self, Instance, Live};
+use crate::compiled::{self, LoadedComponent};
+use crate::guest::{self, Instance, ReusableInstance};
 use crate::hooks::Hooks;
 use crate::inflow::inflow;
+use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
 use crate::output::Logged;
 use crate::runtime::{self, Runtime};
 use crate::settings::{Origin, Settings};
@@ -50,7 +50,7 @@ pub struct Wasm {
 struct Component {
     settings: Settings,
     runtime: &'static Runtime,
-    ready: Arc<Ready>,
+    loaded: Arc<LoadedComponent>,
     imports: Imports,
     origins: Arc<[String]>,
     computing: Duration,
@@ -66,11 +66,11 @@ impl Wasm {
         let runtime = runtime::of_process()?;
         let directory = settings.compiled.as_deref();
         let mut notes = Vec::new();
-        let ready = compiled::load(runtime, &settings.component, directory, &mut |note| notes.push(note))?;
+        let loaded = compiled::load(runtime, &settings.component, directory, &mut |note| notes.push(note))?;
         let imports = imports(&settings);
         let component = Component {
             runtime,
-            ready,
+            loaded,
             imports,
             origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
             computing: settings.limits.computing,
@@ -120,7 +120,7 @@ impl Interface for Wasm {
         let clients = self.component.settings.outgoing.iter().map(client).collect();
         let component = self.component.clone();
         let name = component.settings.component.display().to_string().into();
-        Rc::new(WasmOfCore { component, clients, kept: RefCell::default(), server, name })
+        Rc::new(WasmOfCore { component, clients, reusable_instances: RefCell::default(), server, name })
     }
 }
 
@@ -130,7 +130,7 @@ struct WasmOfCore {
     clients: Rc<[Rc<dyn Handler>]>,
     /// Instances for later requests.
     #[allow(clippy::vec_box, reason = "an instance moves between here and a request often, and is large")]
-    kept: RefCell<Vec<Box<Live>>>,
+    reusable_instances: RefCell<Vec<Box<ReusableInstance>>>,
     server: Rc<dyn Server>,
     /// The name of the component in the log.
     name: Rc<str>,
@@ -142,19 +142,19 @@ impl Handler for WasmOfCore {
     }
 }
 
-/// A place among the requests that a component may have at the same time.
-struct Place(Arc<Component>);
+/// A permit for one of the requests that a component may have at the same time.
+struct RequestPermit(Arc<Component>);
 
 impl Component {
-    fn place(self: &Arc<Self>) -> Option<Place> {
+    fn permit(self: &Arc<Self>) -> Option<RequestPermit> {
         let before = self.at_work.fetch_add(1, Ordering::Relaxed);
         self.imports.counts.busy.add(1);
-        let place = Place(self.clone());
-        (before < self.settings.limits.concurrency).then_some(place)
+        let permit = RequestPermit(self.clone());
+        (before < self.settings.limits.concurrency).then_some(permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::Relaxed);
         self.0.imports.counts.busy.take(1);
@@ -165,64 +165,64 @@ impl WasmOfCore {
     async fn answer(self: Rc<Self>, request: Request) -> Answer {
         let id = request.id.clone();
         self.component.imports.counts.requests.add(1);
-        let Some(place) = self.component.place() else {
+        let Some(permit) = self.component.permit() else {
             return self.failed(&Failure::Full, &id);
         };
-        match self.try_answer(request, place).await {
+        match self.try_answer(request, permit).await {
             Ok(answer) => answer,
             Err(failure) => self.failed(&failure, &id),
         }
     }
 
-    async fn try_answer(self: &Rc<Self>, request: Request, place: Place) -> Result<Answer, Failure> {
+    async fn try_answer(self: &Rc<Self>, request: Request, permit: RequestPermit) -> Result<Answer, Failure> {
         let settings = &self.component.settings;
         let is_head = request.received.method_text() == b"HEAD";
-        let (mut exchange, reply) = self.begin(request)?;
-        let reply = exchange.head(reply, settings.limits.answer).await?;
+        let (mut run, reply) = self.begin(request)?;
+        let reply = run.head(reply, settings.limits.answer).await?;
         let (mut parts, mut body) = reply.map_err(Failure::Fault)?.into_parts();
         let passes_body_on = parts.headers.remove(next::BODY_FIELD).is_some();
         let (mut answer, length) = message::answer(&parts).map_err(Failure::Fault)?;
         if message::has_no_body(answer.status) || is_head {
             answer.declared_length = length.filter(|_| answer.status != 204);
             drop(body);
-            self.keep_going(exchange, place);
+            self.keep_going(run, permit);
             return Ok(answer);
         }
         if passes_body_on && body.is_end_stream() {
-            let Some(untouched) = exchange.kept.take_untouched() else {
+            let Some(unread) = run.next_answer.take_unread() else {
                 return Err(Failure::Fault("there is no untouched body that it could pass on".to_string()));
             };
             drop(body);
-            self.keep_going(exchange, place);
-            answer.body = untouched.parts;
-            answer.is_error_page = untouched.error_page_of == Some(answer.status);
-            answer.declared_length = untouched.declared_length;
+            self.keep_going(run, permit);
+            answer.body = unread.parts;
+            answer.is_error_page = unread.error_page_of == Some(answer.status);
+            answer.declared_length = unread.declared_length;
             return Ok(answer);
         }
-        let gathered = exchange.gather(&mut body, WHOLE_BYTES).await?;
-        let bytes: u64 = gathered.pieces.iter().map(|piece| piece.len() as u64).sum();
+        let buffered = run.take_available(&mut body, WHOLE_BYTES).await?;
+        let bytes: u64 = buffered.pieces.iter().map(|piece| piece.len() as u64).sum();
         let most_bytes = settings.limits.body_bytes;
         if most_bytes > 0 && bytes > most_bytes {
             return Err(Failure::Fault("its answer is longer than 'body_size' allows".to_string()));
         }
-        if gathered.is_all && gathered.trailers.is_empty() {
+        if buffered.is_all && buffered.trailers.is_empty() {
             drop(body);
             if length.is_some_and(|length| length != bytes) {
                 return Err(Failure::Fault(
                     "its answer is not as long as its Content-Length says".to_string(),
                 ));
             }
-            self.keep_going(exchange, place);
-            return Ok(answer.part(Part::Bytes(joined(gathered.pieces))));
+            self.keep_going(run, permit);
+            return Ok(answer.part(BodyPart::Bytes(joined(buffered.pieces))));
         }
         let left = if most_bytes == 0 { u64::MAX } else { most_bytes - bytes };
         let (sender, receiver) = pipe::pipe(PIPE_BYTES);
-        self.clone().stream(exchange, place, gathered, body, sender, left);
-        Ok(answer.part(Part::Stream { body: receiver, length }))
+        self.clone().stream(run, permit, buffered, body, sender, left);
+        Ok(answer.part(BodyPart::Stream { body: receiver, length }))
     }
 
     /// Begins a request in an instance.
-    fn begin(&self, mut request: Request) -> Result<(Exchange, oneshot::Receiver<guest::Reply>), Failure> {
+    fn begin(&self, mut request: Request) -> Result<(InstanceRun, oneshot::Receiver<guest::Reply>), Failure> {
         let component = &self.component;
         let receiver = request.take_body();
         let (feed, body): (_, WasiBody) = match request.body_length() {
@@ -240,13 +240,13 @@ impl WasmOfCore {
             // The body bypasses the component, or becomes another one.
             wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
         }
-        let (hooks, orders) = self.hooks(next.is_some());
+        let (hooks, outgoing_requests) = self.hooks(next.is_some());
         let meter = Meter::new(component.computing);
-        let kept = self.kept.borrow_mut().pop();
-        let (instance, output) = match kept {
-            Some(mut live) => {
-                let output = state::renew(&mut live.store, hooks, meter.clone());
-                (Instance::Kept(live), output)
+        let reusable = self.reusable_instances.borrow_mut().pop();
+        let (instance, output) = match reusable {
+            Some(mut reusable) => {
+                let output = state::renew(&mut reusable.store, hooks, meter.clone());
+                (Instance::Reused(reusable), output)
             }
             None => {
                 let store = state::store(
@@ -258,56 +258,59 @@ impl WasmOfCore {
                 );
                 let store = store.map_err(|error| Failure::Fault(format!("{error:#}")))?;
                 let output = store.data().output.clone();
-                (Instance::New(component.ready.clone(), Box::new(store)), output)
+                (Instance::New(component.loaded.clone(), Box::new(store)), output)
             }
         };
         let (reply, replied) = oneshot::channel();
-        let begin = Begin {
+        let parts = RunParts {
             work: Box::pin(guest::serve(instance, wasi_request, reply)),
             in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
             meter,
             counts: component.imports.counts.clone(),
             feed,
-            orders,
+            outgoing_requests,
             next,
             asked: request,
             output: Logged { output, name: self.name.clone(), server: self.server.clone() },
             long_until: component.long_until.clone(),
         };
-        Ok((Exchange::new(begin), replied))
+        Ok((InstanceRun::new(parts), replied))
     }
 
-    fn hooks(&self, has_next: bool) -> (Hooks, Option<Orders>) {
+    fn hooks(&self, has_next: bool) -> (Hooks, Option<OutgoingRequests>) {
         let origins = self.component.origins.clone();
         if origins.is_empty() && !has_next {
-            return (Hooks { has_next, origins, orders: None }, None);
+            return (Hooks { has_next, origins, outgoing_requests: None }, None);
         }
-        let (orders, ordered) = mpsc::unbounded_channel();
-        (Hooks { has_next, origins, orders: Some(orders) }, Some((ordered, self.clients.clone())))
+        let (outgoing_requests, received) = mpsc::unbounded_channel();
+        (
+            Hooks { has_next, origins, outgoing_requests: Some(outgoing_requests) },
+            Some((received, self.clients.clone())),
+        )
     }
 
     /// Sends a longer answer.
     fn stream(
         self: Rc<Self>,
-        mut exchange: Exchange,
-        place: Place,
-        gathered: Gathered,
+        mut run: InstanceRun,
+        permit: RequestPermit,
+        buffered: BufferedBody,
         body: WasiBody,
         mut sender: pipe::Sender,
         left: u64,
     ) {
         let limit = self.component.settings.limits.answer;
-        let id = exchange.id();
-        for piece in gathered.pieces {
+        let id = run.id();
+        for piece in buffered.pieces {
             sender.push(piece);
         }
-        if gathered.is_all {
-            sender.finish_with_trailers(gathered.trailers);
-            return self.keep_going(exchange, place);
+        if buffered.is_all {
+            sender.finish_with_trailers(buffered.trailers);
+            return self.keep_going(run, permit);
         }
         tokio::task::spawn_local(async move {
-            match exchange.stream(body, sender, left, limit).await {
-                Ok(()) => self.keep_going(exchange, place),
+            match run.stream(body, sender, left, limit).await {
+                Ok(()) => self.keep_going(run, permit),
                 Err(failure) => {
                     let _ = self.failed(&failure, &id);
                 }
@@ -316,15 +319,15 @@ impl WasmOfCore {
     }
 
     /// Runs after the answer: the instance may continue for a while, and may be kept.
-    fn keep_going(self: &Rc<Self>, mut exchange: Exchange, place: Place) {
-        if exchange.has_ended() {
-            return self.keep(exchange);
+    fn keep_going(self: &Rc<Self>, mut run: InstanceRun, permit: RequestPermit) {
+        if run.has_ended() {
+            return self.keep(run);
         }
-        let (this, id) = (self.clone(), exchange.id());
+        let (this, id) = (self.clone(), run.id());
         tokio::task::spawn_local(async move {
-            let _place = place;
-            match exchange.finish(this.component.settings.limits.answer).await {
-                Ok(()) => this.keep(exchange),
+            let _permit = permit;
+            match run.finish(this.component.settings.limits.answer).await {
+                Ok(()) => this.keep(run),
                 Err(failure) => {
                     let _ = this.failed(&failure, &id);
                 }
@@ -333,11 +336,11 @@ impl WasmOfCore {
     }
 
     /// Keeps the instance if it may answer another request.
-    fn keep(&self, mut exchange: Exchange) {
-        let Some(live) = exchange.live.take() else { return };
-        let mut kept = self.kept.borrow_mut();
-        if live.uses < self.component.settings.reuse && kept.len() < MOST_KEPT {
-            kept.push(live);
+    fn keep(&self, mut run: InstanceRun) {
+        let Some(reusable) = run.reusable.take() else { return };
+        let mut reusable_instances = self.reusable_instances.borrow_mut();
+        if reusable.uses < self.component.settings.reuse && reusable_instances.len() < MOST_KEPT {
+            reusable_instances.push(reusable);
         }
     }
 

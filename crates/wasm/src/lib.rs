@@ -20,7 +20,7 @@
 //! | `inflow` | a body that the core passes to an instance |
 //! | `guest` | one request in an instance |
 //! | `threads` | threads for long computations, which would block a core |
-//! | `exchange` | one request on its core: drives the instance and moves bodies |
+//! | `instance_run` | one request on its core: drives the instance and moves bodies |
 //! | `message` | converts requests and answers to and from wasi:http |
 //! | `next` | the action that follows a component |
 //! | `answer_body` | the body of an answer of this server, for an instance |
@@ -35,11 +35,11 @@
 mod answer_body;
 mod bucket;
 mod compiled;
-mod exchange;
 mod guest;
 mod header;
 mod hooks;
 mod inflow;
+mod instance_run;
 mod interface;
 mod keyvalue;
 mod message;

@@ -12,14 +12,14 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{self, Receiver};
-use touchstone_handler::request::{Next, ReceivedHead, Request, RequestDetails};
+use touchstone_handler::request::{NextHandler, ReceivedHead, Request, RequestDetails};
 use touchstone_http::request::{Limits, Parsed, RequestHead};
 use wasmtime_wasi_http::Error;
 
 use crate::answer_body::AnswerBody;
-use crate::hooks::{Order, Outcome};
+use crate::hooks::{OutgoingRequest, OutgoingResult};
 use crate::inflow::{Feeder, inflow};
 use crate::{message, outgoing};
 
@@ -34,11 +34,11 @@ const FRAMING: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
 
 /// The answer of the next handler, as long as its body was not taken.
 #[derive(Default, Clone)]
-pub struct Kept {
-    answer: Rc<RefCell<Option<KeptAnswer>>>,
+pub struct NextAnswer {
+    answer: Rc<RefCell<Option<UnreadAnswer>>>,
 }
 
-struct KeptAnswer {
+struct UnreadAnswer {
     feeder: Feeder,
     body: AnswerBody,
     status: u16,
@@ -47,42 +47,42 @@ struct KeptAnswer {
 }
 
 /// A body that bypasses the component.
-pub struct Untouched {
+pub struct BypassedBody {
     /// The body.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BodyPart>,
     /// Its length in an answer without it.
     pub declared_length: Option<u64>,
     /// The answer was the built-in page of this error.
     pub error_page_of: Option<u16>,
 }
 
-impl Kept {
+impl NextAnswer {
     /// The body of the next handler's answer, if the component has not read it.
-    pub fn take_untouched(&self) -> Option<Untouched> {
-        let kept = self.answer.borrow_mut().take_if(|kept| kept.feeder.is_untouched())?;
+    pub fn take_unread(&self) -> Option<BypassedBody> {
+        let next_answer = self.answer.borrow_mut().take_if(|next_answer| next_answer.feeder.is_unread())?;
         // The task that would feed the instance ends.
-        kept.feeder.wake();
-        Some(Untouched {
-            parts: kept.body.into_parts(),
-            declared_length: kept.declared_length,
-            error_page_of: kept.is_error_page.then_some(kept.status),
+        next_answer.feeder.wake();
+        Some(BypassedBody {
+            parts: next_answer.body.into_parts(),
+            declared_length: next_answer.declared_length,
+            error_page_of: next_answer.is_error_page.then_some(next_answer.status),
         })
     }
 }
 
-/// Passes a request on. `client_body` is the body of the client's request, if it is untouched.
+/// Passes a request on. `client_body` is the body of the client's request, if it is unread.
 pub fn carry_out(
-    order: Order,
-    next: Rc<dyn Next>,
+    outgoing_request: OutgoingRequest,
+    next: Rc<dyn NextHandler>,
     asked: &Request,
     client_body: Option<Receiver>,
-    kept: &Kept,
+    next_answer: &NextAnswer,
 ) {
-    let Order { request, mut reply, .. } = order;
+    let OutgoingRequest { request, mut reply, .. } = outgoing_request;
     let (parts, body) = request.into_parts();
     let passed_on = head(&parts, asked, body.is_end_stream(), client_body.is_some());
     let mut details = RequestDetails::clone(asked);
-    let kept = kept.clone();
+    let next_answer = next_answer.clone();
     tokio::task::spawn_local(async move {
         let answer = async {
             details.received = Rc::new(passed_on?);
@@ -98,25 +98,25 @@ pub fn carry_out(
             let answer = next.answer(Request::new(details, receiver)).await;
             let head = outgoing::head_of(&answer)?;
             let (feeder, body) = inflow();
-            *kept.answer.borrow_mut() = Some(KeptAnswer {
+            *next_answer.answer.borrow_mut() = Some(UnreadAnswer {
                 feeder,
                 status: answer.status,
                 declared_length: answer.declared_length,
                 is_error_page: answer.is_error_page,
                 body: AnswerBody::new(answer.body),
             });
-            Outcome::Ok(head.map(|()| body.boxed_unsync()))
+            OutgoingResult::Ok(head.map(|()| body.boxed_unsync()))
         };
         tokio::select! {
             () = reply.closed() => return,
-            outcome = answer => {
-                let _ = reply.send(outcome);
+            result = answer => {
+                let _ = reply.send(result);
             }
         }
         poll_fn(|context| {
-            let mut kept = kept.answer.borrow_mut();
-            match &mut *kept {
-                Some(kept) => kept.feeder.poll(context, &mut kept.body),
+            let mut next_answer = next_answer.answer.borrow_mut();
+            match &mut *next_answer {
+                Some(next_answer) => next_answer.feeder.poll(context, &mut next_answer.body),
                 None => Poll::Ready(()),
             }
         })

@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, Request as WasiRequest, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler};
 use touchstone_handler::pipe::{self, Receiver, Sender};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
@@ -18,7 +18,7 @@ use touchstone_http::request::{Limits, Parsed, RequestHead};
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::answer_body::AnswerBody;
-use crate::hooks::{Order, Outcome};
+use crate::hooks::{OutgoingRequest, OutgoingResult};
 use crate::inflow::inflow;
 use crate::message;
 
@@ -30,16 +30,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// Makes a request of an instance, for which the server answers `asked`. The request ends when the instance
 /// does not wait for it any more.
-pub fn carry_out(order: Order, client: Rc<dyn Handler>, asked: &Request) {
+pub fn carry_out(outgoing_request: OutgoingRequest, client: Rc<dyn Handler>, asked: &Request) {
     let details = RequestDetails::clone(asked);
-    let Order { request, options, mut reply, .. } = order;
+    let OutgoingRequest { request, options, mut reply, .. } = outgoing_request;
     tokio::task::spawn_local(async move {
         let wait = options.first_byte_timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
         let answered = tokio::time::timeout(wait, answer_of(client, request, details));
         tokio::select! {
             () = reply.closed() => {}
-            outcome = answered => {
-                let _ = reply.send(outcome.unwrap_or(Err(Error::ConnectionReadTimeout)));
+            result = answered => {
+                let _ = reply.send(result.unwrap_or(Err(Error::ConnectionReadTimeout)));
             }
         }
     });
@@ -49,7 +49,7 @@ async fn answer_of(
     client: Rc<dyn Handler>,
     request: WasiRequest<WasiBody>,
     details: RequestDetails,
-) -> Outcome {
+) -> OutgoingResult {
     let (request, body) = request.into_parts();
     let received = head(&request, body.is_end_stream()).ok_or(Error::HttpRequestUriInvalid)?;
     let path = Bytes::copy_from_slice(request.uri.path().as_bytes());
@@ -132,7 +132,7 @@ pub async fn upload(mut body: WasiBody, mut sender: Sender) {
     sender.finish();
 }
 
-fn response(answer: Answer) -> Outcome {
+fn response(answer: Answer) -> OutgoingResult {
     if answer.is_error_page {
         // This is the client's own error page: no origin has answered.
         return Err(match answer.status {
@@ -162,7 +162,7 @@ pub fn head_of(answer: &Answer) -> Result<Response<()>, Error> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).map_err(|_| Error::HttpProtocolError)?;
     *response.headers_mut() = message::header_map(&answer.fields).unwrap_or_default();
-    let length: Option<u64> = answer.body.iter().map(Part::length).sum();
+    let length: Option<u64> = answer.body.iter().map(BodyPart::length).sum();
     let length = if answer.body.is_empty() { answer.declared_length } else { length };
     if let Some(length) = length {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use touchstone_http::range::ByteRange;
 
-use crate::rules::partial::Part;
+use crate::rules::partial::ContentRange;
 use crate::rules::storing::Terms;
 use crate::store::{NewObject, Object, Purge, hash_of};
 
@@ -203,7 +203,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         return purge(status, key).map(|purge| Record::Purge { purge, ticket }).ok_or(RecordError::Body);
     }
     let flags = bytes[21];
-    let part = (flags & FLAG_PART != 0).then(|| Part {
+    let part = (flags & FLAG_PART != 0).then(|| ContentRange {
         range: ByteRange { first: long(bytes, 88), last: long(bytes, 96) },
         complete_length: long(bytes, 104),
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::Request;
 use touchstone_http::date::format_imf_fixdate;
@@ -93,11 +93,11 @@ fn takes_trailers(request: &Request) -> bool {
 }
 
 /// The body and what is behind it: of a body of a known length nothing is.
-fn with_trailers(object: &Object) -> Part {
+fn with_trailers(object: &Object) -> BodyPart {
     let (mut sender, body) = pipe(PIPE_BYTES);
     sender.push(Bytes::copy_from_slice(object.body()));
     sender.finish_with_trailers(object.trailers().to_vec());
-    Part::Stream { body, length: None }
+    BodyPart::Stream { body, length: None }
 }
 
 /// 304 with what it must have (RFC 9110 section 15.4.5), and whatever else does not describe a body.
@@ -148,11 +148,11 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     for (index, range) in ranges.iter().enumerate() {
         let mut part_head = Vec::new();
         framing.append_part_head(index, &mut part_head);
-        answer.body.extend([Part::Bytes(part_head.into()), piece(range)]);
+        answer.body.extend([BodyPart::Bytes(part_head.into()), piece(range)]);
     }
     let mut closing = Vec::new();
     framing.append_closing(&mut closing);
-    answer.body.push(Part::Bytes(closing.into()));
+    answer.body.push(BodyPart::Bytes(closing.into()));
     answer
 }
 
@@ -176,10 +176,10 @@ fn boundary(hash: u64) -> u64 {
 }
 
 /// A piece of the stored body: long ones are not copied.
-fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> Part {
+fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> BodyPart {
     match object.long_body() {
-        Some(body) => Part::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
-        None => Part::Bytes(Bytes::copy_from_slice(object.body().get(range).unwrap_or_default())),
+        Some(body) => BodyPart::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
+        None => BodyPart::Bytes(Bytes::copy_from_slice(object.body().get(range).unwrap_or_default())),
     }
 }
 
@@ -227,7 +227,7 @@ pub fn of_shared_fetch(
         });
         let mut answer = Answer::new(head.status);
         answer.fields = fields;
-        answer.body.push(Part::Stream { body, length: head.length });
+        answer.body.push(BodyPart::Stream { body, length: head.length });
         answer
     };
     answer.date = Some(format_imf_fixdate(head.terms.date));

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use touchstone_handler::pipe::{Gone, Sender, pipe};
+use touchstone_handler::pipe::{ReceiverDropped, Sender, pipe};
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::request::Method;
 use touchstone_http::target::is_at_or_below;
@@ -218,7 +218,7 @@ impl OfCore {
                 sender.finish();
             }
         });
-        answer.body = vec![Part::Stream { body, length: None }];
+        answer.body = vec![BodyPart::Stream { body, length: None }];
         answer.date = None;
         Ok(with_fields_of_composed(answer))
     }
@@ -265,7 +265,7 @@ enum Piece {
 }
 
 /// A piece that is there.
-enum Ready {
+enum FetchedPiece {
     Text(Bytes),
     Answer(Answer),
 }
@@ -287,8 +287,8 @@ enum Stopped {
     NoPart,
 }
 
-impl From<Gone> for Stopped {
-    fn from(_: Gone) -> Stopped {
+impl From<ReceiverDropped> for Stopped {
+    fn from(_: ReceiverDropped) -> Stopped {
         Stopped::Gone
     }
 }
@@ -402,14 +402,14 @@ impl Composition {
     fn ready<'a>(
         self: &'a Rc<Self>,
         pieces: Vec<Piece>,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Ready>, Stopped>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<FetchedPiece>, Stopped>> + 'a>> {
         Box::pin(async move {
             let mut all = Vec::with_capacity(pieces.len());
             for piece in pieces {
                 match piece {
-                    Piece::Text(text) => all.push(Ready::Text(text)),
+                    Piece::Text(text) => all.push(FetchedPiece::Text(text)),
                     Piece::Part { mut fetch, is_optional } => match (&mut fetch.0).await {
-                        Ok(Some(answer)) => all.push(Ready::Answer(answer)),
+                        Ok(Some(answer)) => all.push(FetchedPiece::Answer(answer)),
                         _ if is_optional => {}
                         _ => return Err(Stopped::NoPart),
                     },
@@ -423,11 +423,11 @@ impl Composition {
         })
     }
 
-    async fn write_ready(&self, ready: Vec<Ready>, sender: &mut Sender) -> Result<(), Stopped> {
+    async fn write_ready(&self, ready: Vec<FetchedPiece>, sender: &mut Sender) -> Result<(), Stopped> {
         for piece in ready {
             match piece {
-                Ready::Text(text) => sender.send(text).await?,
-                Ready::Answer(answer) => self.write_answer(answer, sender).await?,
+                FetchedPiece::Text(text) => sender.send(text).await?,
+                FetchedPiece::Answer(answer) => self.write_answer(answer, sender).await?,
             }
         }
         Ok(())
@@ -436,7 +436,7 @@ impl Composition {
     async fn write_answer(&self, answer: Answer, sender: &mut Sender) -> Result<(), Stopped> {
         let mut written = 0;
         for part in answer.body {
-            if let Part::Stream { mut body, .. } = part {
+            if let BodyPart::Stream { mut body, .. } = part {
                 while let Some(piece) = body.next().await {
                     let Ok(piece) = piece else { return self.broke_off("it broke off") };
                     written += piece.len();
@@ -465,13 +465,13 @@ impl Composition {
 }
 
 /// A part of a body that is no stream.
-async fn bytes_of(part: Part) -> std::io::Result<Bytes> {
+async fn bytes_of(part: BodyPart) -> std::io::Result<Bytes> {
     match part {
-        Part::Bytes(bytes) => Ok(bytes),
-        Part::Cached(prepared, range) => {
+        BodyPart::Bytes(bytes) => Ok(bytes),
+        BodyPart::Cached(prepared, range) => {
             Ok(Bytes::copy_from_slice(prepared.body().get(range).unwrap_or_default()))
         }
-        Part::File { file, offset, length } => {
+        BodyPart::File { file, offset, length } => {
             let file = File::from(file.try_clone()?);
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST_PART_BYTES);
             let read = move || {
@@ -480,16 +480,16 @@ async fn bytes_of(part: Part) -> std::io::Result<Bytes> {
             };
             spawn_blocking(read).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
         }
-        Part::Stream { .. } => Ok(Bytes::new()),
+        BodyPart::Stream { .. } => Ok(Bytes::new()),
     }
 }
 
 /// A whole body of at most so many bytes.
-async fn whole_body(parts: Vec<Part>, most: usize) -> Result<Bytes, String> {
+async fn whole_body(parts: Vec<BodyPart>, most: usize) -> Result<Bytes, String> {
     let mut whole = Vec::new();
     for part in parts {
         let piece: Bytes = match part {
-            Part::Stream { mut body, .. } => {
+            BodyPart::Stream { mut body, .. } => {
                 body.collect(most).await.map_err(|error| error.to_string())?.into()
             }
             part => bytes_of(part).await.map_err(|error| error.to_string())?,

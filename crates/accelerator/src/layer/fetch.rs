@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Handled;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_handler::pipe::Receiver;
@@ -18,7 +18,7 @@ use touchstone_http::date::parse_http_date;
 
 use super::Accelerator;
 use super::head::{RequestFields, announce};
-use super::of_core::{AcceleratedOfCore, Facts};
+use super::of_core::{AcceleratedOfCore, LookupFacts};
 use super::shared_fetch::{Head, Phase, SharedFetch};
 use crate::rules::fields::{FieldText, Fields, append, lines, lines_named, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
@@ -42,7 +42,7 @@ pub struct Fetch {
     /// The head of the client's request.
     pub received: Rc<ReceivedHead>,
     /// The facts of the client's request.
-    pub facts: Rc<Facts>,
+    pub facts: Rc<LookupFacts>,
     /// The stored response that is being validated.
     pub validating: Option<Arc<Object>>,
     /// The stored part, if the rest is requested.
@@ -101,7 +101,7 @@ impl Drop for Ending<'_> {
 /// The parts of a response to be stored, without its body.
 struct Draft {
     head: Head,
-    part: Option<partial::Part>,
+    part: Option<partial::ContentRange>,
 }
 
 impl Fetch {
@@ -201,7 +201,7 @@ impl Drop for Reservation<'_> {
 
 /// A part that was combined with a stored part.
 struct Joined {
-    part: partial::Part,
+    part: partial::ContentRange,
     body: Vec<u8>,
     terms: Terms,
 }
@@ -221,7 +221,7 @@ struct Fetched<'a> {
     core: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
     received: &'a ReceivedHead,
-    facts: &'a Facts,
+    facts: &'a LookupFacts,
     validating: Option<&'a Arc<Object>>,
     completing: Option<&'a Arc<Object>>,
     own_fields: &'a RefCell<Vec<u8>>,
@@ -252,10 +252,10 @@ impl Fetched<'_> {
         let mut stream = None;
         for part in std::mem::take(&mut answer.body) {
             match part {
-                Part::Bytes(bytes) => self.shared_fetch.push(bytes),
-                Part::Stream { body, .. } => stream = Some(body),
+                BodyPart::Bytes(bytes) => self.shared_fetch.push(bytes),
+                BodyPart::Stream { body, .. } => stream = Some(body),
                 // `draft` returns `None` for these.
-                Part::Cached(..) | Part::File { .. } => {}
+                BodyPart::Cached(..) | BodyPart::File { .. } => {}
             }
         }
         // A response that is combined from parts can only be used when it is complete.
@@ -373,7 +373,7 @@ impl Fetched<'_> {
     fn draft(&self, answer: &Answer) -> Option<Draft> {
         let storable = self.judge(answer.status, &answer.fields, answer, &Terms::default())?;
         let policy = &*self.core.route.policy;
-        let is_bytes = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+        let is_bytes = |part: &BodyPart| matches!(part, BodyPart::Bytes(_) | BodyPart::Stream { .. });
         let length = answer.body_length();
         if !answer.body.iter().all(is_bytes) || length.is_some_and(|length| length > policy.object_bytes) {
             return None;
@@ -397,7 +397,7 @@ impl Fetched<'_> {
         Some(Draft { head, part })
     }
 
-    fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
+    fn object(&self, head: &Head, part: Option<partial::ContentRange>, pieces: &[Bytes]) -> Arc<Object> {
         // The trailers of a part are not those of the whole response.
         let trailers = if part.is_none() { self.shared_fetch.trailers() } else { Bytes::new() };
         let new = |status, terms, fields, part, body| NewObject {
@@ -432,7 +432,7 @@ impl Fetched<'_> {
     }
 
     /// The part combined with the stored one, if both belong to the same representation.
-    fn joined(&self, head: &Head, part: partial::Part, body: &[u8]) -> Option<Joined> {
+    fn joined(&self, head: &Head, part: partial::ContentRange, body: &[u8]) -> Option<Joined> {
         if part.is_everything() {
             return Some(Joined { part, body: body.to_vec(), terms: head.terms });
         }

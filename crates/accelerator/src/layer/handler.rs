@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, CacheResult, Part};
+use touchstone_handler::answer::{Answer, BodyPart, CacheResult};
 use touchstone_handler::handler::{Handled, Handler, OnCore};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
@@ -18,9 +18,9 @@ use super::Accelerator;
 use super::answer;
 use super::fetch::{Fetch, left_out_of_update};
 use super::head::{RequestFields, for_origin};
-use super::of_core::{AcceleratedOfCore, Facts};
+use super::of_core::{AcceleratedOfCore, LookupFacts};
 use super::shared_fetch::{Joined, Phase, Reader, SharedFetch};
-use crate::rules::cache_status::{CacheStatus, Outcome};
+use crate::rules::cache_status::{CacheOutcome, CacheStatus};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
 use crate::rules::fields::Fields;
@@ -77,7 +77,7 @@ impl AcceleratedOfCore {
         }
         let received = RequestFields(&request.received);
         if method == Method::Query && !query::may_be_stored(received, request.body_length()) {
-            return self.pass(request, Outcome::Method).await;
+            return self.pass(request, CacheOutcome::Method).await;
         }
         let is_get = matches!(method, Method::Get | Method::Head) && request.body_length() == Some(0);
         let is_plain = (is_get || method == Method::Query)
@@ -86,7 +86,7 @@ impl AcceleratedOfCore {
             && !is_for_origin(received)
             && !means_another_path(&request);
         if !is_plain {
-            return self.pass(request, Outcome::Bypass).await;
+            return self.pass(request, CacheOutcome::Bypass).await;
         }
         let mut content = None;
         if method == Method::Query {
@@ -108,10 +108,10 @@ impl AcceleratedOfCore {
         if let Some(content) = &facts.query_content {
             request.body = Receiver::of(content.clone());
         }
-        self.pass(request, Outcome::Bypass).await
+        self.pass(request, CacheOutcome::Bypass).await
     }
 
-    fn facts(&self, request: &Request, query_content: Option<Bytes>) -> Facts {
+    fn facts(&self, request: &Request, query_content: Option<Bytes>) -> LookupFacts {
         let policy = &*self.route.policy;
         let mut key = Vec::with_capacity(128);
         key::write(&self.target(request, &request.path_as_sent, request.query.as_deref()), policy, &mut key);
@@ -124,7 +124,7 @@ impl AcceleratedOfCore {
             true => request_directives(received),
             false => RequestDirectives::default(),
         };
-        Facts {
+        LookupFacts {
             hash: hash_of(&key),
             key,
             directives,
@@ -146,15 +146,17 @@ impl AcceleratedOfCore {
     }
 
     /// Makes one attempt to answer.
-    async fn round(self: Rc<Self>, request: &Request, facts: &Rc<Facts>, may_join: bool) -> Round {
+    async fn round(self: Rc<Self>, request: &Request, facts: &Rc<LookupFacts>, may_join: bool) -> Round {
         let now = self.now();
         let (found, has_others) = self.stored(request, facts).await;
         if let Some(object) = &found {
             let is_soft_purged = object.state() == State::SoftPurged;
             let reuse = reuse::judge(&object.terms, &facts.directives, is_soft_purged, now);
             let outcome = match reuse {
-                Reuse::Fresh => Some((Outcome::Hit, CacheResult::Hit)),
-                Reuse::Stale | Reuse::StaleWhileRevalidate => Some((Outcome::HitStale, CacheResult::Stale)),
+                Reuse::Fresh => Some((CacheOutcome::Hit, CacheResult::Hit)),
+                Reuse::Stale | Reuse::StaleWhileRevalidate => {
+                    Some((CacheOutcome::HitStale, CacheResult::Stale))
+                }
                 Reuse::Validate => None,
             };
             if let Some((outcome, result)) = outcome
@@ -168,15 +170,17 @@ impl AcceleratedOfCore {
             }
         }
         if facts.directives.only_if_cached {
-            let status = CacheStatus::new(Outcome::OnlyIfCached);
+            let status = CacheStatus::new(CacheOutcome::OnlyIfCached);
             return Round::Done(self.marked(Handled::Answer(Answer::error(504)), status));
         }
         let outcome = match &found {
-            Some(object) if object.part().is_some() => Outcome::Partial,
-            Some(object) if facts.directives.no_cache && object.terms.fresh_for(now) > 0 => Outcome::Request,
-            Some(_) => Outcome::Stale,
-            None if has_others => Outcome::VaryMiss,
-            None => Outcome::Miss,
+            Some(object) if object.part().is_some() => CacheOutcome::Partial,
+            Some(object) if facts.directives.no_cache && object.terms.fresh_for(now) > 0 => {
+                CacheOutcome::Request
+            }
+            Some(_) => CacheOutcome::Stale,
+            None if has_others => CacheOutcome::VaryMiss,
+            None => CacheOutcome::Miss,
         };
         if request.method() == Method::Head {
             return Round::Done(self.head(request, facts, found, outcome).await);
@@ -218,7 +222,7 @@ impl AcceleratedOfCore {
     }
 
     /// The stored response that the request selects, and whether there are others under its key.
-    async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
+    async fn stored(&self, request: &Request, facts: &LookupFacts) -> (Option<Arc<Object>>, bool) {
         let under = self.under(facts.hash, &facts.key).await;
         let mut scratch = Vec::new();
         let has_any = !under.is_empty();
@@ -273,7 +277,7 @@ impl AcceleratedOfCore {
 
     /// The key of the shared fetch: the key of the request, and the values of the fields that are known to
     /// select a response.
-    fn shared_fetch_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
+    fn shared_fetch_key(&self, request: &Request, facts: &LookupFacts) -> Vec<u8> {
         let mut key = facts.key.clone();
         let known = self.route.accelerator.store.under(facts.hash, &facts.key);
         let selector = known.first().and_then(|object| {
@@ -285,14 +289,14 @@ impl AcceleratedOfCore {
     }
 
     /// Joins a shared fetch that the request may wait for, or makes a new one.
-    fn join(&self, request: &Request, facts: &Facts) -> Joined {
+    fn join(&self, request: &Request, facts: &LookupFacts) -> Joined {
         let Accelerator { shared_fetches, store, .. } = &*self.route.accelerator;
         shared_fetches.join(&self.shared_fetch_key(request, facts), |count| {
             store.is_outdated(facts.hash, &facts.key, count)
         })
     }
 
-    fn fetch(&self, request: &Request, facts: &Rc<Facts>, next: Request) -> Fetch {
+    fn fetch(&self, request: &Request, facts: &Rc<LookupFacts>, next: Request) -> Fetch {
         Fetch {
             shared_fetch: SharedFetch::new(b""),
             request: next,
@@ -311,7 +315,7 @@ impl AcceleratedOfCore {
     fn fetch_rest(
         &self,
         request: &Request,
-        facts: &Rc<Facts>,
+        facts: &Rc<LookupFacts>,
         object: &Arc<Object>,
         now: i64,
     ) -> Option<Fetch> {
@@ -330,7 +334,7 @@ impl AcceleratedOfCore {
     }
 
     /// Validates a stale response that was served, unless another request already does so.
-    fn validate_meanwhile(self: &Rc<Self>, request: &Request, facts: &Rc<Facts>, object: &Arc<Object>) {
+    fn validate_meanwhile(self: &Rc<Self>, request: &Request, facts: &Rc<LookupFacts>, object: &Arc<Object>) {
         let added = conditions(object.fields());
         let is_validating = !added.is_empty();
         let Some(mut next) = for_origin(request, &added) else { return };
@@ -352,7 +356,7 @@ impl AcceleratedOfCore {
         fetch: Fetch,
         request: &Request,
         found: Option<&Arc<Object>>,
-        outcome: Outcome,
+        outcome: CacheOutcome,
     ) -> Round {
         let own = fetch.own.clone();
         let own_fields = fetch.own_fields.clone();
@@ -414,9 +418,9 @@ impl AcceleratedOfCore {
         self: Rc<Self>,
         mut reader: Reader,
         request: &Request,
-        facts: &Facts,
+        facts: &LookupFacts,
         found: Option<&Arc<Object>>,
-        outcome: Outcome,
+        outcome: CacheOutcome,
     ) -> Round {
         let phase = reader.head().await;
         let now = self.now();
@@ -457,13 +461,13 @@ impl AcceleratedOfCore {
         failed: u16,
         found: Option<&Arc<Object>>,
         request: &Request,
-        facts: &Facts,
+        facts: &LookupFacts,
         now: i64,
     ) -> Option<Answer> {
         let object = found.filter(|object| {
             is_origin_error(failed) && may_serve_on_error(&object.terms, &facts.directives, now)
         })?;
-        let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(Outcome::Stale) };
+        let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(CacheOutcome::Stale) };
         self.of_object(object, request, status, CacheResult::Stale, now)
     }
 
@@ -483,7 +487,7 @@ impl AcceleratedOfCore {
     /// Adds the cache's status to an answer that is not stored.
     fn marked(&self, handled: Handled, status: CacheStatus) -> Handled {
         let result = match status.outcome {
-            Outcome::Bypass | Outcome::Method => CacheResult::Bypass,
+            CacheOutcome::Bypass | CacheOutcome::Method => CacheResult::Bypass,
             _ => CacheResult::Miss,
         };
         match handled {
@@ -498,7 +502,7 @@ impl AcceleratedOfCore {
     }
 
     /// Passes on a request that the cache does not handle.
-    async fn pass(&self, request: Request, outcome: Outcome) -> Handled {
+    async fn pass(&self, request: Request, outcome: CacheOutcome) -> Handled {
         let handled = self.inner.clone().handle(request).await;
         self.marked(handled, CacheStatus::new(outcome))
     }
@@ -522,7 +526,7 @@ impl AcceleratedOfCore {
                 store.insert(Arc::new(object), fetching.purge_count());
             }
         }
-        self.marked(handled, CacheStatus::new(Outcome::Method))
+        self.marked(handled, CacheStatus::new(CacheOutcome::Method))
     }
 
     /// The response to be stored of an answer to POST that also answers GET and has a lifetime (RFC 9110
@@ -530,7 +534,7 @@ impl AcceleratedOfCore {
     fn object_of_post(
         &self,
         request: &Request,
-        facts: &Facts,
+        facts: &LookupFacts,
         answer: &Answer,
         request_time: i64,
     ) -> Option<Object> {
@@ -546,7 +550,7 @@ impl AcceleratedOfCore {
         let body: Option<Vec<_>> = answer
             .body
             .iter()
-            .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
+            .map(|part| if let BodyPart::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
             .collect();
         let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
             return None;
@@ -608,9 +612,9 @@ impl AcceleratedOfCore {
     async fn head(
         &self,
         request: &Request,
-        facts: &Facts,
+        facts: &LookupFacts,
         found: Option<Arc<Object>>,
-        outcome: Outcome,
+        outcome: CacheOutcome,
     ) -> Handled {
         let request_time = self.now();
         let fetching = self.route.accelerator.store.begin_fetch(facts.hash);
@@ -636,7 +640,7 @@ impl AcceleratedOfCore {
         &self,
         object: &Arc<Object>,
         answer: &Answer,
-        facts: &Facts,
+        facts: &LookupFacts,
         (request_time, now): (i64, i64),
         purge_count: u64,
     ) {

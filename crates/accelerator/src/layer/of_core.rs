@@ -16,7 +16,7 @@ pub struct AcceleratedOfCore {
 }
 
 /// The facts of a request that matter to the cache.
-pub struct Facts {
+pub struct LookupFacts {
     /// The key under which its response is stored.
     pub key: Vec<u8>,
     /// The hash of the key.

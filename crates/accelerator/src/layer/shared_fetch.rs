@@ -98,12 +98,12 @@ struct State {
     /// It is too long to be stored. Pieces are dropped when all readers have read them, and no request may
     /// join.
     passes_through: bool,
-    readers: Vec<Option<Place>>,
+    readers: Vec<Option<ReaderPosition>>,
     fetcher: Option<Waker>,
 }
 
 /// The position of a reader.
-struct Place {
+struct ReaderPosition {
     next: usize,
     waker: Option<Waker>,
 }
@@ -193,14 +193,14 @@ impl SharedFetch {
         if joins && (state.passes_through || state.end == Some(false)) {
             return None;
         }
-        let place = Some(Place { next: 0, waker: None });
+        let position = Some(ReaderPosition { next: 0, waker: None });
         let index = match state.readers.iter().position(Option::is_none) {
             Some(free) => {
-                state.readers[free] = place;
+                state.readers[free] = position;
                 free
             }
             None => {
-                state.readers.push(place);
+                state.readers.push(position);
                 state.readers.len() - 1
             }
         };
@@ -302,7 +302,7 @@ impl SharedFetch {
 
 impl State {
     fn take_wakers(&mut self) -> Vec<Waker> {
-        self.readers.iter_mut().flatten().filter_map(|place| place.waker.take()).collect()
+        self.readers.iter_mut().flatten().filter_map(|position| position.waker.take()).collect()
     }
 
     /// Drops the pieces that all readers have read, if it is not stored.
@@ -310,7 +310,7 @@ impl State {
         if !self.passes_through {
             return;
         }
-        let slowest = self.readers.iter().flatten().map(|place| place.next).min();
+        let slowest = self.readers.iter().flatten().map(|position| position.next).min();
         let slowest = slowest.unwrap_or(usize::MAX);
         while self.dropped < slowest
             && let Some(piece) = self.pieces.pop_front()
@@ -342,13 +342,13 @@ impl Reader {
     pub async fn next(&mut self) -> Result<Option<Bytes>, BrokenOff> {
         poll_fn(|context| {
             let mut state = lock(&self.shared_fetch.state);
-            let Some(place) = state.readers.get(self.index).and_then(Option::as_ref) else {
+            let Some(position) = state.readers.get(self.index).and_then(Option::as_ref) else {
                 return Poll::Ready(Err(BrokenOff));
             };
-            let next = place.next;
+            let next = position.next;
             if let Some(piece) = state.pieces.get(next - state.dropped).cloned() {
-                if let Some(place) = &mut state.readers[self.index] {
-                    place.next += 1;
+                if let Some(position) = &mut state.readers[self.index] {
+                    position.next += 1;
                 }
                 state.drop_read();
                 wake(&mut state.fetcher);
@@ -371,8 +371,8 @@ impl Reader {
     }
 
     fn wait(&self, state: &mut State, context: &mut Context<'_>) {
-        if let Some(Some(place)) = state.readers.get_mut(self.index) {
-            place.waker = Some(context.waker().clone());
+        if let Some(Some(position)) = state.readers.get_mut(self.index) {
+            position.waker = Some(context.waker().clone());
         }
     }
 }

@@ -5,7 +5,7 @@ pub const NAME: &str = "touchstone";
 
 /// What the cache did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CacheOutcome {
     /// A stored response was the answer.
     Hit,
     /// A stored response that was stale.
@@ -32,7 +32,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy)]
 pub struct CacheStatus {
     /// What the cache did.
-    pub outcome: Outcome,
+    pub outcome: CacheOutcome,
     /// For how many seconds the response is fresh still.
     pub fresh_for: Option<i64>,
     /// What the origin answered, where that is not the status of the answer.
@@ -45,22 +45,22 @@ pub struct CacheStatus {
 
 impl CacheStatus {
     /// For an outcome, with nothing else to say.
-    pub fn new(outcome: Outcome) -> CacheStatus {
+    pub fn new(outcome: CacheOutcome) -> CacheStatus {
         CacheStatus { outcome, fresh_for: None, forward_status: None, is_stored: false, is_collapsed: false }
     }
 
     /// Appends the field line, behind what caches nearer to the origin have said.
     pub fn append(&self, out: &mut Vec<u8>) {
         let forward = match self.outcome {
-            Outcome::Hit | Outcome::HitStale => "; hit",
-            Outcome::Miss => "; fwd=uri-miss",
-            Outcome::VaryMiss => "; fwd=vary-miss",
-            Outcome::Stale => "; fwd=stale",
-            Outcome::Request => "; fwd=request",
-            Outcome::Bypass => "; fwd=bypass",
-            Outcome::Method => "; fwd=method",
-            Outcome::Partial => "; fwd=partial",
-            Outcome::OnlyIfCached => "; detail=only-if-cached",
+            CacheOutcome::Hit | CacheOutcome::HitStale => "; hit",
+            CacheOutcome::Miss => "; fwd=uri-miss",
+            CacheOutcome::VaryMiss => "; fwd=vary-miss",
+            CacheOutcome::Stale => "; fwd=stale",
+            CacheOutcome::Request => "; fwd=request",
+            CacheOutcome::Bypass => "; fwd=bypass",
+            CacheOutcome::Method => "; fwd=method",
+            CacheOutcome::Partial => "; fwd=partial",
+            CacheOutcome::OnlyIfCached => "; detail=only-if-cached",
         };
         let mut text = format!("Cache-Status: {NAME}{forward}");
         if let Some(status) = self.forward_status {
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn lines() {
         let mut out = Vec::new();
-        CacheStatus { fresh_for: Some(-3), ..CacheStatus::new(Outcome::HitStale) }.append(&mut out);
-        let status = CacheStatus::new(Outcome::Stale);
+        CacheStatus { fresh_for: Some(-3), ..CacheStatus::new(CacheOutcome::HitStale) }.append(&mut out);
+        let status = CacheStatus::new(CacheOutcome::Stale);
         CacheStatus { forward_status: Some(304), is_stored: true, is_collapsed: true, ..status }
             .append(&mut out);
         let expected = "Cache-Status: touchstone; hit; ttl=-3\r\n\

@@ -8,7 +8,7 @@ use super::fields::{FieldText, Fields};
 
 /// What `Content-Range` says of a part whose whole is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct ContentRange {
     /// Which bytes.
     pub range: ByteRange,
     /// Of how many.
@@ -17,7 +17,7 @@ pub struct Part {
 
 /// Reads `Content-Range: bytes first-last/length`; `None` where the length is not known, or anything is
 /// wrong.
-pub fn content_range(value: &[u8]) -> Option<Part> {
+pub fn content_range(value: &[u8]) -> Option<ContentRange> {
     let rest = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes ")).map(|_| &value[6..])?;
     let slash = memchr::memchr(b'/', rest)?;
     let (range, length) = (&rest[..slash], &rest[slash + 1..]);
@@ -26,7 +26,7 @@ pub fn content_range(value: &[u8]) -> Option<Part> {
     let last = decimal::parse(&range[hyphen + 1..])?;
     let complete_length = decimal::parse(length)?;
     (first <= last && last < complete_length)
-        .then_some(Part { range: ByteRange { first, last }, complete_length })
+        .then_some(ContentRange { range: ByteRange { first, last }, complete_length })
 }
 
 /// The strong validator by which parts of one representation are known to be of one (section 3.4).
@@ -38,10 +38,10 @@ pub fn strong_etag(fields: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Puts two parts of one representation together; `None` where there would be a hole between them.
-pub fn combine(one: (Part, &[u8]), other: (Part, &[u8])) -> Option<(Part, Vec<u8>)> {
+pub fn combine(one: (ContentRange, &[u8]), other: (ContentRange, &[u8])) -> Option<(ContentRange, Vec<u8>)> {
     let ((first, first_body), (second, second_body)) =
         if one.0.range.first <= other.0.range.first { (one, other) } else { (other, one) };
-    let is_whole = |part: &Part, body: &[u8]| part.range.len() == body.len() as u64;
+    let is_whole = |part: &ContentRange, body: &[u8]| part.range.len() == body.len() as u64;
     let fits = first.complete_length == second.complete_length
         && is_whole(&first, first_body)
         && is_whole(&second, second_body)
@@ -55,12 +55,12 @@ pub fn combine(one: (Part, &[u8]), other: (Part, &[u8])) -> Option<(Part, Vec<u8
         body.extend_from_slice(second_body.get(overlap..)?);
     }
     let last = first.range.last.max(second.range.last);
-    Some((Part { range: ByteRange { first: first.range.first, last }, ..first }, body))
+    Some((ContentRange { range: ByteRange { first: first.range.first, last }, ..first }, body))
 }
 
 /// What is missing of a range that a part has the beginning or the end of; `None` where it has all of it,
 /// none of it, or only what is in the middle.
-pub fn missing(part: Part, wanted: ByteRange) -> Option<ByteRange> {
+pub fn missing(part: ContentRange, wanted: ByteRange) -> Option<ByteRange> {
     let there = part.range;
     let has_beginning = (there.first..=there.last).contains(&wanted.first);
     let has_end = (there.first..=there.last).contains(&wanted.last);
@@ -71,7 +71,7 @@ pub fn missing(part: Part, wanted: ByteRange) -> Option<ByteRange> {
     }
 }
 
-impl Part {
+impl ContentRange {
     /// Whether nothing is missing.
     pub fn is_everything(&self) -> bool {
         self.range.first == 0 && self.range.last + 1 == self.complete_length
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn part(first: u64, last: u64, complete_length: u64) -> Part {
-        Part { range: ByteRange { first, last }, complete_length }
+    fn part(first: u64, last: u64, complete_length: u64) -> ContentRange {
+        ContentRange { range: ByteRange { first, last }, complete_length }
     }
 
     #[test]
@@ -140,12 +140,12 @@ mod tests {
             wanted in (0u64..40, 0u64..40),
         ) {
             let range = |(one, other): (u64, u64)| ByteRange { first: one.min(other), last: one.max(other) };
-            let (there, wanted) = (Part { range: range(there), complete_length: 40 }, range(wanted));
+            let (there, wanted) = (ContentRange { range: range(there), complete_length: 40 }, range(wanted));
             let body: Vec<u8> = (0..40).collect();
             let bytes = |range: ByteRange| &body[range.first as usize..=range.last as usize];
             match missing(there, wanted) {
                 Some(rest) => {
-                    let rest_part = Part { range: rest, complete_length: 40 };
+                    let rest_part = ContentRange { range: rest, complete_length: 40 };
                     let joined = combine((there, bytes(there.range)), (rest_part, bytes(rest)));
                     let (part, joined) = joined.unwrap();
                     prop_assert!(part.holds(wanted) && joined == bytes(part.range));

@@ -10,8 +10,8 @@ use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
-use crate::rules::cache_status::{CacheStatus, Outcome};
-use crate::rules::partial::Part;
+use crate::rules::cache_status::{CacheOutcome, CacheStatus};
+use crate::rules::partial::ContentRange;
 use crate::rules::storing::Terms;
 
 /// The memory of an object besides its own: its place in a table and a queue, and the allocator's overhead.
@@ -31,7 +31,7 @@ pub struct Object {
     text: Box<[u8]>,
     long_body: Option<Arc<[u8]>>,
     /// The part of the whole that its body holds; `None`: it holds the whole.
-    part: Option<Box<Part>>,
+    part: Option<Box<ContentRange>>,
     key_length: u32,
     selector_length: u32,
     fields_length: u32,
@@ -70,7 +70,7 @@ pub struct NewObject<'a> {
     /// Its field lines, without Date, Content-Length and Age.
     pub fields: &'a [u8],
     /// The part of the whole that the body holds; `None`: it holds the whole.
-    pub part: Option<Part>,
+    pub part: Option<ContentRange>,
     /// Its trailers (RFC 9110 section 6.5).
     pub trailers: &'a [u8],
     /// The body, in pieces.
@@ -181,7 +181,7 @@ impl Object {
     }
 
     /// The part of the whole that its body holds; `None`: it holds the whole.
-    pub fn part(&self) -> Option<Part> {
+    pub fn part(&self) -> Option<ContentRange> {
         self.part.as_deref().copied()
     }
 
@@ -193,7 +193,7 @@ impl Object {
     /// The memory that it takes, in bytes.
     pub fn bytes(&self) -> u64 {
         let body = self.long_body.as_ref().map_or(0, |body| body.len() + 16);
-        let part = if self.part.is_some() { size_of::<Part>() } else { 0 };
+        let part = if self.part.is_some() { size_of::<ContentRange>() } else { 0 };
         (size_of::<Object>() + 16 + self.text.len() + body + part + OVERHEAD_BYTES) as u64
     }
 
@@ -260,7 +260,7 @@ impl Object {
         head.extend_from_slice(b"\r\n");
         let now = date.unix_seconds;
         let fresh_for = Some(self.terms.fresh_for(now));
-        let status = says_status.then_some(CacheStatus { fresh_for, ..CacheStatus::new(Outcome::Hit) });
+        let status = says_status.then_some(CacheStatus { fresh_for, ..CacheStatus::new(CacheOutcome::Hit) });
         let mut fields = Vec::with_capacity(256 + self.fields().len());
         self.append_fields(now, status, &mut fields);
         fields.extend_from_slice(site_fields);

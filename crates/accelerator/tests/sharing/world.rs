@@ -15,7 +15,7 @@ use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 use touchstone_accelerator::store::{Purge, PurgeMode, Store, Tier};
 use touchstone_files::cache::DateSecond;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
@@ -297,13 +297,13 @@ impl Shared {
             return answer;
         }
         if !resource.streams && !cuts {
-            answer.body.push(Part::Bytes(sent));
+            answer.body.push(BodyPart::Bytes(sent));
             return answer;
         }
         let (mut sender, received) = pipe(1 << 20);
         let half = sent.len() / 2;
         sender.push(sent.slice(..half));
-        answer.body.push(Part::Stream { body: received, length: Some(sent.len() as u64) });
+        answer.body.push(BodyPart::Stream { body: received, length: Some(sent.len() as u64) });
         if cuts {
             sender.fail(std::io::Error::other("cut"));
             return answer;
@@ -513,12 +513,12 @@ async fn receive(answer: Answer, is_head: bool, shared: &Shared) -> Got {
     let (mut received, mut is_whole) = (Vec::new(), true);
     for part in answer.body {
         match part {
-            Part::Bytes(bytes) => received.extend_from_slice(&bytes),
-            Part::Cached(prepared, range) => {
+            BodyPart::Bytes(bytes) => received.extend_from_slice(&bytes),
+            BodyPart::Cached(prepared, range) => {
                 let all = [prepared.first_buffer(), prepared.second_buffer()].concat();
                 received.extend_from_slice(&all[range]);
             }
-            Part::Stream { mut body, length } => {
+            BodyPart::Stream { mut body, length } => {
                 let before = received.len() as u64;
                 loop {
                     match body.next().await {
@@ -532,7 +532,7 @@ async fn receive(answer: Answer, is_head: bool, shared: &Shared) -> Got {
                 }
                 is_whole &= length.is_none_or(|length| received.len() as u64 - before == length);
             }
-            Part::File { .. } => panic!("the origin has no files"),
+            BodyPart::File { .. } => panic!("the origin has no files"),
         }
     }
     if is_head {

@@ -27,7 +27,7 @@ pub struct TokenAuthentication {
 }
 
 /// What is known of a request's token at once.
-pub enum Look {
+pub enum TokenCheck {
     /// It was verified a short while ago.
     Known(Arc<Identity>),
     /// The request is refused.
@@ -80,20 +80,22 @@ impl TokenAuthentication {
     }
 
     /// Looks at a request.
-    pub fn look(self: &Arc<TokenAuthentication>, request: &RequestView<'_>) -> Look {
+    pub fn check_at_once(self: &Arc<TokenAuthentication>, request: &RequestView<'_>) -> TokenCheck {
         let token = match credentials(request, &self.cookie) {
-            Credentials::Absent => return Look::Refuse(self.challenge(401, None)),
-            Credentials::Malformed => return Look::Refuse(self.challenge(400, Some("invalid_request"))),
+            Credentials::Absent => return TokenCheck::Refuse(self.challenge(401, None)),
+            Credentials::Malformed => {
+                return TokenCheck::Refuse(self.challenge(400, Some("invalid_request")));
+            }
             Credentials::Token(token) if token.len() > LONGEST_TOKEN_BYTES => {
-                return Look::Refuse(self.invalid("the token is too long"));
+                return TokenCheck::Refuse(self.invalid("the token is too long"));
             }
             Credentials::Token(token) => token,
         };
         let fingerprint = self.shared.successes.fingerprint([token, b"", b""]);
         let generation = self.source.keys().generation;
         match self.seen.get(&fingerprint, generation, self.shared.now_ns()) {
-            Some(identity) => Look::Known(identity),
-            None => Look::Verify(PendingToken { authentication: self.clone(), token: token.into() }),
+            Some(identity) => TokenCheck::Known(identity),
+            None => TokenCheck::Verify(PendingToken { authentication: self.clone(), token: token.into() }),
         }
     }
 

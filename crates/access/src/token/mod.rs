@@ -21,7 +21,7 @@ mod seen_tokens;
 mod tests;
 mod verifier;
 
-pub use authentication::{Look, PendingToken, TokenAuthentication};
+pub use authentication::{PendingToken, TokenAuthentication, TokenCheck};
 pub use verifier::Identity;
 
 /// Whether a token is accepted with these keys by rules that ask for nothing more, for fuzzing.

@@ -5,7 +5,7 @@ use crate::transcript::{Ending, Part, Transcript};
 use touchstone_http::h2::hpack::FieldList;
 use touchstone_http::h3::SectionLimits;
 use touchstone_http::h3::error::ErrorCode;
-use touchstone_http::h3::frame::{FrameReader, FrameType, Step};
+use touchstone_http::h3::frame::{FrameItem, FrameReader, FrameType};
 use touchstone_http::h3::qpack;
 use touchstone_http::h3::unidirectional::CONTROL;
 use touchstone_http::h3::varint;
@@ -73,8 +73,8 @@ fn frames(bytes: &[u8]) -> Vec<(FrameType, Vec<u8>)> {
     let mut open: Option<(FrameType, Vec<u8>)> = None;
     while let Some(step) = reader.next(&mut rest) {
         match step {
-            Step::Start { kind, .. } => open = Some((kind, Vec::new())),
-            Step::Payload { bytes, is_last } => {
+            FrameItem::Start { kind, .. } => open = Some((kind, Vec::new())),
+            FrameItem::Payload { bytes, is_last } => {
                 if let Some((_, payload)) = &mut open {
                     payload.extend_from_slice(bytes);
                 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
 use touchstone_http::dictionary::AvailableDictionary;
 
-use super::entry::{DictionarySelection, Entry, Kept, Selection};
+use super::entry::{CachedForms, DictionarySelection, Entry, Selection};
 use super::response::{ConnectionForm, DateSecond, Prepared};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
@@ -42,7 +42,7 @@ struct Slot {
 /// The form that was made with a dictionary.
 struct WithDictionary {
     wanted: AvailableDictionary,
-    kept: Arc<Kept>,
+    cached: Arc<CachedForms>,
     by_form: [Option<Arc<Prepared>>; 3],
 }
 
@@ -60,7 +60,7 @@ pub enum WithDictionaryState {
 /// The representation that was chosen for a preference, for the lifetime of the entry.
 struct Negotiated {
     preference: CodingPreference,
-    kept: Arc<Kept>,
+    cached: Arc<CachedForms>,
     by_form: [Option<Arc<Prepared>>; 3],
 }
 
@@ -141,19 +141,20 @@ impl CoreCache {
         }
         let shared = self.shared.clone();
         let Some(slot) = self.current_slot(path, date) else { return WithDictionaryState::None };
-        let kept = match slot.entry.select_with_dictionary(wanted, &shared) {
-            DictionarySelection::Final(kept) => kept,
+        let cached = match slot.entry.select_with_dictionary(wanted, &shared) {
+            DictionarySelection::Final(cached) => cached,
             DictionarySelection::Make => return WithDictionaryState::Make,
             DictionarySelection::None => return WithDictionaryState::None,
         };
-        let prepared = kept.response(&slot.entry, form, date, &shared);
+        let prepared = cached.response(&slot.entry, form, date, &shared);
         let forms = &mut slot.with_dictionary;
-        let known = forms.iter().position(|known| known.wanted == *wanted && Arc::ptr_eq(&known.kept, &kept));
+        let known =
+            forms.iter().position(|known| known.wanted == *wanted && Arc::ptr_eq(&known.cached, &cached));
         let index = known.unwrap_or_else(|| {
             if forms.len() == MOST_PREFERENCES {
                 forms.remove(0);
             }
-            forms.push(WithDictionary { wanted: *wanted, kept, by_form: [None, None, None] });
+            forms.push(WithDictionary { wanted: *wanted, cached, by_form: [None, None, None] });
             forms.len() - 1
         });
         forms[index].by_form[form as usize] = Some(prepared);
@@ -309,8 +310,8 @@ impl CoreCache {
     ) -> Renewed {
         let shared = self.shared.clone();
         let Some(slot) = self.current_slot(path, date) else { return Renewed::Nothing };
-        let kept = match slot.entry.select(preference, date, &shared) {
-            Selection::Final(kept) => kept,
+        let cached = match slot.entry.select(preference, date, &shared) {
+            Selection::Final(cached) => cached,
             Selection::Meanwhile(_) => return Renewed::Identity,
             Selection::Stale => {
                 self.slots.remove(path);
@@ -318,8 +319,8 @@ impl CoreCache {
             }
             Selection::Make(_) | Selection::Wait(_) | Selection::NotAcceptable => return Renewed::Nothing,
         };
-        let prepared = kept.response(&slot.entry, form, date, &shared);
-        slot.remember(preference, kept).by_form[form as usize] = Some(prepared);
+        let prepared = cached.response(&slot.entry, form, date, &shared);
+        slot.remember(preference, cached).by_form[form as usize] = Some(prepared);
         Renewed::Negotiated
     }
 
@@ -358,16 +359,16 @@ impl Slot {
         self.negotiated.iter().find(|negotiated| negotiated.preference == preference)
     }
 
-    fn remember(&mut self, preference: CodingPreference, kept: Arc<Kept>) -> &mut Negotiated {
+    fn remember(&mut self, preference: CodingPreference, cached: Arc<CachedForms>) -> &mut Negotiated {
         let known = self.negotiated.iter().position(|negotiated| {
-            negotiated.preference == preference && Arc::ptr_eq(&negotiated.kept, &kept)
+            negotiated.preference == preference && Arc::ptr_eq(&negotiated.cached, &cached)
         });
         let index = known.unwrap_or_else(|| {
             self.negotiated.retain(|negotiated| negotiated.preference != preference);
             if self.negotiated.len() == MOST_PREFERENCES {
                 self.negotiated.remove(0);
             }
-            self.negotiated.push(Negotiated { preference, kept, by_form: [None, None, None] });
+            self.negotiated.push(Negotiated { preference, cached, by_form: [None, None, None] });
             self.negotiated.len() - 1
         });
         &mut self.negotiated[index]
@@ -381,7 +382,7 @@ fn is_of(prepared: &Option<Arc<Prepared>>, date: &DateSecond) -> bool {
 
 fn drop_unshared(by_form: &mut [Option<Arc<Prepared>>; 3]) {
     for prepared in by_form {
-        if prepared.as_ref().is_some_and(|kept| Arc::strong_count(kept) == 1) {
+        if prepared.as_ref().is_some_and(|cached| Arc::strong_count(cached) == 1) {
             *prepared = None;
         }
     }

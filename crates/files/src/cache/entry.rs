@@ -49,7 +49,7 @@ pub struct Entry {
     checked_second: AtomicI64,
     /// The same for its twins. They are compared only for requests that accept one.
     twins_checked_second: AtomicI64,
-    identity: Arc<Kept>,
+    identity: Arc<CachedForms>,
     coded: Mutex<[Coded; 3]>,
     /// The forms that were made with a dictionary.
     with_dictionary: Mutex<Vec<DictionaryForm>>,
@@ -67,7 +67,7 @@ enum Coded {
     /// It cannot be made, or saves nothing.
     Useless,
     /// It was made.
-    Kept(Arc<Kept>),
+    Made(Arc<CachedForms>),
 }
 
 /// The most forms of one file that are made with different dictionaries. A client with another one gets a
@@ -80,14 +80,14 @@ struct DictionaryForm {
     hash: DictionaryHash,
     coding: DictionaryCoding,
     /// `None`: it is being made, cannot be made, or saves nothing.
-    kept: Option<Arc<Kept>>,
+    cached: Option<Arc<CachedForms>>,
 }
 
 /// The result of [`Entry::select_with_dictionary`].
 #[derive(Debug)]
 pub enum DictionarySelection {
     /// It is there.
-    Final(Arc<Kept>),
+    Final(Arc<CachedForms>),
     /// It can be made, see [`Entry::begin_with_dictionary`].
     Make,
     /// Another form must do.
@@ -106,9 +106,9 @@ struct Account {
 #[derive(Debug)]
 pub enum Selection {
     /// The existing representation that the client wants most.
-    Final(Arc<Kept>),
+    Final(Arc<CachedForms>),
     /// The file as it is, because the form that the client wants more is being made.
-    Meanwhile(Arc<Kept>),
+    Meanwhile(Arc<CachedForms>),
     /// The client wants this coding most, and it is not being made yet: see [`Entry::begin`].
     Make(ContentCoding),
     /// This coding is being made, and the client accepts nothing else: see [`Entry::made`].
@@ -147,7 +147,7 @@ impl Entry {
             used: AtomicBool::new(false),
             checked_second: AtomicI64::new(date.unix_seconds),
             twins_checked_second: AtomicI64::new(date.unix_seconds),
-            identity: Arc::new(Kept::new(new.representation, &new.body, form, date)),
+            identity: Arc::new(CachedForms::new(new.representation, &new.body, form, date)),
             coded: Mutex::default(),
             with_dictionary: Mutex::default(),
             account: Mutex::new(Account { bytes: 0, closed: true }),
@@ -155,7 +155,7 @@ impl Entry {
     }
 
     /// The representation without a coding.
-    pub fn identity(&self) -> &Arc<Kept> {
+    pub fn identity(&self) -> &Arc<CachedForms> {
         &self.identity
     }
 
@@ -179,7 +179,7 @@ impl Entry {
                     }
                     Coded::InProgress(_) => in_progress = in_progress.or(Some(coding)),
                     Coded::Useless => {}
-                    Coded::Kept(kept) => return Selection::Final(kept.clone()),
+                    Coded::Made(cached) => return Selection::Final(cached.clone()),
                 }
             }
             if group.identity {
@@ -227,7 +227,7 @@ impl Entry {
         };
         let forms = lock(&self.with_dictionary);
         match forms.iter().find(|form| form.hash == wanted.hash && form.coding == coding) {
-            Some(DictionaryForm { kept: Some(kept), .. }) => DictionarySelection::Final(kept.clone()),
+            Some(DictionaryForm { cached: Some(cached), .. }) => DictionarySelection::Final(cached.clone()),
             Some(_) => DictionarySelection::None,
             None if forms.len() >= MOST_DICTIONARY_FORMS || dictionary.is_empty() => {
                 DictionarySelection::None
@@ -250,7 +250,7 @@ impl Entry {
         if is_known || forms.len() >= MOST_DICTIONARY_FORMS || !cache.begin_compression() {
             return None;
         }
-        forms.push(DictionaryForm { hash: wanted.hash, coding, kept: None });
+        forms.push(DictionaryForm { hash: wanted.hash, coding, cached: None });
         let (entry, cache, hash) = (self.clone(), cache.clone(), wanted.hash);
         Some(DictionaryJob { entry, cache, hash, coding, level, dictionary, form, date: *date })
     }
@@ -316,7 +316,7 @@ impl Entry {
         if self.twins_checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
             return true;
         }
-        let unchanged = Twins::look(&self.root, &self.file_path).same_version(twins);
+        let unchanged = Twins::find(&self.root, &self.file_path).same_version(twins);
         if !unchanged {
             cache.remove(self);
         }
@@ -357,18 +357,23 @@ impl Entry {
 
 /// A representation in the cache, with its prepared responses.
 #[derive(Debug)]
-pub struct Kept {
+pub struct CachedForms {
     representation: Representation,
     /// At least one response is always there. Its body is the content.
     by_form: Mutex<[Option<Arc<Prepared>>; 3]>,
 }
 
-impl Kept {
-    fn new(representation: Representation, body: &[u8], form: ConnectionForm, date: &DateSecond) -> Kept {
+impl CachedForms {
+    fn new(
+        representation: Representation,
+        body: &[u8],
+        form: ConnectionForm,
+        date: &DateSecond,
+    ) -> CachedForms {
         let prepared = prepare(&representation, BodySource::new(body), form, date);
         let mut by_form = [None, None, None];
         by_form[form as usize] = Some(Arc::new(prepared));
-        Kept { representation, by_form: Mutex::new(by_form) }
+        CachedForms { representation, by_form: Mutex::new(by_form) }
     }
 
     /// The representation.
@@ -422,7 +427,7 @@ pub struct CodingJob {
     source: CodingSource,
     form: ConnectionForm,
     date: DateSecond,
-    made: Option<Arc<Kept>>,
+    made: Option<Arc<CachedForms>>,
 }
 
 impl CodingJob {
@@ -466,11 +471,11 @@ impl CodingJob {
             content_coding: Some(self.coding),
             ..self.entry.identity.representation.clone()
         };
-        let kept = Arc::new(Kept::new(representation, body, self.form, &self.date));
+        let cached = Arc::new(CachedForms::new(representation, body, self.form, &self.date));
         // A request waits for it, so it must not be the first entry to be dropped when room is made for it.
         self.entry.used.store(true, Ordering::Relaxed);
-        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
-        self.made = Some(kept);
+        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + cached.bytes(), &self.cache);
+        self.made = Some(cached);
     }
 }
 
@@ -508,13 +513,13 @@ impl DictionaryJob {
             dictionary_coding: Some(self.coding),
             ..identity.clone()
         };
-        let kept = Arc::new(Kept::new(representation, &body, self.form, &self.date));
+        let cached = Arc::new(CachedForms::new(representation, &body, self.form, &self.date));
         self.entry.used.store(true, Ordering::Relaxed);
-        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
+        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + cached.bytes(), &self.cache);
         let mut forms = lock(&self.entry.with_dictionary);
         let is_it = |form: &&mut DictionaryForm| form.hash == self.hash && form.coding == self.coding;
         if let Some(form) = forms.iter_mut().find(is_it) {
-            form.kept = Some(kept);
+            form.cached = Some(cached);
         }
         Ok(())
     }
@@ -529,7 +534,7 @@ impl Drop for DictionaryJob {
 
 impl Drop for CodingJob {
     fn drop(&mut self) {
-        let outcome = self.made.take().map_or(Coded::Useless, Coded::Kept);
+        let outcome = self.made.take().map_or(Coded::Useless, Coded::Made);
         self.entry.settle(self.coding, outcome);
         if matches!(self.source, CodingSource::Compress { .. }) {
             self.cache.end_compression();

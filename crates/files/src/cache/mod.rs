@@ -8,7 +8,8 @@
 //! - [`FileCache`] is shared by all cores and holds the limits; it evicts by SIEVE (Zhang et al., NSDI 2024):
 //!   a hand walks from the oldest entry to the newest, spares what was used since it last came by, evicts the
 //!   rest.
-//! - [`Entry`] is one file in it, with its representations ([`Kept`]) and their responses ([`Prepared`]).
+//! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses
+//!   ([`Prepared`]).
 //! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing
 //!   else.
 //!
@@ -32,7 +33,9 @@ use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::ContentCoding;
 
 pub use self::core::{CoreCache, WithDictionaryState};
-pub use self::entry::{CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, Kept, Selection};
+pub use self::entry::{
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, Selection,
+};
 pub use self::response::{
     ConnectionForm, DateSecond, Prepared, Representation, SharedBody, WHOLE_BODY_BYTES,
 };

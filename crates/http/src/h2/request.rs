@@ -41,7 +41,7 @@ impl RequestHead {
 
 /// The values that are collected while the fields are read.
 #[derive(Default)]
-struct Gathered {
+struct CollectedFields {
     method: Option<Span>,
     scheme: Option<Span>,
     authority: Option<Span>,
@@ -66,50 +66,50 @@ pub(crate) fn read_request(
     extended_connect: bool,
     is_too_large: bool,
 ) -> Result<RequestHead, StreamError> {
-    let mut gathered = Gathered::default();
+    let mut collected = CollectedFields::default();
     let fields = list.fields().get(start..).unwrap_or_default();
-    let pseudo_fields = fields.iter().take_while(|field| gather_pseudo(&mut gathered, field)).count();
+    let pseudo_fields = fields.iter().take_while(|field| collect_pseudo(&mut collected, field)).count();
     for field in &fields[pseudo_fields..] {
-        gather(&mut gathered, list, field)?;
+        collect(&mut collected, list, field)?;
     }
     let fields_start = start + pseudo_fields;
-    if gathered.host.is_some() {
+    if collected.host.is_some() {
         remove_host(list, fields_start);
     }
-    if gathered.cookies > 1 {
+    if collected.cookies > 1 {
         join_cookies(list, fields_start);
     }
-    let method_text = gathered.method.unwrap_or_default();
+    let method_text = collected.method.unwrap_or_default();
     let head = RequestHead {
         method: Method::from_token(list.text(method_text)),
         method_text,
-        scheme: gathered.scheme.unwrap_or_default(),
-        authority: gathered.authority.or(gathered.host).unwrap_or_default(),
-        path: gathered.path.unwrap_or_default(),
-        protocol: gathered.protocol.unwrap_or_default(),
+        scheme: collected.scheme.unwrap_or_default(),
+        authority: collected.authority.or(collected.host).unwrap_or_default(),
+        path: collected.path.unwrap_or_default(),
+        protocol: collected.protocol.unwrap_or_default(),
         fields_start: fields_start as u32,
         fields_end: list.len() as u32,
-        content_length: gathered.content_length,
-        expectation: gathered.expectation,
-        is_conditional: gathered.is_conditional,
-        priority: gathered.priority,
+        content_length: collected.content_length,
+        expectation: collected.expectation,
+        is_conditional: collected.is_conditional,
+        priority: collected.priority,
         is_too_large,
     };
     if !is_too_large {
-        check(&head, &gathered, list, extended_connect)?;
+        check(&head, &collected, list, extended_connect)?;
     }
     Ok(head)
 }
 
 /// Notes a field if it is a pseudo-header field of requests and was not seen before.
 #[inline]
-fn gather_pseudo(gathered: &mut Gathered, field: &Field) -> bool {
+fn collect_pseudo(collected: &mut CollectedFields, field: &Field) -> bool {
     let place = match field.known {
-        KnownName::Method => &mut gathered.method,
-        KnownName::Scheme => &mut gathered.scheme,
-        KnownName::Authority => &mut gathered.authority,
-        KnownName::Path => &mut gathered.path,
-        KnownName::Protocol => &mut gathered.protocol,
+        KnownName::Method => &mut collected.method,
+        KnownName::Scheme => &mut collected.scheme,
+        KnownName::Authority => &mut collected.authority,
+        KnownName::Path => &mut collected.path,
+        KnownName::Protocol => &mut collected.protocol,
         _ => return false,
     };
     let takes = field.is_valid && place.is_none();
@@ -121,7 +121,7 @@ fn gather_pseudo(gathered: &mut Gathered, field: &Field) -> bool {
 
 /// Notes a field after the pseudo-header fields.
 #[inline]
-fn gather(gathered: &mut Gathered, list: &FieldList, field: &Field) -> Result<(), StreamError> {
+fn collect(collected: &mut CollectedFields, list: &FieldList, field: &Field) -> Result<(), StreamError> {
     if !field.is_valid {
         return Err(StreamError::malformed(match field.known {
             KnownName::Path => "a request whose :path is not a path",
@@ -132,14 +132,14 @@ fn gather(gathered: &mut Gathered, list: &FieldList, field: &Field) -> Result<()
         }));
     }
     match field.known {
-        KnownName::Host => match gathered.host.replace(field.value) {
+        KnownName::Host => match collected.host.replace(field.value) {
             None => {}
             Some(_) => return Err(StreamError::malformed("a request with several Host fields")),
         },
         KnownName::ContentLength => {
             let length = decimal::parse(list.value(field))
                 .ok_or(StreamError::malformed("a Content-Length that is not a number, or too large"))?;
-            if gathered.content_length.replace(length).is_some() {
+            if collected.content_length.replace(length).is_some() {
                 return Err(StreamError::malformed("a request with several Content-Length fields"));
             }
         }
@@ -158,16 +158,16 @@ fn gather(gathered: &mut Gathered, list: &FieldList, field: &Field) -> Result<()
         }
         KnownName::Expect => {
             let is_continue = list.value(field).eq_ignore_ascii_case(b"100-continue");
-            gathered.expectation = if is_continue { Expectation::Continue } else { Expectation::Unknown };
+            collected.expectation = if is_continue { Expectation::Continue } else { Expectation::Unknown };
         }
         KnownName::IfMatch
         | KnownName::IfModifiedSince
         | KnownName::IfNoneMatch
         | KnownName::IfRange
         | KnownName::IfUnmodifiedSince
-        | KnownName::Range => gathered.is_conditional = true,
-        KnownName::Cookie => gathered.cookies += 1,
-        KnownName::Priority => gathered.priority = Some(Priority::parse_quickly(list.value(field))),
+        | KnownName::Range => collected.is_conditional = true,
+        KnownName::Cookie => collected.cookies += 1,
+        KnownName::Priority => collected.priority = Some(Priority::parse_quickly(list.value(field))),
         known if known.is_connection_specific() => {
             return Err(StreamError::malformed("a field that belongs to a single HTTP/1 connection"));
         }
@@ -180,20 +180,20 @@ fn gather(gathered: &mut Gathered, list: &FieldList, field: &Field) -> Result<()
 #[inline]
 fn check(
     head: &RequestHead,
-    gathered: &Gathered,
+    collected: &CollectedFields,
     list: &FieldList,
     extended_connect: bool,
 ) -> Result<(), StreamError> {
     if head.method == Method::Other && !is_token(list.text(head.method_text)) {
         return Err(StreamError::malformed("a request whose :method is missing or not a token"));
     }
-    if gathered.protocol.is_some() && !(extended_connect && head.method == Method::Connect) {
+    if collected.protocol.is_some() && !(extended_connect && head.method == Method::Connect) {
         return Err(StreamError::malformed("a request with :protocol that is not an extended CONNECT"));
     }
-    if head.method == Method::Connect && gathered.protocol.is_none() {
-        return check_connect(head, gathered, list);
+    if head.method == Method::Connect && collected.protocol.is_none() {
+        return check_connect(head, collected, list);
     }
-    if gathered.protocol.is_some() && !is_token(list.text(head.protocol)) {
+    if collected.protocol.is_some() && !is_token(list.text(head.protocol)) {
         return Err(StreamError::malformed("a request whose :protocol is not a token"));
     }
     check_path(head, list)?;
@@ -208,20 +208,24 @@ fn check(
             scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http")
         }
     };
-    check_authority(head, gathered, list, is_http)
+    check_authority(head, collected, list, is_http)
 }
 
 /// Section 8.5: an authority with a port, and neither scheme nor path.
-fn check_connect(head: &RequestHead, gathered: &Gathered, list: &FieldList) -> Result<(), StreamError> {
-    if gathered.scheme.is_some() || gathered.path.is_some() {
+fn check_connect(
+    head: &RequestHead,
+    collected: &CollectedFields,
+    list: &FieldList,
+) -> Result<(), StreamError> {
+    if collected.scheme.is_some() || collected.path.is_some() {
         return Err(StreamError::malformed("a CONNECT request with :scheme or :path"));
     }
-    let authority = list.text(gathered.authority.unwrap_or_default());
+    let authority = list.text(collected.authority.unwrap_or_default());
     let (host, port) = split_port(authority);
     if host.is_empty() || port.is_none_or(|port| port == 0) {
         return Err(StreamError::malformed("a CONNECT request whose :authority is not a host and a port"));
     }
-    check_host_agrees(head, gathered, list)
+    check_host_agrees(head, collected, list)
 }
 
 /// There is a path, and the asterisk occurs with OPTIONS only. The form of the path was checked when it was
@@ -240,23 +244,27 @@ fn check_path(head: &RequestHead, list: &FieldList) -> Result<(), StreamError> {
 #[inline]
 fn check_authority(
     head: &RequestHead,
-    gathered: &Gathered,
+    collected: &CollectedFields,
     list: &FieldList,
     is_http: bool,
 ) -> Result<(), StreamError> {
     let authority = list.text(head.authority);
     if authority.is_empty() {
-        let is_missing = gathered.authority.is_none() && gathered.host.is_none();
+        let is_missing = collected.authority.is_none() && collected.host.is_none();
         if is_http || !is_missing {
             return Err(StreamError::malformed("a request without an authority"));
         }
     }
-    check_host_agrees(head, gathered, list)
+    check_host_agrees(head, collected, list)
 }
 
 #[inline]
-fn check_host_agrees(head: &RequestHead, gathered: &Gathered, list: &FieldList) -> Result<(), StreamError> {
-    let (Some(authority), Some(host)) = (gathered.authority, gathered.host) else { return Ok(()) };
+fn check_host_agrees(
+    head: &RequestHead,
+    collected: &CollectedFields,
+    list: &FieldList,
+) -> Result<(), StreamError> {
+    let (Some(authority), Some(host)) = (collected.authority, collected.host) else { return Ok(()) };
     let (authority, host) = (list.text(authority), list.text(host));
     if authority.eq_ignore_ascii_case(host) || agree_but_for_the_port(list.text(head.scheme), authority, host)
     {

@@ -1,7 +1,7 @@
 //! The client's control stream (RFC 9114 sections 6.2.1 and 7.2).
 
 use super::error::{ConnectionError, ErrorCode};
-use super::frame::{FrameReader, FrameType, Step};
+use super::frame::{FrameItem, FrameReader, FrameType};
 use super::settings::PeerSettings;
 use super::varint;
 use crate::h2::Priority;
@@ -47,8 +47,8 @@ impl ControlStream {
         let mut input = input;
         while let Some(step) = self.frames.next(&mut input) {
             match step {
-                Step::Start { kind, length } => self.begin(kind, length)?,
-                Step::Payload { bytes, is_last } => {
+                FrameItem::Start { kind, length } => self.begin(kind, length)?,
+                FrameItem::Payload { bytes, is_last } => {
                     let Some(kind) = self.kind else { continue };
                     self.payload.extend_from_slice(bytes);
                     if is_last {

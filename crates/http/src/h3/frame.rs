@@ -63,7 +63,7 @@ pub struct FrameReader {
 
 /// What comes next in a stream of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum FrameItem<'a> {
     /// A frame begins.
     Start {
         /// Its type.
@@ -94,11 +94,11 @@ impl FrameReader {
     /// Takes the next step from the front of `input`; `None` when more bytes are needed; all bytes were then
     /// taken.
     #[inline]
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Step<'a>> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<FrameItem<'a>> {
         let Some(remaining) = self.remaining else {
             let (kind, length) = self.header(input)?;
             self.remaining = Some(length);
-            return Some(Step::Start { kind: FrameType(kind), length });
+            return Some(FrameItem::Start { kind: FrameType(kind), length });
         };
         if remaining > 0 && input.is_empty() {
             return None;
@@ -108,7 +108,7 @@ impl FrameReader {
         *input = rest;
         let left = remaining - count as u64;
         self.remaining = (left > 0).then_some(left);
-        Some(Step::Payload { bytes, is_last: left == 0 })
+        Some(FrameItem::Payload { bytes, is_last: left == 0 })
     }
 
     #[inline]
@@ -173,8 +173,8 @@ mod tests {
             let mut input = *piece;
             while let Some(step) = reader.next(&mut input) {
                 match step {
-                    Step::Start { kind, .. } => frames.push((kind.0, Vec::new())),
-                    Step::Payload { bytes, .. } => frames.last_mut().unwrap().1.extend_from_slice(bytes),
+                    FrameItem::Start { kind, .. } => frames.push((kind.0, Vec::new())),
+                    FrameItem::Payload { bytes, .. } => frames.last_mut().unwrap().1.extend_from_slice(bytes),
                 }
             }
             assert!(input.is_empty());
@@ -186,12 +186,12 @@ mod tests {
     fn a_frame_in_steps() {
         let mut reader = FrameReader::new();
         let mut input = &[0x00, 0x03, b'a', b'b'][..];
-        assert_eq!(reader.next(&mut input), Some(Step::Start { kind: FrameType::DATA, length: 3 }));
-        assert_eq!(reader.next(&mut input), Some(Step::Payload { bytes: b"ab", is_last: false }));
+        assert_eq!(reader.next(&mut input), Some(FrameItem::Start { kind: FrameType::DATA, length: 3 }));
+        assert_eq!(reader.next(&mut input), Some(FrameItem::Payload { bytes: b"ab", is_last: false }));
         assert_eq!(reader.next(&mut input), None);
         assert!(!reader.is_between_frames());
         let mut input = &b"c"[..];
-        assert_eq!(reader.next(&mut input), Some(Step::Payload { bytes: b"c", is_last: true }));
+        assert_eq!(reader.next(&mut input), Some(FrameItem::Payload { bytes: b"c", is_last: true }));
         assert!(reader.is_between_frames());
     }
 
@@ -199,8 +199,8 @@ mod tests {
     fn a_frame_without_payload_ends_at_once() {
         let mut reader = FrameReader::new();
         let mut input = &[0x01, 0x00][..];
-        assert_eq!(reader.next(&mut input), Some(Step::Start { kind: FrameType::HEADERS, length: 0 }));
-        assert_eq!(reader.next(&mut input), Some(Step::Payload { bytes: b"", is_last: true }));
+        assert_eq!(reader.next(&mut input), Some(FrameItem::Start { kind: FrameType::HEADERS, length: 0 }));
+        assert_eq!(reader.next(&mut input), Some(FrameItem::Payload { bytes: b"", is_last: true }));
         assert_eq!(reader.next(&mut input), None);
         assert!(reader.is_between_frames());
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::{ConnectionError, Error, ErrorCode, StreamError};
-use super::frame::{FrameReader, FrameType, Step};
+use super::frame::{FrameItem, FrameReader, FrameType};
 use super::qpack::{self, QpackError, SectionLimits};
 use crate::h2::hpack::FieldList;
 use crate::h2::request::{self, check_trailers, read_request};
@@ -89,8 +89,8 @@ impl RequestStream {
         let mut rest = input;
         while let Some(step) = self.frames.next(&mut rest) {
             match step {
-                Step::Start { kind, length } => self.begin(kind, length)?,
-                Step::Payload { bytes, is_last } => {
+                FrameItem::Start { kind, length } => self.begin(kind, length)?,
+                FrameItem::Payload { bytes, is_last } => {
                     let taken = input.len() - rest.len();
                     match self.kind {
                         Kind::Ignored => {}

@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use super::shared::{Block, Shared};
+use super::render_context::{Block, RenderContext};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::host::{Fetched, Host, PageSource, Place, Resolved, Target};
+use crate::host::{Fetched, Host, PageSource, Resolved, Target, TargetKind};
 use crate::page::{Include, IncludeItem};
 use crate::settings::Grammar;
 use crate::template::Variable;
@@ -73,7 +73,7 @@ impl<H: Host> Walk<H> {
     ) {
         if let Some(name) = &include.set {
             let value = if failed { Vec::new() } else { output.concat() };
-            if let Err(message) = self.shared.set(name, value) {
+            if let Err(message) = self.context.set(name, value) {
                 self.report(line, &message);
             }
             if failed {
@@ -82,7 +82,7 @@ impl<H: Host> Walk<H> {
             return;
         }
         let is_empty = output.iter().all(Bytes::is_empty);
-        output.into_iter().for_each(|piece| self.shared.write(sink, piece));
+        output.into_iter().for_each(|piece| self.context.write(sink, piece));
         match &include.stub {
             Some(stub) if failed || is_empty => self.write_stub(stub, line, sink).await,
             _ if failed => self.write_error_text(sink),
@@ -110,7 +110,7 @@ impl<H: Host> Walk<H> {
             return self.put_out(include, result, line, sink).await;
         }
         if include.wait || !self.concurrent {
-            let variables = self.shared.program_variables();
+            let variables = self.context.program_variables();
             let result = self.fetch_shown(target, variables, include.stub.is_some(), line).await;
             return self.put_out(include, result, line, sink).await;
         }
@@ -120,7 +120,7 @@ impl<H: Host> Walk<H> {
     /// Begins to fetch, keeps the place, and goes on.
     fn fetch_beside(&mut self, include: &Include, target: Target, line: usize, sink: &Sink) {
         let place = sink.nested();
-        let stub = include.stub.as_deref().and_then(|name| self.shared.blocks.borrow().get(name).cloned());
+        let stub = include.stub.as_deref().and_then(|name| self.context.blocks.borrow().get(name).cloned());
         if let (Some(name), None) = (&include.stub, &stub) {
             self.report(line, &no_block(name));
         }
@@ -128,13 +128,13 @@ impl<H: Host> Walk<H> {
         walk.concurrent = false;
         let has_stub = include.stub.is_some();
         // As they are here: what the page sets behind this place is not for it.
-        let variables = self.shared.program_variables();
-        self.shared.tasks.borrow_mut().push_back(Box::pin(async move {
+        let variables = self.context.program_variables();
+        self.context.tasks.borrow_mut().push_back(Box::pin(async move {
             let result = walk.fetch_shown(target, variables, has_stub, line).await;
             let is_empty = result.as_ref().is_ok_and(|pieces| pieces.iter().all(Bytes::is_empty));
             match (result, stub) {
                 (Ok(pieces), _) if !is_empty => {
-                    pieces.into_iter().for_each(|piece| walk.shared.write(&place, piece));
+                    pieces.into_iter().for_each(|piece| walk.context.write(&place, piece));
                 }
                 (Ok(_), Some(block)) => walk.write_block(&block, &place).await,
                 (Ok(_), None) if has_stub => walk.write_error_text(&place),
@@ -160,7 +160,7 @@ impl<H: Host> Walk<H> {
     ) {
         match result {
             Ok(pieces) if include.stub.is_none() || pieces.iter().any(|piece| !piece.is_empty()) => {
-                pieces.into_iter().for_each(|piece| self.shared.write(sink, piece));
+                pieces.into_iter().for_each(|piece| self.context.write(sink, piece));
             }
             Ok(_) => self.write_stub_or_error(include, line, sink).await,
             Err(message) => {
@@ -178,7 +178,7 @@ impl<H: Host> Walk<H> {
     }
 
     async fn write_stub(&mut self, name: &[u8], line: usize, sink: &Sink) {
-        let block = self.shared.blocks.borrow().get(name).cloned();
+        let block = self.context.blocks.borrow().get(name).cloned();
         match block {
             Some(block) => self.write_block(&block, sink).await,
             None => self.fail(line, &no_block(name), sink),
@@ -187,7 +187,7 @@ impl<H: Host> Walk<H> {
 
     async fn write_block(&mut self, block: &Block, sink: &Sink) {
         // A block whose own inclusions fail into itself would go on for ever.
-        if let Err(message) = self.shared.count_include() {
+        if let Err(message) = self.context.count_include() {
             return self.fail(0, &message, sink);
         }
         Box::pin(self.of_block(block).nodes(block.nodes.clone(), sink)).await;
@@ -205,20 +205,20 @@ impl<H: Host> Walk<H> {
         let target = match item {
             IncludeItem::File(name) => self.file_target(name, line)?,
             IncludeItem::Virtual(path) | IncludeItem::OnError(path) => {
-                self.virtual_target(path, line, Place::Virtual)?
+                self.virtual_target(path, line, TargetKind::Virtual)?
             }
             IncludeItem::Broken(message) => return Err(message.clone()),
         };
-        let resolved = self.shared.host.resolve(&target).await?;
+        let resolved = self.context.host.resolve(&target).await?;
         if let Resolved::Page(_, depends_on) = resolved {
-            self.shared.note(depends_on);
+            self.context.note(depends_on);
         }
         Ok((target, resolved))
     }
 
     /// Fetches what is no page.
     pub(super) async fn fetch(&self, target: Target) -> Result<Vec<Bytes>, String> {
-        self.fetch_with(target, self.shared.program_variables()).await
+        self.fetch_with(target, self.context.program_variables()).await
     }
 
     async fn fetch_with(&self, target: Target, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
@@ -237,7 +237,7 @@ impl<H: Host> Walk<H> {
     ) -> Result<Vec<Bytes>, String> {
         let fetched = self.fetch_any(target, variables).await?;
         match fetched.failure {
-            Some(failure) if has_stub || self.shared.settings.grammar != Grammar::Nginx => Err(failure),
+            Some(failure) if has_stub || self.context.settings.grammar != Grammar::Nginx => Err(failure),
             Some(failure) => {
                 self.report(line, &failure);
                 Ok(fetched.body)
@@ -247,9 +247,9 @@ impl<H: Host> Walk<H> {
     }
 
     async fn fetch_any(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
-        self.shared.count_include()?;
-        let fetched = self.shared.host.fetch(target, variables).await?;
-        self.shared.note(fetched.depends_on);
+        self.context.count_include()?;
+        let fetched = self.context.host.fetch(target, variables).await?;
+        self.context.note(fetched.depends_on);
         Ok(fetched)
     }
 
@@ -269,17 +269,17 @@ impl<H: Host> Walk<H> {
 
     /// A walk over a page that this one includes.
     fn enter(&self, source: PageSource) -> Result<Walk<H>, String> {
-        self.shared.count_include()?;
+        self.context.count_include()?;
         let path = String::from_utf8_lossy(&source.path);
         if self.chain.contains(&source) {
             return Err(format!("{path} includes itself"));
         }
-        if self.chain.depth >= self.shared.settings.most_depth {
-            return Err(format!("{path} is included more than {} deep", self.shared.settings.most_depth));
+        if self.chain.depth >= self.context.settings.most_depth {
+            return Err(format!("{path} is included more than {} deep", self.context.settings.most_depth));
         }
-        self.shared.enter(&source);
-        let shared: Rc<Shared<H>> = self.shared.clone();
-        let mut walk = Walk::new(shared, source, Some(self.chain.clone()));
+        self.context.enter(&source);
+        let context: Rc<RenderContext<H>> = self.context.clone();
+        let mut walk = Walk::new(context, source, Some(self.chain.clone()));
         walk.concurrent = self.concurrent;
         Ok(walk)
     }

@@ -8,7 +8,7 @@ mod condition;
 mod flow;
 mod include;
 mod nginx;
-mod shared;
+mod render_context;
 mod sink;
 mod size;
 mod walk;
@@ -20,15 +20,15 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use self::shared::{Shared, Task};
-use self::sink::{Front, Sink};
+use self::render_context::{RenderContext, Task};
+use self::sink::{NextOutput, Sink};
 use self::walk::Walk;
 use super::host::{DependsOn, Host, PageSource};
 use super::settings::Settings;
 
 /// A page that is being evaluated for one request.
 pub struct Rendering<H: Host> {
-    shared: Rc<Shared<H>>,
+    context: Rc<RenderContext<H>>,
     output: Sink,
     /// The walk over the pages, until it has finished.
     walk: Option<Task>,
@@ -47,28 +47,28 @@ pub struct Rendered {
 impl<H: Host> Rendering<H> {
     /// Begins to evaluate `document` at the time `now`, in seconds since 1970.
     pub fn new(host: Rc<H>, settings: Arc<Settings>, document: PageSource, now: i64) -> Rendering<H> {
-        let shared = Rc::new(Shared::new(host, settings, document.clone(), now));
+        let context = Rc::new(RenderContext::new(host, settings, document.clone(), now));
         let output = Sink::default();
-        let mut walk = Walk::new(shared.clone(), document, None);
+        let mut walk = Walk::new(context.clone(), document, None);
         let sink = output.clone();
         let walk: Task = Box::pin(async move {
             walk.page(&sink).await;
             sink.close();
         });
-        Rendering { shared, output, walk: Some(walk), running: Vec::new() }
+        Rendering { context, output, walk: Some(walk), running: Vec::new() }
     }
 
     /// The next piece of the output; `None` at its end.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        match self.output.take_front() {
-            Front::Bytes(bytes) => return Poll::Ready(Some(bytes)),
-            Front::End => return Poll::Ready(None),
-            Front::NotYet => self.advance(context),
+        match self.output.take_next() {
+            NextOutput::Bytes(bytes) => return Poll::Ready(Some(bytes)),
+            NextOutput::End => return Poll::Ready(None),
+            NextOutput::NotYet => self.advance(context),
         }
-        match self.output.take_front() {
-            Front::Bytes(bytes) => Poll::Ready(Some(bytes)),
-            Front::End => Poll::Ready(None),
-            Front::NotYet => Poll::Pending,
+        match self.output.take_next() {
+            NextOutput::Bytes(bytes) => Poll::Ready(Some(bytes)),
+            NextOutput::End => Poll::Ready(None),
+            NextOutput::NotYet => Poll::Pending,
         }
     }
 
@@ -83,12 +83,12 @@ impl<H: Host> Rendering<H> {
         while let Some(piece) = self.next().await {
             pieces.push(piece);
         }
-        Rendered { pieces, depends_on: self.shared.depends_on() }
+        Rendered { pieces, depends_on: self.context.depends_on() }
     }
 
     /// What the output so far depends on. The value is final once the output has ended.
     pub fn depends_on(&self) -> DependsOn {
-        self.shared.depends_on()
+        self.context.depends_on()
     }
 
     /// Polls the walk and the running inclusions.
@@ -100,8 +100,8 @@ impl<H: Host> Rendering<H> {
         }
         // Inclusions that already run are polled once. New ones then fill the free places.
         self.running.retain_mut(|task| task.as_mut().poll(context).is_pending());
-        while self.running.len() < self.shared.settings.concurrent_includes.max(1) {
-            let Some(mut task) = self.shared.tasks.borrow_mut().pop_front() else { break };
+        while self.running.len() < self.context.settings.concurrent_includes.max(1) {
+            let Some(mut task) = self.context.tasks.borrow_mut().pop_front() else { break };
             if task.as_mut().poll(context).is_pending() {
                 self.running.push(task);
             }

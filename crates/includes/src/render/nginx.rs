@@ -10,13 +10,13 @@ use crate::time_format::{Zone, format_time};
 impl<H: Host> Walk<H> {
     /// The value of a variable by its name in upper case; `None`: it is none of nginx's own.
     pub(super) fn nginx_variable(&self, name: &[u8]) -> Option<Option<Vec<u8>>> {
-        let grammar = self.shared.settings.grammar;
+        let grammar = self.context.settings.grammar;
         if grammar == Grammar::Apache24 {
             return None;
         }
-        let given = |name: &[u8]| self.shared.given_variable(name);
+        let given = |name: &[u8]| self.context.given_variable(name);
         let query = || {
-            self.shared.note(DependsOn::Request);
+            self.context.note(DependsOn::Request);
             self.source.query.as_deref()
         };
         Some(match name {
@@ -30,12 +30,12 @@ impl<H: Host> Walk<H> {
             b"REQUEST" => given(b"THE_REQUEST"),
             b"REQUEST_ID" => given(b"REQUEST_LOG_ID"),
             b"CONTENT_LENGTH" => {
-                self.shared.note(DependsOn::Request);
-                self.shared.host.request_field(b"content-length")
+                self.context.note(DependsOn::Request);
+                self.context.host.request_field(b"content-length")
             }
-            b"TIME_LOCAL" => Some(format_time(self.shared.now(), b"%d/%b/%Y:%H:%M:%S %z", Zone::Local)),
+            b"TIME_LOCAL" => Some(format_time(self.context.now(), b"%d/%b/%Y:%H:%M:%S %z", Zone::Local)),
             b"TIME_ISO8601" => {
-                let mut text = format_time(self.shared.now(), b"%Y-%m-%dT%H:%M:%S%z", Zone::Local);
+                let mut text = format_time(self.context.now(), b"%Y-%m-%dT%H:%M:%S%z", Zone::Local);
                 text.insert(text.len() - 2, b':');
                 Some(text)
             }
@@ -43,8 +43,8 @@ impl<H: Host> Walk<H> {
                 if let Some(argument) = name.strip_prefix(b"ARG_") {
                     query().and_then(|query| argument_of(query, argument))
                 } else if let Some(cookie) = name.strip_prefix(b"COOKIE_") {
-                    self.shared.note(DependsOn::Request);
-                    self.shared.host.request_field(b"cookie").and_then(|cookies| cookie_of(&cookies, cookie))
+                    self.context.note(DependsOn::Request);
+                    self.context.host.request_field(b"cookie").and_then(|cookies| cookie_of(&cookies, cookie))
                 } else if grammar == Grammar::Nginx {
                     // In Apache these are of the page that was asked for, or are not there.
                     match name {

@@ -22,8 +22,8 @@ enum Piece {
     Nested(Sink),
 }
 
-/// The front of an output.
-pub(super) enum Front {
+/// The next output of a sink.
+pub(super) enum NextOutput {
     Bytes(Bytes),
     /// The next piece is still being made.
     NotYet,
@@ -51,15 +51,15 @@ impl Sink {
     }
 
     /// Takes the piece at the front.
-    pub(super) fn take_front(&self) -> Front {
+    pub(super) fn take_next(&self) -> NextOutput {
         let mut state = self.0.borrow_mut();
         loop {
             match state.pieces.pop_front() {
-                None if state.closed => return Front::End,
-                None => return Front::NotYet,
-                Some(Piece::Bytes(bytes)) => return Front::Bytes(bytes),
-                Some(Piece::Nested(nested)) => match nested.take_front() {
-                    Front::End => {}
+                None if state.closed => return NextOutput::End,
+                None => return NextOutput::NotYet,
+                Some(Piece::Bytes(bytes)) => return NextOutput::Bytes(bytes),
+                Some(Piece::Nested(nested)) => match nested.take_next() {
+                    NextOutput::End => {}
                     front => {
                         state.pieces.push_front(Piece::Nested(nested));
                         return front;
@@ -72,7 +72,7 @@ impl Sink {
     /// Takes all pieces of a complete output.
     pub(super) fn into_pieces(self) -> Vec<Bytes> {
         let mut pieces = Vec::new();
-        while let Front::Bytes(bytes) = self.take_front() {
+        while let NextOutput::Bytes(bytes) = self.take_next() {
             pieces.push(bytes);
         }
         pieces

@@ -8,19 +8,19 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::flow::Flow;
-use super::shared::{Block, Shared};
+use super::render_context::{Block, RenderContext};
 use super::sink::Sink;
 use super::size::{abbreviated, grouped};
 use crate::encoding::{Coding, escape_html, recode};
 use crate::expression::{Captures, Scope};
-use crate::host::{DependsOn, Host, PageSource, Place, Target, TargetFacts};
+use crate::host::{DependsOn, Host, PageSource, Target, TargetFacts, TargetKind};
 use crate::page::{Command, ConfigItem, Directive, Echo, EchoItem, ExecItem, FileItem, Node, SetItem};
 use crate::template::Template;
 use crate::time_format::{Zone, format_time};
 
 /// A page being walked over.
 pub(super) struct Walk<H: Host> {
-    pub(super) shared: Rc<Shared<H>>,
+    pub(super) context: Rc<RenderContext<H>>,
     pub(super) source: PageSource,
     /// The pages that include this one, itself first.
     pub(super) chain: Rc<Chain>,
@@ -68,8 +68,12 @@ pub(super) struct Style {
 }
 
 impl<H: Host> Walk<H> {
-    pub(super) fn new(shared: Rc<Shared<H>>, source: PageSource, parent: Option<Rc<Chain>>) -> Walk<H> {
-        let settings = &shared.settings;
+    pub(super) fn new(
+        context: Rc<RenderContext<H>>,
+        source: PageSource,
+        parent: Option<Rc<Chain>>,
+    ) -> Walk<H> {
+        let settings = &context.settings;
         let style = Style {
             error_text: settings.error_text.clone(),
             undefined_text: settings.undefined_text.clone(),
@@ -78,7 +82,7 @@ impl<H: Host> Walk<H> {
         };
         let chain = Rc::new(Chain::new(&source, parent));
         Walk {
-            shared,
+            context,
             source,
             chain,
             style,
@@ -91,7 +95,7 @@ impl<H: Host> Walk<H> {
     /// A walk over a block, in the style of this one.
     pub(super) fn of_block(&self, block: &Block) -> Walk<H> {
         Walk {
-            shared: self.shared.clone(),
+            context: self.context.clone(),
             source: block.source.clone(),
             chain: self.chain.clone(),
             style: self.style.clone(),
@@ -110,16 +114,16 @@ impl<H: Host> Walk<H> {
     pub(super) async fn nodes(&mut self, range: Range<usize>, sink: &Sink) {
         let page = self.source.page.clone();
         let mut at = range.start;
-        while at < range.end && !self.shared.is_stopped() {
+        while at < range.end && !self.context.is_stopped() {
             let node = &page.nodes[at];
             at += 1;
             match node {
-                Node::Text(text) if self.flow.prints => self.shared.write(sink, text.clone()),
+                Node::Text(text) if self.flow.prints => self.context.write(sink, text.clone()),
                 Node::Text(_) => {}
                 Node::Directive(directive) => match &directive.command {
                     Command::Block { name, end } if self.flow.prints => {
                         let block = Block { source: self.source.clone(), nodes: at..*end };
-                        self.shared.blocks.borrow_mut().insert(name.clone(), block);
+                        self.context.blocks.borrow_mut().insert(name.clone(), block);
                         // The end of the block is passed too.
                         at = end + 1;
                     }
@@ -161,16 +165,16 @@ impl<H: Host> Walk<H> {
 
     /// Says in the log what is wrong, and puts the error text in its place.
     pub(super) fn fail(&self, line: usize, message: &str, sink: &Sink) {
-        self.shared.report(&self.source, line, message);
+        self.context.report(&self.source, line, message);
         self.write_error_text(sink);
     }
 
     pub(super) fn write_error_text(&self, sink: &Sink) {
-        self.shared.write(sink, self.style.error_text.clone());
+        self.context.write(sink, self.style.error_text.clone());
     }
 
     pub(super) fn report(&self, line: usize, message: &str) {
-        self.shared.report(&self.source, line, message);
+        self.context.report(&self.source, line, message);
     }
 
     pub(super) fn variable(&self, name: &[u8]) -> Option<Vec<u8>> {
@@ -178,12 +182,12 @@ impl<H: Host> Walk<H> {
             return self.captures.group(usize::from(digit - b'0')).map(<[u8]>::to_vec);
         }
         let name = name.to_ascii_uppercase();
-        if let Some(value) = self.shared.set_variable(&name) {
+        if let Some(value) = self.context.set_variable(&name) {
             return Some(value);
         }
         match self.nginx_variable(&name) {
             Some(found) => found,
-            None => self.shared.given_variable(&name),
+            None => self.context.given_variable(&name),
         }
     }
 
@@ -204,7 +208,7 @@ impl<H: Host> Walk<H> {
                 ConfigItem::UndefinedText(text) => self.style.undefined_text = self.fill(text, line).into(),
                 ConfigItem::TimeFormat(format) => {
                     self.style.time_format = self.fill(format, line).into();
-                    self.shared.set_date_format(self.style.time_format.clone());
+                    self.context.set_date_format(self.style.time_format.clone());
                 }
                 ConfigItem::SizeFormat(format) => match self.fill(format, line).as_slice() {
                     b"bytes" => self.style.sizes_in_bytes = true,
@@ -238,7 +242,7 @@ impl<H: Host> Walk<H> {
                             echo.default.clone().unwrap_or_else(|| self.style.undefined_text.clone())
                         }
                     };
-                    self.shared.write(sink, output);
+                    self.context.write(sink, output);
                 }
             }
         }
@@ -263,7 +267,7 @@ impl<H: Host> Walk<H> {
                         return self.fail(line, message, sink);
                     }
                     let value = recode(self.fill(value, line), decodings, encodings);
-                    if let Err(message) = self.shared.set(name, value) {
+                    if let Err(message) = self.context.set(name, value) {
                         return self.fail(line, &message, sink);
                     }
                 }
@@ -273,12 +277,12 @@ impl<H: Host> Walk<H> {
 
     fn print_environment(&mut self, sink: &Sink) {
         let mut text = Vec::new();
-        for (name, value) in self.shared.all_variables() {
+        for (name, value) in self.context.all_variables() {
             for piece in [&escape_html(&name)[..], b"=", &escape_html(&value)[..], b"\n"] {
                 text.extend_from_slice(piece);
             }
         }
-        self.shared.write(sink, text.into());
+        self.context.write(sink, text.into());
     }
 
     // ---- facts of files
@@ -306,13 +310,13 @@ impl<H: Host> Walk<H> {
         for item in items {
             let target = match item {
                 FileItem::File(name) => self.file_target(name, line),
-                FileItem::Virtual(path) => self.virtual_target(path, line, Place::Virtual),
+                FileItem::Virtual(path) => self.virtual_target(path, line, TargetKind::Virtual),
                 FileItem::Broken(message) => return self.fail(line, message, sink),
             };
-            match target.and_then(|target| self.shared.host.facts(&target)) {
+            match target.and_then(|target| self.context.host.facts(&target)) {
                 Ok(facts) => {
-                    self.shared.note(facts.depends_on);
-                    self.shared.write(sink, show(self, facts).into());
+                    self.context.note(facts.depends_on);
+                    self.context.write(sink, show(self, facts).into());
                 }
                 Err(message) => return self.fail(line, &message, sink),
             }
@@ -327,15 +331,15 @@ impl<H: Host> Walk<H> {
         &self,
         path: &Template,
         line: usize,
-        place: Place,
+        kind: TargetKind,
     ) -> Result<Target, String> {
-        Target::of_virtual(&self.source.path, &self.fill(path, line), place)
+        Target::of_virtual(&self.source.path, &self.fill(path, line), kind)
     }
 
     // ---- programs
 
     async fn exec(&mut self, items: &[ExecItem], line: usize, sink: &Sink) {
-        if !self.shared.settings.exec {
+        if !self.context.settings.exec {
             return self.fail(line, "exec is not allowed here; includes.exec would allow it", sink);
         }
         for item in items {
@@ -343,23 +347,23 @@ impl<H: Host> Walk<H> {
                 ExecItem::Broken(message) => return self.fail(line, message, sink),
                 ExecItem::Command(command) => {
                     let command = command.command(|name| self.variable(name));
-                    match self.shared.count_include() {
-                        Ok(()) => self.shared.host.run(command, self.shared.program_variables()).await,
+                    match self.context.count_include() {
+                        Ok(()) => self.context.host.run(command, self.context.program_variables()).await,
                         Err(message) => Err(message),
                     }
                 }
-                ExecItem::Cgi(path) => match self.virtual_target(path, line, Place::Cgi) {
+                ExecItem::Cgi(path) => match self.virtual_target(path, line, TargetKind::Cgi) {
                     Ok(mut target) => {
                         // A program without a query of its own gets that of the page, as with Apache.
-                        target.query = target.query.or_else(|| self.shared.document.query.clone());
+                        target.query = target.query.or_else(|| self.context.document.query.clone());
                         self.fetch(target).await
                     }
                     Err(message) => Err(message),
                 },
             };
-            self.shared.note(DependsOn::Request);
+            self.context.note(DependsOn::Request);
             match output {
-                Ok(pieces) => pieces.into_iter().for_each(|piece| self.shared.write(sink, piece)),
+                Ok(pieces) => pieces.into_iter().for_each(|piece| self.context.write(sink, piece)),
                 Err(message) => return self.fail(line, &message, sink),
             }
         }
@@ -372,27 +376,27 @@ impl<H: Host> Scope for Walk<H> {
     }
 
     fn system_variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        self.shared.host.system_variable(name)
+        self.context.host.system_variable(name)
     }
 
     fn request_field(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        self.shared.note(DependsOn::Request);
-        self.shared.host.request_field(name)
+        self.context.note(DependsOn::Request);
+        self.context.host.request_field(name)
     }
 
     fn now(&mut self) -> i64 {
-        self.shared.now()
+        self.context.now()
     }
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
-        self.shared.note(DependsOn::Request);
-        Target::of_virtual(&self.source.path, path, Place::Virtual)
-            .is_ok_and(|target| self.shared.host.is_accessible(&target))
+        self.context.note(DependsOn::Request);
+        Target::of_virtual(&self.source.path, path, TargetKind::Virtual)
+            .is_ok_and(|target| self.context.host.is_accessible(&target))
     }
 
     fn is_file(&mut self, path: &[u8]) -> bool {
-        self.shared.note(DependsOn::Request);
-        self.shared.host.is_file(path)
+        self.context.note(DependsOn::Request);
+        self.context.host.is_file(path)
     }
 
     fn captures(&mut self) -> &mut Captures {
@@ -401,6 +405,6 @@ impl<H: Host> Scope for Walk<H> {
 
     fn set_variable(&mut self, name: &[u8], value: Vec<u8>) {
         // Without room for it, it stays as it was; a page that sets so many will see why elsewhere.
-        _ = self.shared.set(name, value);
+        _ = self.context.set(name, value);
     }
 }

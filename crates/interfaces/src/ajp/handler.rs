@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{MOST_DERIVED, Request};
@@ -17,7 +17,9 @@ use super::path::ServletPath;
 use super::settings::Settings;
 use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
-use crate::backend::{About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload};
+use crate::backend::{
+    Call, CallRules, Caller, Group, Owner, Protocol as _, RequestLogName, SharedGroup, Upload,
+};
 use crate::cgi_response::HeaderLimits;
 
 /// Servlet containers, as configured.
@@ -82,8 +84,10 @@ impl ContainersOfCore {
             return Handled::Again(Box::new(request));
         }
         if asks_for_websocket(&request) {
-            let message =
-                format!("AJP cannot carry WebSockets ({}); use a proxy route for them", About::of(&request));
+            let message = format!(
+                "AJP cannot carry WebSockets ({}); use a proxy route for them",
+                RequestLogName::of(&request)
+            );
             self.server.log(Level::Warning, "WebSocket over AJP", &message);
             return Handled::Answer(no_websocket());
         }
@@ -112,7 +116,7 @@ impl ContainersOfCore {
             interim: None,
             is_head: request.method() == Method::Head,
             is_idempotent: request.method().is_idempotent(),
-            about: About::of(&request),
+            log_name: RequestLogName::of(&request),
         };
         drop(request);
         self.caller.call(call, upload).await
@@ -137,7 +141,7 @@ impl ContainersOfCore {
                 let message = format!(
                     "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes \
                      here and packetSize of the container",
-                    About::of(request)
+                    RequestLogName::of(request)
                 );
                 self.server.log(Level::Warning, "request too long for AJP", &message);
                 let target = uri.len() + request.query.as_ref().map_or(0, Bytes::len);
@@ -167,5 +171,5 @@ fn no_websocket() -> Answer {
     let text = "This application is reached over AJP, which cannot carry WebSockets.\n";
     Answer::new(501)
         .field("Content-Type", "text/plain; charset=utf-8")
-        .part(Part::Bytes(Bytes::from_static(text.as_bytes())))
+        .part(BodyPart::Bytes(Bytes::from_static(text.as_bytes())))
 }

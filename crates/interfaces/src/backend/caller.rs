@@ -18,10 +18,10 @@ use touchstone_handler::handler::{Handled, Level, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::pipe;
 
-use super::about::About;
+use super::backend_call::{BackendCall, Failure, FailureKind};
 use super::connections::{Connection, Connections, NoConnection};
-use super::exchange::{Exchange, Failure, FailureKind};
-use super::group::{Busy, Group};
+use super::group::{Group, RequestGuard};
+use super::log_name::RequestLogName;
 use super::protocol::{Output, Protocol};
 use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
@@ -69,7 +69,7 @@ pub struct Call<P: Protocol> {
     /// The method is idempotent: repeating it has the same effect as one request.
     pub is_idempotent: bool,
     /// For log lines.
-    pub about: About,
+    pub log_name: RequestLogName,
     /// The receiver of interim responses.
     pub interim: Option<Rc<dyn TakesInterim>>,
 }
@@ -89,7 +89,7 @@ enum Attempt<P: Protocol> {
     Started {
         response: ProgramResponse,
         rest: Bytes,
-        exchange: Box<Exchange<P>>,
+        backend_call: Box<BackendCall<P>>,
     },
     Failed(Failed),
 }
@@ -116,38 +116,43 @@ impl<P: Protocol> Caller<P> {
 
     /// Continues a request without a body for which a backend was chosen, and which may already have been
     /// sent to it on a kept connection. If that fails, the other backends are tried.
-    pub async fn go_on(&self, call: Call<P>, busy: Busy, sent: Option<Box<Exchange<P>>>) -> Handled {
-        self.call_after(call, Some((busy, sent)), Upload::none()).await
+    pub async fn go_on(
+        &self,
+        call: Call<P>,
+        guard: RequestGuard,
+        sent: Option<Box<BackendCall<P>>>,
+    ) -> Handled {
+        self.call_after(call, Some((guard, sent)), Upload::none()).await
     }
 
     async fn call_after(
         &self,
         call: Call<P>,
-        mut chosen: Option<(Busy, Option<Box<Exchange<P>>>)>,
+        mut chosen: Option<(RequestGuard, Option<Box<BackendCall<P>>>)>,
         mut upload: Upload,
     ) -> Handled {
         let mut tried = Vec::new();
         let mut last = None;
         loop {
-            let (busy, sent) = match chosen.take() {
+            let (guard, sent) = match chosen.take() {
                 Some(chosen) => chosen,
                 None => {
                     let Some(index) = self.choose(call.owner, &tried) else { break };
                     (self.group.begin(index), None)
                 }
             };
-            let index = busy.index();
+            let index = guard.index();
             let attempt = match sent {
-                Some(exchange) => self.attempt_again(index, &call, exchange).await,
+                Some(backend_call) => self.attempt_again(index, &call, backend_call).await,
                 None => self.try_backend(index, &call, upload).await,
             };
             match attempt {
-                Attempt::Started { response, rest, exchange } => {
+                Attempt::Started { response, rest, backend_call } => {
                     self.group.succeeded(index);
-                    return self.respond(index, busy, call, response, rest, exchange).await;
+                    return self.respond(index, guard, call, response, rest, backend_call).await;
                 }
                 Attempt::Failed(failed) => {
-                    let reason = format!("{} ({})", failed.reason, call.about);
+                    let reason = format!("{} ({})", failed.reason, call.log_name);
                     self.group.log_failure(index, &reason, failed.is_of_backend);
                     last = Some(failed.status);
                     match failed.again {
@@ -190,9 +195,14 @@ impl<P: Protocol> Caller<P> {
         self.try_new(index, call, upload).await
     }
 
-    /// Continues the exchange on a kept connection, and tries a new one if the kept one had ended.
-    async fn attempt_again(&self, index: usize, call: &Call<P>, exchange: Box<Exchange<P>>) -> Attempt<P> {
-        match self.listen(index, call, exchange, true).await {
+    /// Continues the call on a kept connection, and tries a new one if the kept one had ended.
+    async fn attempt_again(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        backend_call: Box<BackendCall<P>>,
+    ) -> Attempt<P> {
+        match self.listen(index, call, backend_call, true).await {
             Attempt::Failed(Failed { again: Some(upload), status: 502, .. }) => {
                 self.try_new(index, call, upload).await
             }
@@ -263,8 +273,9 @@ impl<P: Protocol> Caller<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let (head, decoder) = ((call.head)(index), call.decoder.clone());
-        let exchange = Box::new(Exchange::<P>::new(connection, decoder, head, upload, self.rules.times));
-        self.listen(index, call, exchange, is_kept).await
+        let backend_call =
+            Box::new(BackendCall::<P>::new(connection, decoder, head, upload, self.rules.times));
+        self.listen(index, call, backend_call, is_kept).await
     }
 
     /// Waits for the head of the answer.
@@ -272,22 +283,22 @@ impl<P: Protocol> Caller<P> {
         &self,
         index: usize,
         call: &Call<P>,
-        mut exchange: Box<Exchange<P>>,
+        mut backend_call: Box<BackendCall<P>>,
         is_kept: bool,
     ) -> Attempt<P> {
         let mut parser = ResponseParser::new(self.rules.header);
         let mut is_first = !is_kept;
         loop {
             let output = match std::mem::take(&mut is_first) {
-                true => self.first_output(index, &mut exchange).await,
-                false => exchange.next().await,
+                true => self.first_output(index, &mut backend_call).await,
+                false => backend_call.next().await,
             };
             let (status, reason) = match output {
                 Ok(Output::Head(head)) => {
                     let response = ProgramResponse::Document(*head);
-                    return Attempt::Started { response, rest: Bytes::new(), exchange };
+                    return Attempt::Started { response, rest: Bytes::new(), backend_call };
                 }
-                // The exchange has already handled this.
+                // The backend call has already handled this.
                 Ok(Output::BodyWanted) => continue,
                 Ok(Output::Answer(bytes)) => {
                     let fed = parser.feed(&bytes);
@@ -296,7 +307,7 @@ impl<P: Protocol> Caller<P> {
                         Ok(None) => continue,
                         Ok(Some((response, end))) => {
                             let rest = bytes.slice(end..);
-                            return Attempt::Started { response, rest, exchange };
+                            return Attempt::Started { response, rest, backend_call };
                         }
                         Err(error) => (502, error.to_string()),
                     }
@@ -311,12 +322,12 @@ impl<P: Protocol> Caller<P> {
                     (502, format!("{}{returned}", parser.ended()))
                 }
                 Ok(Output::Overloaded) => {
-                    let upload = exchange.into_upload();
+                    let upload = backend_call.into_upload();
                     let again = upload.is_repeatable().then_some(upload);
                     let reason = "it says that it is overloaded".to_string();
                     return Attempt::Failed(Failed { status: 503, reason, is_of_backend: false, again });
                 }
-                Err(failure) => return self.failed(index, call, *exchange, &failure, is_kept),
+                Err(failure) => return self.failed(index, call, *backend_call, &failure, is_kept),
             };
             return Attempt::Failed(Failed { status, reason, is_of_backend: false, again: None });
         }
@@ -324,19 +335,19 @@ impl<P: Protocol> Caller<P> {
 
     /// The first output on a new connection. If it takes long, idle kept connections are closed one by one:
     /// they may occupy all the program's processes.
-    async fn first_output(&self, index: usize, exchange: &mut Exchange<P>) -> Result<Output, Failure> {
+    async fn first_output(&self, index: usize, backend_call: &mut BackendCall<P>) -> Result<Output, Failure> {
         let connections = self.group.connections(index);
         if !connections.keeps() {
-            return exchange.next().await;
+            return backend_call.next().await;
         }
-        let mut demands = Vec::new();
+        let mut close_requests = Vec::new();
         let mut pause = UNHEARD_PAUSE;
         loop {
-            if let Ok(output) = tokio::time::timeout(pause, exchange.next()).await {
+            if let Ok(output) = tokio::time::timeout(pause, backend_call.next()).await {
                 return output;
             }
-            if !exchange.waits_for_client() {
-                demands.push(connections.demand());
+            if !backend_call.waits_for_client() {
+                close_requests.push(connections.request_close());
             }
             pause *= 2;
         }
@@ -346,7 +357,7 @@ impl<P: Protocol> Caller<P> {
         &self,
         index: usize,
         call: &Call<P>,
-        exchange: Exchange<P>,
+        backend_call: BackendCall<P>,
         failure: &Failure,
         is_kept: bool,
     ) -> Attempt<P> {
@@ -361,8 +372,8 @@ impl<P: Protocol> Caller<P> {
             self.group.failed(index);
         }
         let may_repeat = failure.kind == FailureKind::Closed
-            && (exchange.is_untouched() || call.is_idempotent && exchange.is_unheard());
-        let upload = exchange.into_upload();
+            && (backend_call.is_unsent() || call.is_idempotent && backend_call.is_unanswered());
+        let upload = backend_call.into_upload();
         let again = (may_repeat && upload.is_repeatable()).then_some(upload);
         Attempt::Failed(Failed { status, reason: failure.reason.clone(), is_of_backend, again })
     }
@@ -371,43 +382,43 @@ impl<P: Protocol> Caller<P> {
     async fn respond(
         &self,
         index: usize,
-        busy: Busy,
+        guard: RequestGuard,
         call: Call<P>,
         response: ProgramResponse,
         rest: Bytes,
-        mut exchange: Box<Exchange<P>>,
+        mut backend_call: Box<BackendCall<P>>,
     ) -> Handled {
         let mut head = match response {
             ProgramResponse::Document(head) => head,
             ProgramResponse::LocalRedirect(target) => {
-                self.gather(index, &call, &mut exchange, &mut Vec::new()).await;
+                self.gather(index, &call, &mut backend_call, &mut Vec::new()).await;
                 return Handled::LocalRedirect { target };
             }
         };
         let mut pieces = Vec::from([rest]);
-        let gathered = self.gather(index, &call, &mut exchange, &mut pieces).await;
+        let gathered = self.gather(index, &call, &mut backend_call, &mut pieces).await;
         if let Some(root) = &self.rules.send_files_from
             && let Some(file) = respond::named_file(&mut head, root)
         {
-            if let Gathered::Complete { keeps } = gathered {
-                self.give_back(index, *exchange, keeps);
+            if let GatherResult::Complete { keeps } = gathered {
+                self.give_back(index, *backend_call, keeps);
             }
             return Handled::Answer(respond::send_file(
                 &self.server,
                 head,
                 root,
                 &file,
-                &call.about.to_string(),
+                &call.log_name.to_string(),
             ));
         }
         match gathered {
-            Gathered::Complete { keeps } => {
-                self.give_back(index, *exchange, keeps);
+            GatherResult::Complete { keeps } => {
+                self.give_back(index, *backend_call, keeps);
                 Handled::Answer(self.complete(index, &call, head, pieces))
             }
-            Gathered::Broken(reason) => Handled::Answer(self.bad_answer(index, &call, &reason)),
-            Gathered::More => {
-                drop(busy);
+            GatherResult::Broken(reason) => Handled::Answer(self.bad_answer(index, &call, &reason)),
+            GatherResult::More => {
+                drop(guard);
                 let (sender, receiver) = pipe(GATHERED_BYTES);
                 let length = head.content_length;
                 let mut body = BodySender::new(sender, body_end(&head, call.is_head));
@@ -418,8 +429,8 @@ impl<P: Protocol> Caller<P> {
                     group: self.group.clone(),
                     server: self.server.clone(),
                     index,
-                    about: call.about,
-                    exchange,
+                    log_name: call.log_name,
+                    backend_call,
                     body,
                 };
                 tokio::task::spawn_local(pump.run());
@@ -431,7 +442,7 @@ impl<P: Protocol> Caller<P> {
     /// The answer to the client when the program's answer is invalid.
     fn bad_answer(&self, index: usize, call: &Call<P>, reason: &str) -> Answer {
         let address = self.group.connections(index).address();
-        let message = format!("{} {address}: {reason} ({})", P::NAME, call.about);
+        let message = format!("{} {address}: {reason} ({})", P::NAME, call.log_name);
         self.server.log(Level::Warning, "program failed", &message);
         Answer::error(502)
     }
@@ -441,12 +452,12 @@ impl<P: Protocol> Caller<P> {
         &self,
         index: usize,
         call: &Call<P>,
-        exchange: &mut Exchange<P>,
+        backend_call: &mut BackendCall<P>,
         pieces: &mut Vec<Bytes>,
-    ) -> Gathered {
+    ) -> GatherResult {
         let mut bytes: usize = pieces.iter().map(Bytes::len).sum();
         while bytes < GATHERED_BYTES {
-            match exchange.next_now().await {
+            match backend_call.next_now().await {
                 None => break,
                 Some(Ok(Output::Answer(piece))) => {
                     bytes += piece.len();
@@ -454,14 +465,14 @@ impl<P: Protocol> Caller<P> {
                 }
                 Some(Ok(Output::Message(message))) => self.log_message(index, call, &message),
                 Some(Ok(Output::BodyWanted)) => {}
-                Some(Ok(Output::End { keeps, .. })) => return Gathered::Complete { keeps },
+                Some(Ok(Output::End { keeps, .. })) => return GatherResult::Complete { keeps },
                 Some(Ok(Output::Overloaded | Output::Head(_))) => {
-                    return Gathered::Broken("it gave up within the answer".to_string());
+                    return GatherResult::Broken("it gave up within the answer".to_string());
                 }
-                Some(Err(failure)) => return Gathered::Broken(failure.reason),
+                Some(Err(failure)) => return GatherResult::Broken(failure.reason),
             }
         }
-        Gathered::More
+        GatherResult::More
     }
 
     /// An answer that has arrived completely.
@@ -492,7 +503,7 @@ impl<P: Protocol> Caller<P> {
                     P::NAME,
                     self.group.connections(index).address(),
                     body.len(),
-                    call.about
+                    call.log_name
                 );
                 self.server.log(Level::Warning, "wrong Content-Length", &message);
                 if body.len() < promised {
@@ -504,14 +515,14 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
-        if keeps && exchange.is_all_sent() {
-            self.group.connections(index).give_back(exchange.into_connection());
+    fn give_back(&self, index: usize, backend_call: BackendCall<P>, keeps: bool) {
+        if keeps && backend_call.is_all_sent() {
+            self.group.connections(index).give_back(backend_call.into_connection());
         }
     }
 
     fn log_message(&self, index: usize, call: &Call<P>, bytes: &[u8]) {
-        log_message::<P>(&*self.server, &self.group, index, &call.about, bytes);
+        log_message::<P>(&*self.server, &self.group, index, &call.log_name, bytes);
     }
 }
 
@@ -523,7 +534,7 @@ fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
     }
 }
 
-enum Gathered {
+enum GatherResult {
     /// All of the answer has arrived.
     Complete {
         /// The connection may serve another request.

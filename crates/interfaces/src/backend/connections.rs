@@ -5,8 +5,8 @@
 //! process. If connections are limited, the limit therefore counts those of all cores, and a core that waits
 //! makes the others close idle ones. If there are more connections than processes, a new connection waits in
 //! the program's queue although it seems to be accepted. So when a request on a new connection gets no answer
-//! for a moment, a kept connection is closed, see [`Connections::demand`]. In the usual case nothing is
-//! shared: a kept connection is taken and given back on its own core.
+//! for a moment, a kept connection is closed, see [`Connections::request_close`]. In the usual case nothing
+//! is shared: a kept connection is taken and given back on its own core.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use crate::stream::{SURPLUS_STAYS, Stream};
 const TURNS: u32 = 16;
 
 /// How often idle connections are checked.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause before the next attempt after a program's queue was full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
@@ -62,14 +62,14 @@ pub struct ConnectionRules {
 pub struct SharedConnections {
     permits: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
-    demands: Arc<Demands>,
+    close_requests: Arc<CloseRequests>,
 }
 
 /// Shared by all connections to an address, whatever their rules are.
 #[derive(Debug, Default)]
-struct Demands {
+struct CloseRequests {
     /// How many times a kept connection was asked to close, because its process may be needed for a new one.
-    demanded: AtomicU64,
+    requested: AtomicU64,
     /// How many of these requests were fulfilled or withdrawn.
     served: AtomicU64,
     /// One for each core that may have idle connections.
@@ -81,17 +81,17 @@ impl SharedConnections {
     pub fn new(rules: &ConnectionRules, others: Option<&SharedConnections>) -> SharedConnections {
         let permits =
             (rules.most > 0).then(|| Arc::new(Semaphore::new(rules.most.min(Semaphore::MAX_PERMITS))));
-        let demands = others.map(|others| others.demands.clone()).unwrap_or_default();
-        SharedConnections { permits, waiting: AtomicUsize::new(0), demands }
+        let close_requests = others.map(|others| others.close_requests.clone()).unwrap_or_default();
+        SharedConnections { permits, waiting: AtomicUsize::new(0), close_requests }
     }
 }
 
-impl Demands {
+impl CloseRequests {
     /// Whether the caller must close a kept connection.
     fn serve(&self) -> bool {
-        let demanded = self.demanded.load(Relaxed);
-        let serve = |served| (served < demanded).then_some(served + 1);
-        self.served.load(Relaxed) < demanded && self.served.fetch_update(Relaxed, Relaxed, serve).is_ok()
+        let requested = self.requested.load(Relaxed);
+        let serve = |served| (served < requested).then_some(served + 1);
+        self.served.load(Relaxed) < requested && self.served.fetch_update(Relaxed, Relaxed, serve).is_ok()
     }
 
     fn holders(&self) -> MutexGuard<'_, Vec<Arc<Notify>>> {
@@ -188,8 +188,8 @@ impl Connections {
         });
         if connections.rules.keep {
             let holder = connections.notify.clone();
-            connections.shared.demands.holders().push(holder.clone());
-            tokio::task::spawn_local(look_after(Rc::downgrade(&connections), holder));
+            connections.shared.close_requests.holders().push(holder.clone());
+            tokio::task::spawn_local(check_idle(Rc::downgrade(&connections), holder));
         }
         connections
     }
@@ -219,8 +219,8 @@ impl Connections {
             Some(permits) => match permits.clone().try_acquire_owned() {
                 Ok(permit) => Some(permit),
                 Err(_) => match self.wait(permits.clone()).await? {
-                    Turn::Permit(permit) => Some(permit),
-                    Turn::Kept(connection) => return Ok((connection, true)),
+                    ConnectionGrant::Permit(permit) => Some(permit),
+                    ConnectionGrant::Kept(connection) => return Ok((connection, true)),
                 },
             },
         };
@@ -233,12 +233,12 @@ impl Connections {
     }
 
     async fn connect(&self) -> Result<Stream, NoConnection> {
-        let mut demand = None;
+        let mut close_request = None;
         loop {
             match self.address.connect().await {
                 // The queue of a unix socket is full: the program is busy, but alive.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    demand = demand.or_else(|| self.rules.keep.then(|| self.demand()));
+                    close_request = close_request.or_else(|| self.rules.keep.then(|| self.request_close()));
                     tokio::time::sleep(FULL_QUEUE_PAUSE).await;
                 }
                 result => return result.map_err(NoConnection::Unreachable),
@@ -253,11 +253,11 @@ impl Connections {
 
     /// Called when a request on a new connection has waited for its answer. The program may be slow, or kept
     /// connections occupy all its processes: the next idle one is closed, unless the answer begins before.
-    pub fn demand(&self) -> Demand {
-        let demands = self.shared.demands.clone();
-        let ticket = demands.demanded.fetch_add(1, Relaxed) + 1;
-        demands.wake_holders();
-        Demand { demands, ticket }
+    pub fn request_close(&self) -> CloseIdleRequest {
+        let close_requests = self.shared.close_requests.clone();
+        let ticket = close_requests.requested.fetch_add(1, Relaxed) + 1;
+        close_requests.wake_holders();
+        CloseIdleRequest { close_requests, ticket }
     }
 
     /// Takes back a connection whose request is complete.
@@ -267,7 +267,7 @@ impl Connections {
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
             return;
         }
-        if self.shared.demands.serve() {
+        if self.shared.close_requests.serve() {
             return;
         }
         let waiting_here = self.waiting.borrow().len();
@@ -288,33 +288,33 @@ impl Connections {
         }
     }
 
-    async fn wait(&self, permits: Arc<Semaphore>) -> Result<Turn, NoConnection> {
+    async fn wait(&self, permits: Arc<Semaphore>) -> Result<ConnectionGrant, NoConnection> {
         let _waiting = Waiting::new(&self.shared, self.rules.most_waiting).ok_or(NoConnection::Full)?;
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
-        self.shared.demands.wake_holders();
-        let turn = async {
+        self.shared.close_requests.wake_holders();
+        let grant = async {
             tokio::select! {
                 biased;
                 kept = receiver => match kept {
-                    Ok(connection) => Ok(Turn::Kept(connection)),
+                    Ok(connection) => Ok(ConnectionGrant::Kept(connection)),
                     Err(_) => Err(NoConnection::Full),
                 },
                 permit = permits.acquire_owned() => match permit {
-                    Ok(permit) => Ok(Turn::Permit(permit)),
+                    Ok(permit) => Ok(ConnectionGrant::Permit(permit)),
                     // The semaphore is never closed.
                     Err(_) => Err(NoConnection::Full),
                 },
             }
         };
-        let result = tokio::time::timeout(self.rules.wait_timeout, turn).await;
+        let result = tokio::time::timeout(self.rules.wait_timeout, grant).await;
         // Removes the requests that have stopped waiting.
         self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
         result.unwrap_or(Err(NoConnection::WaitedTooLong))
     }
 
     /// Closes idle connections that are too old, too many, closed by the program, or needed elsewhere.
-    fn look(&self) {
+    fn close_idle(&self) {
         let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
         let mut idle = self.idle.borrow_mut();
         idle.retain(|idle| idle.age() < self.rules.idle_timeout && idle.connection.stream.is_quiet());
@@ -323,7 +323,7 @@ impl Connections {
         let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
         let given_up = wanted.max(surplus).min(idle.len());
         idle.drain(..given_up);
-        while !idle.is_empty() && self.shared.demands.serve() {
+        while !idle.is_empty() && self.shared.close_requests.serve() {
             idle.remove(0);
         }
     }
@@ -331,26 +331,26 @@ impl Connections {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        self.shared.demands.holders().retain(|holder| !Arc::ptr_eq(holder, &self.notify));
+        self.shared.close_requests.holders().retain(|holder| !Arc::ptr_eq(holder, &self.notify));
         self.notify.notify_one();
     }
 }
 
 /// A kept connection should be closed for a waiting request, until this is dropped.
-pub struct Demand {
-    demands: Arc<Demands>,
+pub struct CloseIdleRequest {
+    close_requests: Arc<CloseRequests>,
     ticket: u64,
 }
 
-impl Drop for Demand {
+impl Drop for CloseIdleRequest {
     fn drop(&mut self) {
-        // Programs accept connections in order, so demands are mostly fulfilled in order too.
+        // Programs accept connections in order, so requests are mostly fulfilled in order too.
         let cancel = |served| (served < self.ticket).then_some(served + 1);
-        let _ = self.demands.served.fetch_update(Relaxed, Relaxed, cancel);
+        let _ = self.close_requests.served.fetch_update(Relaxed, Relaxed, cancel);
     }
 }
 
-enum Turn {
+enum ConnectionGrant {
     Permit(OwnedSemaphorePermit),
     Kept(Connection),
 }
@@ -374,13 +374,13 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn look_after(connections: Weak<Connections>, notify: Arc<Notify>) {
+async fn check_idle(connections: Weak<Connections>, notify: Arc<Notify>) {
     loop {
         match connections.upgrade() {
             None => return,
-            Some(connections) => connections.look(),
+            Some(connections) => connections.close_idle(),
         }
         // Either a request waits, or the interval is over.
-        let _ = tokio::time::timeout(LOOK, notify.notified()).await;
+        let _ = tokio::time::timeout(CHECK_INTERVAL, notify.notified()).await;
     }
 }

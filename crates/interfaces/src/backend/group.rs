@@ -106,19 +106,19 @@ struct CoreBackend {
 }
 
 /// A request that a backend is working on; the choice of backends counts it.
-pub struct Busy {
+pub struct RequestGuard {
     group: Rc<Group>,
     index: usize,
 }
 
-impl Busy {
+impl RequestGuard {
     /// The backend's index.
     pub fn index(&self) -> usize {
         self.index
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let under_way = &self.group.backends[self.index].under_way;
         under_way.set(under_way.get().saturating_sub(1));
@@ -189,10 +189,10 @@ impl Group {
     }
 
     /// Counts a request as in progress.
-    pub fn begin(self: &Rc<Group>, index: usize) -> Busy {
+    pub fn begin(self: &Rc<Group>, index: usize) -> RequestGuard {
         let under_way = &self.backends[index].under_way;
         under_way.set(under_way.get() + 1);
-        Busy { group: self.clone(), index }
+        RequestGuard { group: self.clone(), index }
     }
 
     /// The connections to a backend.

@@ -12,20 +12,20 @@
 //! | `variables` | the variables of a request |
 //! | `upload` | the request's body, which can be sent again while it is kept |
 //! | `protocol` | the differences between the protocols |
-//! | `exchange` | one request on one connection |
+//! | `backend_call` | one request on one connection |
 //! | `respond` | makes the server's answer of a program's answer |
-//! | `about` | the name of a request in the log |
+//! | `log_name` | the name of a request in the log |
 //! | `caller` | a request: tries backends and connections, returns the answer |
 //! | `pump` | the rest of a long answer |
-//! | `gateway` | the handler of FastCGI, SCGI and uwsgi; its `pending_call` sends a plain GET from its buffer |
+//! | `gateway` | the handler of FastCGI, SCGI and uwsgi; `pending_call` sends a plain GET from its buffer |
 
-mod about;
 mod address;
+mod backend_call;
 mod caller;
 mod connections;
-mod exchange;
 mod gateway;
 mod group;
+mod log_name;
 mod ping;
 mod protocol;
 mod pump;
@@ -45,8 +45,8 @@ pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings, TimeLimits};
 
-pub(crate) use about::About;
 pub(crate) use caller::{Call, CallRules, Caller, Owner};
 pub(crate) use group::{Group, SharedGroup};
+pub(crate) use log_name::RequestLogName;
 pub use upload::Upload;
 pub use variables::ProgramVariables;

@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use touchstone_handler::handler::{Level, Server};
-use touchstone_handler::pipe::{Gone, Sender};
+use touchstone_handler::pipe::{ReceiverDropped, Sender};
 
-use super::about::About;
-use super::exchange::Exchange;
+use super::backend_call::BackendCall;
 use super::group::Group;
+use super::log_name::RequestLogName;
 use super::protocol::{Output, Protocol};
 use crate::body_end::BodyEnd;
 
@@ -26,9 +26,9 @@ pub struct Pump<P: Protocol> {
     /// The backend that answers.
     pub index: usize,
     /// The request's name in log lines.
-    pub about: About,
+    pub log_name: RequestLogName,
     /// The request on its connection.
-    pub exchange: Box<Exchange<P>>,
+    pub backend_call: Box<BackendCall<P>>,
     /// Sends the body to the client.
     pub body: BodySender,
 }
@@ -77,7 +77,7 @@ impl BodySender {
         self.is_longer
     }
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiverDropped>> {
         self.sender.as_mut().map_or(Poll::Ready(Ok(())), |sender| sender.poll_ready(context))
     }
 
@@ -110,7 +110,7 @@ impl<P: Protocol> Pump<P> {
         loop {
             // The client sets the pace: nothing is received while enough bytes wait for it. Its own body is
             // sent meanwhile.
-            let room = poll_fn(|context| match self.exchange.poll_upload(context) {
+            let room = poll_fn(|context| match self.backend_call.poll_upload(context) {
                 Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),
             });
@@ -121,7 +121,7 @@ impl<P: Protocol> Pump<P> {
             }
             let output = tokio::select! {
                 biased;
-                output = self.exchange.next() => output,
+                output = self.backend_call.next() => output,
                 () = self.body.gone() => return,
             };
             let reason = match output {
@@ -130,22 +130,22 @@ impl<P: Protocol> Pump<P> {
                     Err(reason) => reason,
                 },
                 Ok(Output::Message(bytes)) => {
-                    log_message::<P>(&*self.server, &self.group, self.index, &self.about, &bytes);
+                    log_message::<P>(&*self.server, &self.group, self.index, &self.log_name, &bytes);
                     continue;
                 }
                 Ok(Output::End { keeps, .. }) => {
                     if self.body.is_longer() {
                         let address = self.group.connections(self.index).address();
                         let message =
-                            format!("{} {address}: it sent more than it said ({})", P::NAME, self.about);
+                            format!("{} {address}: it sent more than it said ({})", P::NAME, self.log_name);
                         self.server.log(Level::Warning, "wrong Content-Length", &message);
                     }
                     let missing = self.body.end.missing().filter(|_| self.body.end.is_chunked());
                     if let Some(reason) = missing {
                         return self.fail(reason);
                     }
-                    if keeps && self.exchange.is_all_sent() {
-                        self.group.connections(self.index).give_back(self.exchange.into_connection());
+                    if keeps && self.backend_call.is_all_sent() {
+                        self.group.connections(self.index).give_back(self.backend_call.into_connection());
                     }
                     return self.body.finish();
                 }
@@ -159,7 +159,7 @@ impl<P: Protocol> Pump<P> {
 
     fn fail(self, reason: String) {
         let address = self.group.connections(self.index).address();
-        let message = format!("{} {address}: {reason} ({})", P::NAME, self.about);
+        let message = format!("{} {address}: {reason} ({})", P::NAME, self.log_name);
         self.server.log(Level::Warning, "program failed", &message);
         self.body.fail(reason);
     }
@@ -170,13 +170,13 @@ pub fn log_message<P: Protocol>(
     server: &dyn Server,
     group: &Group,
     index: usize,
-    about: &About,
+    log_name: &RequestLogName,
     bytes: &[u8],
 ) {
     let address = group.connections(index).address();
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE_BYTES)]);
-        let message = format!("{} {address} says: {} ({about})", P::NAME, text.trim_end());
+        let message = format!("{} {address} says: {} ({log_name})", P::NAME, text.trim_end());
         server.log(Level::Warning, "program message", &message);
     }
 }

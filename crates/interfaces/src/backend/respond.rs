@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_files::root::{FileKind, Refused, Root};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::pipe::Receiver;
 
@@ -38,10 +38,10 @@ pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
     match body {
         // If a program sends no body for HEAD and declares no length, the length is unknown.
         Body::Whole(bytes) if is_head && bytes.is_empty() => answer,
-        Body::Whole(bytes) => answer.part(Part::Bytes(bytes)),
+        Body::Whole(bytes) => answer.part(BodyPart::Bytes(bytes)),
         Body::Stream { receiver, length } => {
             let length = length.filter(|_| !is_head && head.status != 304);
-            answer.part(Part::Stream { body: receiver, length })
+            answer.part(BodyPart::Stream { body: receiver, length })
         }
     }
 }
@@ -65,11 +65,11 @@ pub fn send_file(
     mut head: DocumentHead,
     root: &Arc<Root>,
     path: &[u8],
-    about: &str,
+    log_name: &str,
 ) -> Answer {
     let refused = |reason: &str, status| {
         let path = String::from_utf8_lossy(path);
-        let message = format!("a program wants {path:?} to be sent, which {reason} ({about})");
+        let message = format!("a program wants {path:?} to be sent, which {reason} ({log_name})");
         server.log(Level::Warning, "file not sent", &message);
         Answer::error(status)
     };
@@ -80,7 +80,7 @@ pub fn send_file(
             let mut answer = Answer { reason: head.reason, ..Answer::new(head.status) };
             answer.fields = head.fields;
             let length = opened.facts.size;
-            answer.part(Part::File { file: Arc::new(opened.descriptor), offset: 0, length })
+            answer.part(BodyPart::File { file: Arc::new(opened.descriptor), offset: 0, length })
         }
         Ok(_) | Err(Refused::NotAFile) => refused("is not a file", 404),
         Err(Refused::NotFound) => refused("is not there", 404),

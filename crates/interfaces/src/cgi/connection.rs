@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::message::{LARGEST_MESSAGE_BYTES, Order, REPORT_BYTES, Report, Start, Status};
+use super::message::{LARGEST_MESSAGE_BYTES, REPORT_BYTES, Report, SpawnerOrder, Start, Status};
 use super::service::{self, send};
 use super::spawn::Stage;
 
@@ -29,7 +29,7 @@ thread_local! {
 
 /// How a program has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProgramEnd {
     /// It was not started.
     NotStarted {
         /// The step that failed.
@@ -61,7 +61,7 @@ pub struct Connection {
 struct Slot {
     /// Its process and process group, once started.
     process: Option<i32>,
-    outcome: Option<Outcome>,
+    end: Option<ProgramEnd>,
     waker: Option<Waker>,
     /// Its ticket was dropped, and its end has not been reported yet.
     is_dropped: bool,
@@ -122,7 +122,7 @@ impl Connection {
     ) -> io::Result<Ticket> {
         let id = self.next_id.replace(self.next_id.get() + 1);
         let mut message = Vec::with_capacity(2048);
-        Order::Start(Box::new(Start { id, ..start })).write(&mut message);
+        SpawnerOrder::Start(Box::new(Start { id, ..start })).write(&mut message);
         if message.len() > LARGEST_MESSAGE_BYTES {
             return Err(io::ErrorKind::ArgumentListTooLong.into());
         }
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// Sends an order without waiting until it was sent.
-    fn tell(self: &Rc<Self>, order: &Order<'_>) {
+    fn send_order(self: &Rc<Self>, order: &SpawnerOrder<'_>) {
         let mut message = Vec::with_capacity(16);
         order.write(&mut message);
         if self.is_lost.get() {
@@ -173,19 +173,19 @@ impl Connection {
         LOST_AT.set(Some(Instant::now()));
         for slot in self.programs.borrow_mut().values_mut() {
             // A program dies with its spawner; the processes that it has started do not.
-            let is_left = !matches!(slot.outcome, Some(Outcome::Ended { leaves_others: false, .. }));
+            let is_left = !matches!(slot.end, Some(ProgramEnd::Ended { leaves_others: false, .. }));
             if let (Some(process), Some(service), true) = (slot.process, service::service(), is_left) {
                 service.kill_group(process);
             }
-            slot.settle(Outcome::Lost);
+            slot.settle(ProgramEnd::Lost);
         }
     }
 
     fn take(&self, report: &[u8]) {
-        let (id, outcome) = match Report::read(report) {
-            Some(Report::NotStarted { id, stage, errno }) => (id, Outcome::NotStarted { stage, errno }),
+        let (id, end) = match Report::read(report) {
+            Some(Report::NotStarted { id, stage, errno }) => (id, ProgramEnd::NotStarted { stage, errno }),
             Some(Report::Ended { id, status, leaves_others }) => {
-                (id, Outcome::Ended { status, leaves_others })
+                (id, ProgramEnd::Ended { status, leaves_others })
             }
             Some(Report::Started { id, process }) => {
                 if let Some(slot) = self.programs.borrow_mut().get_mut(&id) {
@@ -200,14 +200,14 @@ impl Connection {
         if programs.get(&id).is_some_and(|slot| slot.is_dropped) {
             programs.remove(&id);
         } else if let Some(slot) = programs.get_mut(&id) {
-            slot.settle(outcome);
+            slot.settle(end);
         }
     }
 }
 
 impl Slot {
-    fn settle(&mut self, outcome: Outcome) {
-        self.outcome.get_or_insert(outcome);
+    fn settle(&mut self, end: ProgramEnd) {
+        self.end.get_or_insert(end);
         self.wake();
     }
 
@@ -220,14 +220,14 @@ impl Slot {
 
 impl Ticket {
     /// How the program has ended, once known.
-    pub fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+    pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<ProgramEnd> {
         let mut programs = self.connection.programs.borrow_mut();
         let slot = programs.entry(self.id).or_default();
-        if slot.outcome.is_none() && self.connection.is_lost.get() {
-            slot.outcome = Some(Outcome::Lost);
+        if slot.end.is_none() && self.connection.is_lost.get() {
+            slot.end = Some(ProgramEnd::Lost);
         }
-        match slot.outcome {
-            Some(outcome) => Poll::Ready(outcome),
+        match slot.end {
+            Some(end) => Poll::Ready(end),
             None => {
                 slot.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -235,9 +235,9 @@ impl Ticket {
         }
     }
 
-    /// Ready when the program has run for a while, or its outcome is known.
+    /// Ready when the program has run for a while, or its end is known.
     pub fn poll_settled(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match self.poll_outcome(context) {
+        match self.poll_end(context) {
             Poll::Pending if self.runs_for_a_while() => Poll::Ready(()),
             other => other.map(|_| ()),
         }
@@ -247,34 +247,34 @@ impl Ticket {
         self.connection.programs.borrow().get(&self.id).is_some_and(|slot| slot.process.is_some())
     }
 
-    /// Waits for the outcome of the program.
-    pub async fn outcome(&mut self) -> Outcome {
-        poll_fn(|context| self.poll_outcome(context)).await
+    /// Waits for the end of the program.
+    pub async fn wait_for_end(&mut self) -> ProgramEnd {
+        poll_fn(|context| self.poll_end(context)).await
     }
 
-    /// The outcome of the program, if already known.
-    pub fn known_outcome(&self) -> Option<Outcome> {
-        self.connection.programs.borrow().get(&self.id).and_then(|slot| slot.outcome)
+    /// The end of the program, if already known.
+    pub fn known_end(&self) -> Option<ProgramEnd> {
+        self.connection.programs.borrow().get(&self.id).and_then(|slot| slot.end)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut programs = self.connection.programs.borrow_mut();
-        let outcome = programs.get_mut(&self.id).and_then(|slot| {
+        let end = programs.get_mut(&self.id).and_then(|slot| {
             slot.is_dropped = true;
-            slot.outcome
+            slot.end
         });
-        if outcome.is_some() {
+        if end.is_some() {
             programs.remove(&self.id);
         }
         drop(programs);
-        let end = Order::End { id: self.id, grace_ms: self.grace_ms };
-        match outcome {
-            None => self.connection.tell(&end),
-            Some(Outcome::Ended { leaves_others: true, .. }) => {
-                let release = Order::Release { id: self.id };
-                self.connection.tell(if self.leaves_background { &release } else { &end });
+        let end_order = SpawnerOrder::End { id: self.id, grace_ms: self.grace_ms };
+        match end {
+            None => self.connection.send_order(&end_order),
+            Some(ProgramEnd::Ended { leaves_others: true, .. }) => {
+                let release_order = SpawnerOrder::Release { id: self.id };
+                self.connection.send_order(if self.leaves_background { &release_order } else { &end_order });
             }
             Some(_) => {}
         }

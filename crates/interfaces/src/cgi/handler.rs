@@ -23,16 +23,16 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use super::connection::{Outcome, connection};
+use super::connection::{ProgramEnd, connection};
 use super::message::{Start, Status};
-use super::queue::{Busy, Queue};
+use super::queue::{Queue, QueueError};
 use super::resolve::{Resolved, Resolver, Unresolved};
 use super::run::{Pipes, RunError, Running, Times};
 use super::settings::CgiSettings;
@@ -80,13 +80,13 @@ impl CgiInterface {
 
     /// This as a shared interface.
     pub fn shared(self) -> Arc<dyn Interface> {
-        Arc::new(Shared(Arc::new(self)))
+        Arc::new(SharedCgi(Arc::new(self)))
     }
 }
 
-struct Shared(Arc<CgiInterface>);
+struct SharedCgi(Arc<CgiInterface>);
 
-impl Interface for Shared {
+impl Interface for SharedCgi {
     fn name(&self) -> &'static str {
         "cgi"
     }
@@ -152,7 +152,7 @@ impl CgiHandler {
         let kept = self.keep_body(&mut request, &name).await?;
         let variables =
             self.variables(&program, &request, kept.as_ref().map(|(_, length)| *length), &name)?;
-        let permit = self.interface.queue.enter().await.map_err(|busy| self.busy(busy, &name))?;
+        let permit = self.interface.queue.enter().await.map_err(|error| self.refused(error, &name))?;
         let is_head = request.method() == Method::Head;
         let interim = request.interim.clone();
         let is_nph = program.file.file_name().is_some_and(|name| name.as_bytes().starts_with(b"nph-"));
@@ -251,14 +251,14 @@ impl CgiHandler {
         Ok(variables)
     }
 
-    fn busy(&self, busy: Busy, name: &str) -> Failure {
+    fn refused(&self, error: QueueError, name: &str) -> Failure {
         let settings = &self.interface.settings;
-        let message = match busy {
-            Busy::Full => format!(
+        let message = match error {
+            QueueError::Full => format!(
                 "{name}: {} programs run and {} requests wait; see 'concurrency' and 'queue'",
                 settings.concurrency, settings.queue
             ),
-            Busy::Timeout => {
+            QueueError::Timeout => {
                 format!("{name}: a request has waited for {:?}; see 'queue_timeout'", settings.queue_timeout)
             }
         };
@@ -363,12 +363,12 @@ impl CgiHandler {
         error: &ResponseError,
         name: &str,
     ) -> Failure {
-        match running.outcome_within(LAST_WORDS).await {
-            Some(Outcome::NotStarted { stage, errno }) => {
+        match running.end_within(LAST_WORDS).await {
+            Some(ProgramEnd::NotStarted { stage, errno }) => {
                 self.failed(&RunError::NotStarted(stage, io::Error::from_raw_os_error(errno)), name)
             }
-            Some(Outcome::Lost) => self.failed(&RunError::SpawnerLost, name),
-            Some(Outcome::Ended { status, .. }) => self.bad_response(error, &format!(" ({status})"), name),
+            Some(ProgramEnd::Lost) => self.failed(&RunError::SpawnerLost, name),
+            Some(ProgramEnd::Ended { status, .. }) => self.bad_response(error, &format!(" ({status})"), name),
             None => self.bad_response(error, " (and it still runs)", name),
         }
     }
@@ -438,13 +438,13 @@ impl CgiHandler {
                 true => self.finish(running, name),
                 false => self.discard(running, name),
             }
-            return Ok(answer.part(Part::Bytes(buffer.into())));
+            return Ok(answer.part(BodyPart::Bytes(buffer.into())));
         }
         let (sender, body) = pipe(HELD_BYTES);
         let stream = Stream { running, sender, end };
         let handler = self.clone();
         tokio::task::spawn_local(async move { handler.stream(stream, buffer, name).await });
-        Ok(answer.part(Part::Stream { body, length }))
+        Ok(answer.part(BodyPart::Stream { body, length }))
     }
 
     fn bad_body(&self, reason: &str, name: &str) -> Failure {
@@ -513,28 +513,28 @@ impl CgiHandler {
 
     /// Called when the program has closed its output. Most programs have ended by then.
     fn finish(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
-        if let Some(outcome) = running.known_outcome() {
-            return self.note_end(Some(outcome), &name);
+        if let Some(end) = running.known_end() {
+            return self.note_end(Some(end), &name);
         }
         let handler = self.clone();
         tokio::task::spawn_local(async move {
-            let outcome = running.finish(handler.interface.settings.background).await;
-            handler.note_end(outcome, &name);
+            let end = running.finish(handler.interface.settings.background).await;
+            handler.note_end(end, &name);
         });
     }
 
-    fn note_end(&self, outcome: Option<Outcome>, name: &str) {
-        let (level, message) = match outcome {
-            Some(Outcome::Ended { status: Status::Exit(0), .. }) => return,
-            Some(Outcome::Ended { status: status @ Status::Exit(_), .. }) => {
+    fn note_end(&self, end: Option<ProgramEnd>, name: &str) {
+        let (level, message) = match end {
+            Some(ProgramEnd::Ended { status: Status::Exit(0), .. }) => return,
+            Some(ProgramEnd::Ended { status: status @ Status::Exit(_), .. }) => {
                 (Level::Information, format!("{name}: {status}"))
             }
-            Some(Outcome::Ended { status, .. }) => (Level::Warning, format!("{name}: {status}")),
+            Some(ProgramEnd::Ended { status, .. }) => (Level::Warning, format!("{name}: {status}")),
             None => {
                 let idle = self.interface.settings.idle_timeout;
                 (Level::Warning, format!("{name}: it had closed its output but did not end within {idle:?}"))
             }
-            Some(Outcome::NotStarted { .. } | Outcome::Lost) => return,
+            Some(ProgramEnd::NotStarted { .. } | ProgramEnd::Lost) => return,
         };
         self.server.log(level, "ends of programs", &message);
     }
@@ -549,7 +549,7 @@ struct Stream {
 
 impl Stream {
     /// Sends a piece. The time that a slow client takes does not count against the program's limits.
-    async fn push(&mut self, piece: Vec<u8>) -> Result<(), touchstone_handler::pipe::Gone> {
+    async fn push(&mut self, piece: Vec<u8>) -> Result<(), touchstone_handler::pipe::ReceiverDropped> {
         if !piece.is_empty() {
             self.sender.send(Bytes::from(piece)).await?;
         }

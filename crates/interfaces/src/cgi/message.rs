@@ -48,7 +48,7 @@ pub struct Start<'m> {
 
 /// An order of the server to a spawner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order<'m> {
+pub enum SpawnerOrder<'m> {
     /// Start a program.
     Start(Box<Start<'m>>),
     /// End the remaining processes of a program: SIGTERM, and after some milliseconds SIGKILL.
@@ -132,22 +132,22 @@ const NO_NEW_PRIVILEGES: u8 = 4;
 const DIES_WITH_SPAWNER: u8 = 8;
 const HAS_IDENTITY: u8 = 16;
 
-impl Order<'_> {
+impl SpawnerOrder<'_> {
     /// Appends the order to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Order::Start(start) => start.write(out),
-            Order::End { id, grace_ms } => {
+            SpawnerOrder::Start(start) => start.write(out),
+            SpawnerOrder::End { id, grace_ms } => {
                 out.push(END);
                 out.extend_from_slice(&id.to_ne_bytes());
                 out.extend_from_slice(&grace_ms.to_ne_bytes());
             }
-            Order::Release { id } => {
+            SpawnerOrder::Release { id } => {
                 out.push(RELEASE);
                 out.extend_from_slice(&id.to_ne_bytes());
             }
-            Order::Adopt => out.push(ADOPT),
-            Order::KillGroup { process } => {
+            SpawnerOrder::Adopt => out.push(ADOPT),
+            SpawnerOrder::KillGroup { process } => {
                 out.push(KILL_GROUP);
                 out.extend_from_slice(&process.to_ne_bytes());
             }
@@ -155,16 +155,16 @@ impl Order<'_> {
     }
 }
 
-impl<'m> Order<'m> {
+impl<'m> SpawnerOrder<'m> {
     /// The order in a datagram; `None` if it is invalid.
-    pub fn read(datagram: &'m [u8]) -> Option<Order<'m>> {
+    pub fn read(datagram: &'m [u8]) -> Option<SpawnerOrder<'m>> {
         let mut reader = Reader(datagram);
         let order = match reader.byte()? {
-            START => Order::Start(Box::new(Start::read(&mut reader)?)),
-            END => Order::End { id: reader.u64()?, grace_ms: reader.u32()? },
-            RELEASE => Order::Release { id: reader.u64()? },
-            ADOPT => Order::Adopt,
-            KILL_GROUP => Order::KillGroup { process: reader.i32()? },
+            START => SpawnerOrder::Start(Box::new(Start::read(&mut reader)?)),
+            END => SpawnerOrder::End { id: reader.u64()?, grace_ms: reader.u32()? },
+            RELEASE => SpawnerOrder::Release { id: reader.u64()? },
+            ADOPT => SpawnerOrder::Adopt,
+            KILL_GROUP => SpawnerOrder::KillGroup { process: reader.i32()? },
             _ => return None,
         };
         reader.0.is_empty().then_some(order)
@@ -355,16 +355,17 @@ mod tests {
                 arguments: strings[2..].iter().step_by(2).copied().collect(),
                 environment: strings[2..].iter().skip(1).step_by(2).copied().collect(),
             };
-            let others = [Order::Release { id }, Order::Adopt, Order::KillGroup { process: niceness }];
-            let first = [Order::Start(Box::new(start)), Order::End { id, grace_ms: umask }];
+            let kill = SpawnerOrder::KillGroup { process: niceness };
+            let others = [SpawnerOrder::Release { id }, SpawnerOrder::Adopt, kill];
+            let first = [SpawnerOrder::Start(Box::new(start)), SpawnerOrder::End { id, grace_ms: umask }];
             for order in first.into_iter().chain(others) {
                 let mut bytes = Vec::new();
                 order.write(&mut bytes);
-                prop_assert_eq!(Order::read(&bytes), Some(order));
+                prop_assert_eq!(SpawnerOrder::read(&bytes), Some(order));
                 // A part of an order is invalid, and so is an order with more bytes after it.
-                prop_assert_eq!(Order::read(&bytes[..cut.index(bytes.len())]), None);
+                prop_assert_eq!(SpawnerOrder::read(&bytes[..cut.index(bytes.len())]), None);
                 bytes.push(0);
-                prop_assert_eq!(Order::read(&bytes), None);
+                prop_assert_eq!(SpawnerOrder::read(&bytes), None);
             }
         }
 
@@ -385,7 +386,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = (Order::read(&bytes), Report::read(&bytes));
+            let _ = (SpawnerOrder::read(&bytes), Report::read(&bytes));
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Permit(
 
 /// Why a request cannot run its program now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Busy {
+pub enum QueueError {
     /// Too many wait already.
     Full,
     /// It has waited too long.
@@ -45,30 +45,32 @@ impl Queue {
     ///
     /// # Errors
     /// Too many requests wait, or the wait was too long.
-    pub async fn enter(&self) -> Result<Permit, Busy> {
+    pub async fn enter(&self) -> Result<Permit, QueueError> {
         if let Ok(permit) = self.running.clone().try_acquire_owned() {
             return Ok(Permit(permit));
         }
-        let Some(_place) = Place::take(&self.waiting, self.most_waiting) else { return Err(Busy::Full) };
+        let Some(_queue_place) = QueuePlace::take(&self.waiting, self.most_waiting) else {
+            return Err(QueueError::Full);
+        };
         match tokio::time::timeout(self.longest_wait, self.running.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Permit(permit)),
-            _ => Err(Busy::Timeout),
+            _ => Err(QueueError::Timeout),
         }
     }
 }
 
 /// A place in the queue, given back when it is dropped.
-struct Place<'q>(&'q AtomicUsize);
+struct QueuePlace<'q>(&'q AtomicUsize);
 
-impl<'q> Place<'q> {
-    fn take(waiting: &'q AtomicUsize, most: usize) -> Option<Place<'q>> {
-        let place = Place(waiting);
+impl<'q> QueuePlace<'q> {
+    fn take(waiting: &'q AtomicUsize, most: usize) -> Option<QueuePlace<'q>> {
+        let place = QueuePlace(waiting);
         // Requests that are refused are also counted, for the moment of the refusal.
         (waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -88,7 +90,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut second = pin!(queue.enter());
         assert!(second.as_mut().poll(&mut context).is_pending());
-        assert_eq!(queue.enter().await.err(), Some(Busy::Full));
+        assert_eq!(queue.enter().await.err(), Some(QueueError::Full));
         drop(first);
         assert!(matches!(second.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
     }
@@ -98,7 +100,7 @@ mod tests {
         let queue = Queue::new(1, 1, Duration::ZERO);
         let first = queue.enter().await.unwrap();
         for _ in 0..3 {
-            assert_eq!(queue.enter().await.err(), Some(Busy::Timeout));
+            assert_eq!(queue.enter().await.err(), Some(QueueError::Timeout));
         }
         drop(first);
         assert!(queue.enter().await.is_ok());

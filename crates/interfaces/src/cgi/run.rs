@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep};
 use touchstone_handler::pipe::Receiver;
 
-use super::connection::{Outcome, Ticket};
+use super::connection::{ProgramEnd, Ticket};
 use super::error_output::ErrorOutput;
 use super::queue::Permit;
 use super::spawn::Stage;
@@ -220,13 +220,13 @@ impl Running {
             self.progress_at = Instant::now();
             return Poll::Ready(Ok(count));
         }
-        match self.ticket.poll_outcome(context) {
-            Poll::Ready(Outcome::NotStarted { stage, errno }) => {
+        match self.ticket.poll_end(context) {
+            Poll::Ready(ProgramEnd::NotStarted { stage, errno }) => {
                 return Poll::Ready(Err(RunError::NotStarted(stage, io::Error::from_raw_os_error(errno))));
             }
-            Poll::Ready(Outcome::Lost) => return Poll::Ready(Err(RunError::SpawnerLost)),
+            Poll::Ready(ProgramEnd::Lost) => return Poll::Ready(Err(RunError::SpawnerLost)),
             // Other processes may still hold its output open, as in a pipeline.
-            Poll::Ready(Outcome::Ended { .. }) | Poll::Pending => {}
+            Poll::Ready(ProgramEnd::Ended { .. }) | Poll::Pending => {}
         }
         self.poll_time(context)
     }
@@ -237,42 +237,42 @@ impl Running {
     }
 
     /// How the program ended. This is known at once in nearly all cases in which its output has ended.
-    pub async fn outcome_within(&mut self, limit: Duration) -> Option<Outcome> {
-        tokio::time::timeout(limit, self.ticket.outcome()).await.ok()
+    pub async fn end_within(&mut self, limit: Duration) -> Option<ProgramEnd> {
+        tokio::time::timeout(limit, self.ticket.wait_for_end()).await.ok()
     }
 
     /// Called after the program's output has ended: waits for the end of the program and reads the rest of
     /// its error output. There is no idle limit, and with `is_patient` no time limit at all. Returns how the
     /// program ended.
-    pub async fn finish(mut self, is_patient: bool) -> Option<Outcome> {
+    pub async fn finish(mut self, is_patient: bool) -> Option<ProgramEnd> {
         self.input = None;
         let limit = self.times.idle;
         let mut ended = std::pin::pin!(async {
             let ticket = &mut self.ticket;
             if is_patient {
-                Some(ticket.outcome().await)
+                Some(ticket.wait_for_end().await)
             } else {
-                tokio::time::timeout(limit, ticket.outcome()).await.ok()
+                tokio::time::timeout(limit, ticket.wait_for_end()).await.ok()
             }
         });
         let errors = &mut self.errors;
-        let outcome = std::future::poll_fn(|context| {
+        let end = std::future::poll_fn(|context| {
             errors.poll(context);
             ended.as_mut().poll(context)
         })
         .await;
         self.errors.drain();
         drop(self.permit);
-        outcome
+        end
     }
 
     /// How the program ended, if known; its error output was then read.
-    pub fn known_outcome(&mut self) -> Option<Outcome> {
-        let outcome = self.ticket.known_outcome();
-        if outcome.is_some() {
+    pub fn known_end(&mut self) -> Option<ProgramEnd> {
+        let end = self.ticket.known_end();
+        if end.is_some() {
             self.errors.drain();
         }
-        outcome
+        end
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {

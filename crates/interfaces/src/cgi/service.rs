@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use rustix::process::Resource;
 
-use super::message::{Order, Start};
+use super::message::{SpawnerOrder, Start};
 
 static SERVICE: OnceLock<Service> = OnceLock::new();
 
@@ -97,7 +97,7 @@ impl Service {
     pub fn kill_group(&self, process: i32) {
         if let Some(first) = &*self.first() {
             let mut message = Vec::new();
-            Order::KillGroup { process }.write(&mut message);
+            SpawnerOrder::KillGroup { process }.write(&mut message);
             let _ = send(first.as_fd(), &message, &[]);
         }
     }
@@ -160,7 +160,7 @@ impl Service {
             environment: environment.iter().map(CString::as_c_str).collect(),
         };
         let mut message = Vec::new();
-        Order::Start(Box::new(start)).write(&mut message);
+        SpawnerOrder::Start(Box::new(start)).write(&mut message);
         send(first, &message, &[theirs.as_fd()])?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         Ok(ours)
@@ -178,7 +178,7 @@ fn start_first(command: &SpawnerCommand) -> io::Result<(Child, OwnedFd)> {
         .stdout(Stdio::null())
         .spawn()?;
     let mut message = Vec::new();
-    Order::Adopt.write(&mut message);
+    SpawnerOrder::Adopt.write(&mut message);
     if let Err(error) = send(ours.as_fd(), &message, &[]) {
         // It was killed already.
         let _ = child.kill();

@@ -33,7 +33,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 
-use super::message::{LARGEST_MESSAGE_BYTES, Order, REPORT_BYTES, Report, Start, Status};
+use super::message::{LARGEST_MESSAGE_BYTES, REPORT_BYTES, Report, SpawnerOrder, Start, Status};
 use super::spawn::{Identity, Launcher, NotStarted, Plan, Stage, be_patient, child_signals, prepare_signals};
 
 /// Orders that are carried out before the spawner checks whether programs have ended.
@@ -193,16 +193,16 @@ impl Spawner {
                     descriptors.extend(received);
                 }
             }
-            match Order::read(&buffer[..length]) {
-                Some(Order::Start(start)) => self.start(&start, descriptors),
-                Some(Order::End { id, grace_ms }) => self.end(id, grace_ms),
-                Some(Order::Release { id }) => {
+            match SpawnerOrder::read(&buffer[..length]) {
+                Some(SpawnerOrder::Start(start)) => self.start(&start, descriptors),
+                Some(SpawnerOrder::End { id, grace_ms }) => self.end(id, grace_ms),
+                Some(SpawnerOrder::Release { id }) => {
                     if self.programs.get(&id).is_some_and(|program| program.pidfd.is_none()) {
                         self.programs.remove(&id);
                     }
                 }
-                Some(Order::Adopt) => self.adopt()?,
-                Some(Order::KillGroup { process }) => {
+                Some(SpawnerOrder::Adopt) => self.adopt()?,
+                Some(SpawnerOrder::KillGroup { process }) => {
                     if let Some(process) = Pid::from_raw(process).filter(|process| !process.is_init()) {
                         let _ = rustix::process::kill_process_group(process, Signal::KILL);
                     }

@@ -254,7 +254,7 @@ impl ResponseParser {
 
     /// The response with this header, which ends with an empty line.
     fn response(&self, header: &[u8]) -> Result<HeaderKind, ResponseError> {
-        let mut found = Found::default();
+        let mut collected = HeaderFields::default();
         let lines = header.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         for (index, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
             if index == 0
@@ -264,32 +264,32 @@ impl ResponseParser {
                 let status = parts.next().unwrap_or_default();
                 match parse_number(status) {
                     // A program must not switch protocols.
-                    Some(status @ 100..=199) if status != 101 => found.interim = Some(status),
+                    Some(status @ 100..=199) if status != 101 => collected.interim = Some(status),
                     _ => {
                         let status = parse_status(status)?;
-                        found.reason = ReasonPhrase::new(status, parts.next().unwrap_or_default());
-                        found.status = Some(status);
+                        collected.reason = ReasonPhrase::new(status, parts.next().unwrap_or_default());
+                        collected.status = Some(status);
                     }
                 }
-                found.has_status_line = true;
-                found.lines += 1;
+                collected.has_status_line = true;
+                collected.lines += 1;
                 continue;
             }
-            if found.lines == self.limits.fields {
+            if collected.lines == self.limits.fields {
                 return Err(ResponseError::TooManyFields(self.limits.fields));
             }
-            found.take(line)?;
+            collected.take(line)?;
         }
-        match found.interim {
-            Some(status) => Ok(HeaderKind::Interim(InterimResponse { status, fields: found.fields })),
-            None => found.response().map(HeaderKind::Response),
+        match collected.interim {
+            Some(status) => Ok(HeaderKind::Interim(InterimResponse { status, fields: collected.fields })),
+            None => collected.response().map(HeaderKind::Response),
         }
     }
 }
 
 /// The contents of the header, collected line by line.
 #[derive(Default)]
-struct Found {
+struct HeaderFields {
     lines: usize,
     status: Option<u16>,
     reason: Option<ReasonPhrase>,
@@ -306,7 +306,7 @@ struct Found {
     fields: Vec<u8>,
 }
 
-impl Found {
+impl HeaderFields {
     fn take(&mut self, line: &[u8]) -> Result<(), ResponseError> {
         let (name, value) = split_field(line)?;
         self.lines += 1;

@@ -13,14 +13,14 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use super::connections::Turn;
-use super::failure::{Failure, Step};
+use super::connections::ConnectionGrant;
+use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, hash_key, max_forwards};
 use super::forwarded;
 use super::group::Group;
 use super::http2_sessions::SessionUse;
-use super::lease::Lease;
 use super::origin::Opened;
+use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::version::Version;
@@ -44,7 +44,7 @@ struct Call {
     /// When the whole request must be complete.
     deadline: Option<tokio::time::Instant>,
     /// For log lines: `GET /a [id]`.
-    about: String,
+    log_name: String,
 }
 
 /// A connection for a request.
@@ -57,7 +57,8 @@ enum Link {
 pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
     let settings = group.settings();
     if forwarded::goes_in_circles(&settings.forward, &request) {
-        let message = format!("{} comes by again and again: this server is its own origin", about(&request));
+        let message =
+            format!("{} comes by again and again: this server is its own origin", log_name(&request));
         group.server.log(Level::Warning, "request in circles", &message);
         return Answer::error(508);
     }
@@ -84,7 +85,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
             proxy_header::header(version, request.client.map(|client| (client, request.server)))
         }),
         deadline: settings.times.total.map(|total| tokio::time::Instant::now() + total),
-        about: about(&request),
+        log_name: log_name(&request),
     };
     drop(request);
     let attempts = try_origins(&group, &call);
@@ -92,8 +93,8 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         (Some(deadline), Some(total)) => match tokio::time::timeout_at(deadline, attempts).await {
             Ok(result) => result,
             Err(_) => {
-                let failure = Failure::Timeout(Step::Total, total);
-                let message = format!("{failure} ({})", call.about);
+                let failure = Failure::Timeout(TimedStep::Total, total);
+                let message = format!("{failure} ({})", call.log_name);
                 group.server.log(Level::Warning, "origin failed", &message);
                 Err(failure)
             }
@@ -125,7 +126,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
     while let Some(index) = group.choose(&tried, call.owner, call.key) {
         let member = group.member(index);
         tried.push(index);
-        let Some(busy) = member.origin.begin(settings.most_requests) else {
+        let Some(guard) = member.origin.begin(settings.most_requests) else {
             let failure = Failure::Full("so many requests are under way as there may be");
             group.failed(index, &failure);
             last = Some(failure);
@@ -137,8 +138,8 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
         attempts += 1;
         member.counts.attempts.fetch_add(1, Relaxed);
         let began = Instant::now();
-        let lease = Lease::new(group.clone(), index, busy, call.deadline);
-        let failure = match attempt(lease, call).await {
+        let origin_attempt = OriginAttempt::new(group.clone(), index, guard, call.deadline);
+        let failure = match attempt(origin_attempt, call).await {
             Ok(answer) => {
                 group.answered(index, answer.status, began.elapsed());
                 let is_unwanted = settings.retry.statuses.contains(&answer.status);
@@ -151,8 +152,8 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
             Err(failure) => failure,
         };
         group.failed(index, &failure);
-        group.log_failure(index, &failure, &call.about);
-        let is_safe = failure.is_untouched() || call.outbound.is_idempotent && !call.outbound.switches();
+        group.log_failure(index, &failure, &call.log_name);
+        let is_safe = failure.is_unprocessed() || call.outbound.is_idempotent && !call.outbound.switches();
         let again = failure.may_be_repeated() && may_repeat(group, call, &tried, attempts, is_safe);
         last = Some(failure);
         if !again {
@@ -173,14 +174,16 @@ fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is
 }
 
 /// Sends a request to one origin: on kept connections, and on a new one if those have ended.
-async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
-    let mut lease = lease;
+async fn attempt(origin_attempt: OriginAttempt, call: &Call) -> Result<Answer, Failure> {
+    let mut origin_attempt = origin_attempt;
     for stale in 0.. {
-        let (link, is_kept) = link(&lease, call, stale >= MOST_STALE).await?;
-        let (group, index) = (lease.group().clone(), lease.index());
+        let (link, is_kept) = link(&origin_attempt, call, stale >= MOST_STALE).await?;
+        let (group, index) = (origin_attempt.group().clone(), origin_attempt.index());
         let result = match link {
-            Link::Http1(connection) => http1::exchange(lease, *connection, &call.outbound, &call.body).await,
-            Link::Http2(session) => http2::exchange(lease, session, &call.outbound, &call.body).await,
+            Link::Http1(connection) => {
+                http1::call(origin_attempt, *connection, &call.outbound, &call.body).await
+            }
+            Link::Http2(session) => http2::call(origin_attempt, session, &call.outbound, &call.body).await,
         };
         // RFC 9112 section 9.3.1: the origin may close a connection at the moment when it is used again.
         let is_stale = match &result {
@@ -191,21 +194,21 @@ async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
         if !is_kept || !is_stale || stale >= MOST_STALE || !call.body.rewind() {
             return result;
         }
-        let Some(busy) = group.origin(index).begin(0) else { return result };
-        lease = Lease::new(group, index, busy, call.deadline);
+        let Some(guard) = group.origin(index).begin(0) else { return result };
+        origin_attempt = OriginAttempt::new(group, index, guard, call.deadline);
     }
     Err(Failure::Full("no connection is any good"))
 }
 
 /// A connection for the request, and whether it has served other requests. `is_new`: it must be a new one.
-async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
-    let (settings, group) = (lease.settings(), lease.group());
+async fn link(origin_attempt: &OriginAttempt, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
+    let (settings, group) = (origin_attempt.settings(), origin_attempt.group());
     let only_http1 = settings.version == Version::Http11 || call.outbound.switches();
     let is_own = settings.proxy_header.is_some();
     if only_http1 {
-        return open(lease, call, !is_new && !is_own, true).await;
+        return open(origin_attempt, call, !is_new && !is_own, true).await;
     }
-    let sessions = &group.sessions[lease.index()];
+    let sessions = &group.sessions[origin_attempt.index()];
     let most_uses = settings.connections.most_uses;
     let find = || if is_new { None } else { sessions.find(most_uses) };
     if let Some(session) = find() {
@@ -217,28 +220,28 @@ async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), 
         if let Some(session) = find() {
             return Ok((Link::Http2(session), true));
         }
-        return open(lease, call, false, false).await;
+        return open(origin_attempt, call, false, false).await;
     }
-    open(lease, call, !is_new, false).await
+    open(origin_attempt, call, !is_new, false).await
 }
 
 /// A kept HTTP/1.1 connection, or a new one of either version.
 async fn open(
-    lease: &Lease,
+    origin_attempt: &OriginAttempt,
     call: &Call,
     wants_kept: bool,
     only_http1: bool,
 ) -> Result<(Link, bool), Failure> {
-    let (settings, origin) = (lease.settings(), lease.origin());
-    let core = lease.group().server.core();
-    let place = match origin.connections.turn(core, wants_kept).await.map_err(Failure::Full)? {
-        Turn::Kept(connection) => return Ok((Link::Http1(connection), true)),
-        Turn::New(place) => place,
+    let (settings, origin) = (origin_attempt.settings(), origin_attempt.origin());
+    let core = origin_attempt.group().server.core();
+    let permit = match origin.connections.grant(core, wants_kept).await.map_err(Failure::Full)? {
+        ConnectionGrant::Kept(connection) => return Ok((Link::Http1(connection), true)),
+        ConnectionGrant::New(permit) => permit,
     };
-    match lease.member().open(settings, place, &call.begins_with, only_http1).await? {
+    match origin_attempt.member().open(settings, permit, &call.begins_with, only_http1).await? {
         Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
         Opened::Http2(new) => {
-            let sessions = &lease.group().sessions[lease.index()];
+            let sessions = &origin_attempt.group().sessions[origin_attempt.index()];
             let session = sessions.begin(new, settings).await?;
             Ok((Link::Http2(session), false))
         }
@@ -246,7 +249,7 @@ async fn open(
 }
 
 /// The name of a request in log lines.
-fn about(request: &Request) -> String {
+fn log_name(request: &Request) -> String {
     let method = String::from_utf8_lossy(request.received.method_text()).into_owned();
     let path = String::from_utf8_lossy(&request.path_as_sent).into_owned();
     match request.id.as_ref() {

@@ -11,8 +11,8 @@ use super::failure::Failure;
 use super::fields::Outbound;
 use super::group::Group;
 use super::http2_sessions::Sessions;
-use super::lease::Lease;
 use super::origin::Opened;
+use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::{http1, http2};
@@ -49,19 +49,19 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     let outbound = Rc::new(Outbound::check(&rules.path, rules.host.as_deref()));
     let body = Rc::new(RequestBody::new(Receiver::of(bytes::Bytes::new())));
     // Checks are neither counted nor limited like requests.
-    let busy = origin.begin(0).ok_or("it is busy")?;
-    let lease = Lease::new(group.clone(), index, busy, None);
-    let place = origin.connections.extra_place();
+    let guard = origin.begin(0).ok_or("it is busy")?;
+    let attempt = OriginAttempt::new(group.clone(), index, guard, None);
+    let permit = origin.connections.extra_permit();
     let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, None));
-    let opened = member.open(settings, place, &begins_with.unwrap_or_default(), false).await;
+    let opened = member.open(settings, permit, &begins_with.unwrap_or_default(), false).await;
     let text = |failure: Failure| failure.to_string();
     let answer = match opened.map_err(text)? {
-        Opened::Http1(connection) => http1::exchange(lease, *connection, &outbound, &body).await,
+        Opened::Http1(connection) => http1::call(attempt, *connection, &outbound, &body).await,
         Opened::Http2(new) => {
             // A new connection, which is closed after the answer.
             let sessions = Sessions::default();
             let session = sessions.begin(new, settings).await.map_err(text)?;
-            http2::exchange(lease, session, &outbound, &body).await
+            http2::call(attempt, session, &outbound, &body).await
         }
     };
     let status = answer.map_err(text)?.status;

@@ -62,16 +62,16 @@ pub struct Connection {
     pub address: Option<SocketAddr>,
     /// Requests that it has served.
     pub uses: u64,
-    _place: Place,
+    _permit: ConnectionPermit,
 }
 
-/// One of the places for open connections; dropping it frees the place.
+/// The permission to have one connection open; dropping it gives it back.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     open: Arc<OpenConnections>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.open.count.fetch_sub(1, Relaxed);
         self.open.freed.notify_one();
@@ -85,12 +85,12 @@ struct Idle {
     core: usize,
 }
 
-/// What a request gets when its turn has come.
-pub enum Turn {
+/// What a request gets when a connection is available for it.
+pub enum ConnectionGrant {
     /// A kept connection.
     Kept(Box<Connection>),
-    /// A place for a new connection.
-    New(Place),
+    /// The permission to open a new connection.
+    New(ConnectionPermit),
 }
 
 impl SharedConnections {
@@ -107,58 +107,59 @@ impl SharedConnections {
         (self.open.count.load(Relaxed), idle)
     }
 
-    /// A kept connection or a place for a new one, if available.
-    fn try_turn(&self, core: usize, wants_kept: bool) -> Option<Turn> {
+    /// A kept connection or the permit for a new one, if available.
+    fn try_grant(&self, core: usize, wants_kept: bool) -> Option<ConnectionGrant> {
         if wants_kept && let Some(connection) = self.take_kept(core) {
-            return Some(Turn::Kept(Box::new(connection)));
+            return Some(ConnectionGrant::Kept(Box::new(connection)));
         }
-        if let Some(place) = self.try_place() {
-            return Some(Turn::New(place));
+        if let Some(permit) = self.try_permit() {
+            return Some(ConnectionGrant::New(permit));
         }
         if !wants_kept && self.rules.most_open > 0 {
-            // An idle connection is closed to free its place.
+            // An idle connection is closed to free its permit.
             self.shelves.iter().find_map(|shelf| lock(shelf).pop_front())?;
-            return self.try_place().map(Turn::New);
+            return self.try_permit().map(ConnectionGrant::New);
         }
         None
     }
 
-    fn try_place(&self) -> Option<Place> {
-        // Counted first, so that two cores cannot both take the last place.
+    fn try_permit(&self) -> Option<ConnectionPermit> {
+        // Counted first, so that two cores cannot both take the last permit.
         let before = self.open.count.fetch_add(1, Relaxed);
         if self.rules.most_open > 0 && before >= self.rules.most_open {
             self.open.count.fetch_sub(1, Relaxed);
             return None;
         }
-        Some(Place { open: self.open.clone() })
+        Some(ConnectionPermit { open: self.open.clone() })
     }
 
-    /// A place beyond the limit: for a connection that checks the origin.
-    pub fn extra_place(&self) -> Place {
+    /// A permit beyond the limit: for a connection that checks the origin.
+    pub fn extra_permit(&self) -> ConnectionPermit {
         self.open.count.fetch_add(1, Relaxed);
-        Place { open: self.open.clone() }
+        ConnectionPermit { open: self.open.clone() }
     }
 
-    /// A kept connection or a place for a new one; waits if all are in use. The error says why there is none.
-    pub async fn turn(&self, core: usize, wants_kept: bool) -> Result<Turn, &'static str> {
-        if let Some(turn) = self.try_turn(core, wants_kept) {
-            return Ok(turn);
+    /// A kept connection or the permit for a new one; waits if all are in use. The error says why there is
+    /// none.
+    pub async fn grant(&self, core: usize, wants_kept: bool) -> Result<ConnectionGrant, &'static str> {
+        if let Some(grant) = self.try_grant(core, wants_kept) {
+            return Ok(grant);
         }
         let _waiting = Waiting::new(&self.waiting, self.rules.most_waiting)
             .ok_or("all connections are in use, and too many requests wait for one")?;
-        let turn = async {
+        let grant = async {
             loop {
                 let mut freed = pin!(self.open.freed.notified());
                 // Registered before looking, so that a connection that becomes free meanwhile is not missed.
                 freed.as_mut().enable();
-                if let Some(turn) = self.try_turn(core, wants_kept) {
-                    return turn;
+                if let Some(grant) = self.try_grant(core, wants_kept) {
+                    return grant;
                 }
                 freed.await;
             }
         };
-        let turn = tokio::time::timeout(self.rules.wait_timeout, turn).await;
-        turn.map_err(|_| "all connections were in use for too long")
+        let grant = tokio::time::timeout(self.rules.wait_timeout, grant).await;
+        grant.map_err(|_| "all connections were in use for too long")
     }
 
     fn take_kept(&self, core: usize) -> Option<Connection> {
@@ -206,7 +207,7 @@ impl SharedConnections {
 
     /// Closes connections of a core that are too old, too many, closed by the origin, or connected to a
     /// former address of the origin.
-    pub fn look(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
+    pub fn close_idle(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
         shelf.retain(|idle| {
             idle.since.elapsed() < self.rules.keep_alive_timeout
@@ -227,8 +228,8 @@ impl SharedConnections {
 
 impl Connection {
     /// A new connection.
-    pub fn new(stream: Stream, address: Option<SocketAddr>, place: Place) -> Connection {
-        Connection { stream, received: BytesMut::new(), address, uses: 0, _place: place }
+    pub fn new(stream: Stream, address: Option<SocketAddr>, permit: ConnectionPermit) -> Connection {
+        Connection { stream, received: BytesMut::new(), address, uses: 0, _permit: permit }
     }
 }
 
@@ -252,7 +253,7 @@ struct Waiting<'s> {
 impl Waiting<'_> {
     fn new(count: &AtomicUsize, most: usize) -> Option<Waiting<'_>> {
         let waiting = Waiting { count };
-        // Counted first, so that two cores cannot both take the last place.
+        // Counted first, so that two cores cannot both take the last permit.
         (count.fetch_add(1, Relaxed) < most).then_some(waiting)
     }
 }

@@ -21,7 +21,7 @@ pub enum Failure {
     /// It sent something that is not a response.
     Response(String),
     /// A step took too long.
-    Timeout(Step, Duration),
+    Timeout(TimedStep, Duration),
     /// All its connections are in use, and too many requests wait, or a request has waited too long.
     Full(&'static str),
     /// The client's body broke off.
@@ -30,7 +30,7 @@ pub enum Failure {
 
 /// A step of a request that has a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum TimedStep {
     /// Looking up the host.
     Resolve,
     /// Connecting.
@@ -61,7 +61,7 @@ impl Failure {
     }
 
     /// Whether the origin has certainly not processed the request.
-    pub fn is_untouched(&self) -> bool {
+    pub fn is_unprocessed(&self) -> bool {
         matches!(
             self,
             Failure::Resolve(_)
@@ -69,26 +69,26 @@ impl Failure {
                 | Failure::Tls(_)
                 | Failure::Refused(_)
                 | Failure::Full(_)
-                | Failure::Timeout(Step::Resolve | Step::Connect | Step::Handshake, _)
+                | Failure::Timeout(TimedStep::Resolve | TimedStep::Connect | TimedStep::Handshake, _)
         )
     }
 
     /// Whether it affects the origin's health.
     pub fn is_of_origin(&self) -> bool {
-        !matches!(self, Failure::Full(_) | Failure::RequestBody(_) | Failure::Timeout(Step::Total, _))
+        !matches!(self, Failure::Full(_) | Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 
     /// Whether another attempt, at this origin or another, might succeed.
     pub fn may_be_repeated(&self) -> bool {
-        !matches!(self, Failure::RequestBody(_) | Failure::Timeout(Step::Total, _))
+        !matches!(self, Failure::RequestBody(_) | Failure::Timeout(TimedStep::Total, _))
     }
 
     /// Its label in metrics.
     pub fn label(&self) -> FailureLabel {
         match self {
-            Failure::Resolve(_) | Failure::Timeout(Step::Resolve, _) => FailureLabel::Resolve,
-            Failure::Connect(_) | Failure::Timeout(Step::Connect, _) => FailureLabel::Connect,
-            Failure::Tls(_) | Failure::Timeout(Step::Handshake, _) => FailureLabel::Tls,
+            Failure::Resolve(_) | Failure::Timeout(TimedStep::Resolve, _) => FailureLabel::Resolve,
+            Failure::Connect(_) | Failure::Timeout(TimedStep::Connect, _) => FailureLabel::Connect,
+            Failure::Tls(_) | Failure::Timeout(TimedStep::Handshake, _) => FailureLabel::Tls,
             Failure::Closed(_) | Failure::Refused(_) => FailureLabel::Closed,
             Failure::Response(_) => FailureLabel::Response,
             Failure::Timeout(..) => FailureLabel::Timeout,
@@ -137,13 +137,13 @@ impl fmt::Display for Failure {
             Failure::Response(what) => formatter.write_str(what),
             Failure::Timeout(step, limit) => {
                 let what = match step {
-                    Step::Resolve => "its host was not found",
-                    Step::Connect => "no connection came about",
-                    Step::Handshake => "TLS was not agreed on",
-                    Step::Send => "it took nothing more of the request",
-                    Step::Response => "a response did not come",
-                    Step::Body => "nothing more of its response came",
-                    Step::Total => "it was not done",
+                    TimedStep::Resolve => "its host was not found",
+                    TimedStep::Connect => "no connection came about",
+                    TimedStep::Handshake => "TLS was not agreed on",
+                    TimedStep::Send => "it took nothing more of the request",
+                    TimedStep::Response => "a response did not come",
+                    TimedStep::Body => "nothing more of its response came",
+                    TimedStep::Total => "it was not done",
                 };
                 write!(formatter, "{what} within {} s", limit.as_secs_f64())
             }

@@ -229,10 +229,10 @@ impl Group {
         }
     }
 
-    /// Logs that a request has failed there. `about` names the request.
-    pub fn log_failure(&self, index: usize, failure: &Failure, about: &str) {
+    /// Logs that a request has failed there. `log_name` names the request.
+    pub fn log_failure(&self, index: usize, failure: &Failure, log_name: &str) {
         let member = self.member(index);
-        let (name, reason) = (name_in_log(member), format!("{failure} ({about})"));
+        let (name, reason) = (name_in_log(member), format!("{failure} ({log_name})"));
         if !failure.is_of_origin() {
             self.server.log(Level::Information, "origin failed", &format!("{name}: {reason}"));
         } else if member.origin.outage.failed() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, timeout, timeout_at};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
@@ -21,9 +21,9 @@ use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing,
 
 use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
 use super::connections::Connection;
-use super::failure::{Failure, Step};
+use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, passes_back, response_date, response_fields};
-use super::lease::Lease;
+use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 use super::tunnel;
 use crate::stream::Stream;
@@ -36,25 +36,25 @@ type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 /// Sends the request and returns the answer when the response's head has arrived. The connection is given
 /// back when both bodies have ended and it can be used again.
-pub async fn exchange(
-    lease: Lease,
+pub async fn call(
+    attempt: OriginAttempt,
     mut connection: Connection,
     outbound: &Rc<Outbound>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
-    let head = outbound.http1_head(lease.settings(), &lease.member().spec.url);
+    let head = outbound.http1_head(attempt.settings(), &attempt.member().spec.url);
     let input = std::mem::take(&mut connection.received);
     let connection = Rc::new(connection);
     let mut upload: Option<Upload> = None;
     if outbound.has_no_body() || outbound.switches() {
-        send(&connection.stream, &head, &[], lease.settings().times.send).await?;
+        send(&connection.stream, &head, &[], attempt.settings().times.send).await?;
     } else {
         let (connection, body) = (connection.clone(), body.clone());
-        let (length, limit) = (outbound.body_length, lease.settings().times.send);
+        let (length, limit) = (outbound.body_length, attempt.settings().times.send);
         upload = Some(Box::pin(send_request(connection, head, body, length, limit)));
     }
     let mut response = Response { connection, input };
-    let head = response.read_head(&mut upload, &lease, outbound).await?;
+    let head = response.read_head(&mut upload, &attempt, outbound).await?;
     if head.status == 101 {
         if !outbound.switches() {
             return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
@@ -62,7 +62,7 @@ pub async fn exchange(
         if !outbound.asked_for(&head) {
             return Err(Failure::Response("101 to a protocol that was not asked for".to_string()));
         }
-        return Ok(tunnel::begin(lease, response.connection, response.input, &head, body.clone()));
+        return Ok(tunnel::begin(attempt, response.connection, response.input, &head, body.clone()));
     }
     let framing = body_framing(outbound.is_head, &head);
     let mut answer = Answer::new(head.status);
@@ -87,27 +87,27 @@ pub async fn exchange(
         && let Some(whole) = response.gather(length as usize).await?
     {
         if !whole.is_empty() {
-            answer.body.push(Part::Bytes(whole.into()));
+            answer.body.push(BodyPart::Bytes(whole.into()));
         }
-        response.end(lease, is_reusable);
+        response.end(attempt, is_reusable);
         return Ok(answer);
     }
     let (sender, receiver) = pipe(PIPE_BYTES);
-    answer.body.push(Part::Stream { body: receiver, length });
+    answer.body.push(BodyPart::Stream { body: receiver, length });
     let takes_trailers = outbound.takes_trailers;
     tokio::task::spawn_local(async move {
-        let idle_timeout = lease.settings().times.idle;
-        let bringing = response.bring(framing, upload, sender, takes_trailers, idle_timeout);
-        let brought = lease.in_time(async { Ok(bringing.await) }).await;
-        let is_reusable = match brought {
-            Ok(Brought::Whole { is_upload_done }) => is_reusable && is_upload_done,
-            Ok(Brought::Left) => false,
-            Ok(Brought::Broken(reason)) | Err(reason) => {
-                lease.broke_off(&reason);
+        let idle_timeout = attempt.settings().times.idle;
+        let forwarding = response.forward_body(framing, upload, sender, takes_trailers, idle_timeout);
+        let ending = attempt.in_time(async { Ok(forwarding.await) }).await;
+        let is_reusable = match ending {
+            Ok(BodyEnding::Whole { is_upload_done }) => is_reusable && is_upload_done,
+            Ok(BodyEnding::Left) => false,
+            Ok(BodyEnding::Broken(reason)) | Err(reason) => {
+                attempt.broke_off(&reason);
                 false
             }
         };
-        response.end(lease, is_reusable);
+        response.end(attempt, is_reusable);
     });
     Ok(answer)
 }
@@ -115,7 +115,7 @@ pub async fn exchange(
 async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> Result<(), Failure> {
     match timeout(limit, stream.send(first, second)).await {
         Ok(sent) => sent.map_err(Failure::Closed),
-        Err(_) => Err(Failure::Timeout(Step::Send, limit)),
+        Err(_) => Err(Failure::Timeout(TimedStep::Send, limit)),
     }
 }
 
@@ -174,7 +174,7 @@ struct Response {
 }
 
 /// How a body has ended.
-enum Brought {
+enum BodyEnding {
     /// It is complete.
     Whole {
         /// All of the request was sent, too.
@@ -188,12 +188,12 @@ enum Brought {
 
 impl Response {
     /// Gives the connection back if it can be used again; otherwise it is closed.
-    fn end(self, lease: Lease, is_reusable: bool) {
+    fn end(self, attempt: OriginAttempt, is_reusable: bool) {
         let Response { connection, input } = self;
         // Unexpected bytes stay visible to the check of the kept connection.
         if let Some(mut connection) = Rc::into_inner(connection).filter(|_| is_reusable) {
             connection.received = input;
-            lease.give_back(connection);
+            attempt.give_back(connection);
         }
     }
 
@@ -201,10 +201,10 @@ impl Response {
     async fn read_head(
         &mut self,
         upload: &mut Option<Upload>,
-        lease: &Lease,
+        attempt: &OriginAttempt,
         outbound: &Outbound,
     ) -> Result<ResponseHead, Failure> {
-        let settings = lease.settings();
+        let settings = attempt.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
         let mut until = None;
         let mut anything = false;
@@ -232,7 +232,7 @@ impl Response {
                 until.get_or_insert_with(|| Instant::now() + limit);
             }
             let left = until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
-            match self.read_beside(upload, left, Failure::Timeout(Step::Response, limit)).await? {
+            match self.read_beside(upload, left, Failure::Timeout(TimedStep::Response, limit)).await? {
                 Ok(0) if !anything => return Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(0) => {
                     return Err(Failure::Response("it ended within the head of its response".to_string()));
@@ -293,51 +293,51 @@ impl Response {
     }
 
     /// Sends the body to its client.
-    async fn bring(
+    async fn forward_body(
         &mut self,
         framing: BodyFraming,
         mut upload: Option<Upload>,
         mut sender: Sender,
         takes_trailers: bool,
         idle_timeout: Duration,
-    ) -> Brought {
+    ) -> BodyEnding {
         let mut rest = match framing {
             BodyFraming::None => Rest::Counted(0),
             BodyFraming::Length(length) => Rest::Counted(length),
             BodyFraming::Chunked => Rest::Chunked(Box::new(ChunkedDecoder::new(ChunkedLimits::default()))),
             BodyFraming::UntilClose => Rest::UntilClose,
         };
-        let late = || Failure::Timeout(Step::Body, idle_timeout);
+        let late = || Failure::Timeout(TimedStep::Body, idle_timeout);
         loop {
             loop {
                 match rest.take(&mut self.input) {
                     Ok(Taken::Piece(piece)) => {
                         if sender.send(piece).await.is_err() {
-                            return Brought::Left;
+                            return BodyEnding::Left;
                         }
                     }
                     Ok(Taken::End(trailers)) => {
                         sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
                         // If the origin does not read any more, the rest need not be sent; the connection
                         // ends with it.
-                        return Brought::Whole { is_upload_done: upload.is_none() };
+                        return BodyEnding::Whole { is_upload_done: upload.is_none() };
                     }
                     Ok(Taken::Nothing) => break,
                     Err(error) => {
                         let reason = error.to_string();
                         sender.fail(error);
-                        return Brought::Broken(reason);
+                        return BodyEnding::Broken(reason);
                     }
                 }
             }
             let read = tokio::select! {
-                () = sender.gone() => return Brought::Left,
+                () = sender.gone() => return BodyEnding::Left,
                 read = self.read_beside(&mut upload, idle_timeout, late()) => read,
             };
             let error = match read {
                 Ok(Ok(0)) if matches!(rest, Rest::UntilClose) => {
                     sender.finish();
-                    return Brought::Whole { is_upload_done: false };
+                    return BodyEnding::Whole { is_upload_done: false };
                 }
                 Ok(Ok(0)) => io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"),
                 Ok(Ok(_)) => continue,
@@ -345,13 +345,13 @@ impl Response {
                 // The client caused it.
                 Err(Failure::RequestBody(error)) => {
                     sender.fail(error);
-                    return Brought::Left;
+                    return BodyEnding::Left;
                 }
                 Err(failure) => io::Error::other(failure.to_string()),
             };
             let reason = error.to_string();
             sender.fail(error);
-            return Brought::Broken(reason);
+            return BodyEnding::Broken(reason);
         }
     }
 }

@@ -16,25 +16,25 @@ use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::time::{timeout, timeout_at};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 
 use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
-use super::failure::{Failure, Step};
+use super::failure::{Failure, TimedStep};
 use super::fields::{Outbound, passes_back, response_date};
 use super::http2_sessions::SessionUse;
-use super::lease::Lease;
+use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 
 /// Sends the request and returns the answer when the response's head has arrived.
-pub async fn exchange(
-    lease: Lease,
+pub async fn call(
+    attempt: OriginAttempt,
     session: SessionUse,
     outbound: &Rc<Outbound>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
-    let times = lease.settings().times;
-    let request = request(&lease, outbound)?;
+    let times = attempt.settings().times;
+    let request = request(&attempt, outbound)?;
     let ready = timeout(times.connect, session.session.send.clone().ready()).await;
     let mut send = match ready {
         Ok(Ok(send)) => send,
@@ -53,7 +53,7 @@ pub async fn exchange(
     if !has_no_body {
         upload = Some(Box::pin(send_body(stream, body.clone(), outbound.body_length, times.send)));
     }
-    let head = read_head(&mut response, &mut upload, &lease, outbound).await;
+    let head = read_head(&mut response, &mut upload, &attempt, outbound).await;
     let head = match head {
         Ok(head) => head,
         Err(failure) => {
@@ -88,14 +88,14 @@ pub async fn exchange(
         let is_all = |trailers: &Vec<u8>| trailers.is_empty() || !outbound.takes_trailers;
         match gathered {
             Some(trailers) if is_all(&trailers) => {
-                answer.body.push(Part::Bytes(begun.into()));
+                answer.body.push(BodyPart::Bytes(begun.into()));
                 return Ok(answer);
             }
             Some(trailers) => {
                 let (mut sender, receiver) = pipe(PIPE_BYTES);
                 sender.push(begun.into());
                 sender.finish_with_trailers(trailers);
-                answer.body.push(Part::Stream { body: receiver, length: None });
+                answer.body.push(BodyPart::Stream { body: receiver, length: None });
                 return Ok(answer);
             }
             None => {}
@@ -106,11 +106,11 @@ pub async fn exchange(
     sender.push(begun.into());
     // Trailers follow a body only if its length is not declared.
     let length = length.filter(|_| !takes_trailers);
-    answer.body.push(Part::Stream { body: receiver, length });
+    answer.body.push(BodyPart::Stream { body: receiver, length });
     tokio::task::spawn_local(async move {
         let _session = session;
-        if let Err(reason) = lease.in_time(download.bring(sender, takes_trailers)).await {
-            lease.broke_off(&reason);
+        if let Err(reason) = attempt.in_time(download.forward_body(sender, takes_trailers)).await {
+            attempt.broke_off(&reason);
         }
     });
     Ok(answer)
@@ -119,13 +119,13 @@ pub async fn exchange(
 /// The request's body on its way.
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
-fn request(lease: &Lease, outbound: &Outbound) -> Result<Request<()>, Failure> {
+fn request(attempt: &OriginAttempt, outbound: &Outbound) -> Result<Request<()>, Failure> {
     let refused =
         |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")));
-    let url = &lease.member().spec.url;
+    let url = &attempt.member().spec.url;
     let mut uri = Vec::with_capacity(256);
     uri.extend_from_slice(if url.is_tls { b"https://" } else { b"http://" });
-    uri.extend_from_slice(outbound.authority(lease.settings(), url));
+    uri.extend_from_slice(outbound.authority(attempt.settings(), url));
     uri.extend_from_slice(&outbound.path(url));
     let mut request = Request::new(());
     *request.version_mut() = Version::HTTP_2;
@@ -150,10 +150,10 @@ fn request(lease: &Lease, outbound: &Outbound) -> Result<Request<()>, Failure> {
 async fn read_head(
     response: &mut ResponseFuture,
     upload: &mut Option<Upload>,
-    lease: &Lease,
+    attempt: &OriginAttempt,
     outbound: &Outbound,
 ) -> Result<http::Response<RecvStream>, Failure> {
-    let limit = lease.settings().times.response;
+    let limit = attempt.settings().times.response;
     let head = poll_fn(|context| {
         while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(context) {
             outbound.inform(interim.status().as_u16(), lines_of(interim.headers()));
@@ -163,7 +163,8 @@ async fn read_head(
     let mut head = std::pin::pin!(head);
     loop {
         let Some(uploading) = upload else {
-            let head = timeout(limit, head).await.map_err(|_| Failure::Timeout(Step::Response, limit))?;
+            let head =
+                timeout(limit, head).await.map_err(|_| Failure::Timeout(TimedStep::Response, limit))?;
             return head.map_err(|error| failure_of(&error, false));
         };
         tokio::select! {
@@ -199,7 +200,7 @@ async fn send_body(
                 Ok(Some(Ok(room))) => room.min(piece.len()),
                 Ok(Some(Err(error))) => return Err(Failure::Closed(io::Error::other(error))),
                 Ok(None) => return Err(Failure::Closed(io::ErrorKind::BrokenPipe.into())),
-                Err(_) => return Err(Failure::Timeout(Step::Send, limit)),
+                Err(_) => return Err(Failure::Timeout(TimedStep::Send, limit)),
             };
             let part = piece.split_to(room);
             stream.send_data(part, false).map_err(|error| Failure::Closed(io::Error::other(error)))?;
@@ -282,7 +283,7 @@ impl Download {
     }
 
     /// Sends it to its client; the error says why it broke off.
-    async fn bring(mut self, mut sender: Sender, takes_trailers: bool) -> Result<(), String> {
+    async fn forward_body(mut self, mut sender: Sender, takes_trailers: bool) -> Result<(), String> {
         loop {
             let next = tokio::select! {
                 () = sender.gone() => return Ok(()),

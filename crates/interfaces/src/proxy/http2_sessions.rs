@@ -17,7 +17,7 @@ use h2::client::{Builder, SendRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::failure::{Failure, Step};
+use super::failure::{Failure, TimedStep};
 use super::origin::{NewSession, SharedOrigin};
 use super::settings::ProxySettings;
 use crate::core_local::CoreLocal;
@@ -102,10 +102,10 @@ impl Sessions {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(settings.head_limits.head_bytes);
-        let NewSession { stream, address, place } = new;
+        let NewSession { stream, address, permit } = new;
         let io = Io { stream, received: BytesMut::new() };
         let begun = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
-        let begun = begun.map_err(|_| Failure::Timeout(Step::Handshake, limit))?;
+        let begun = begun.map_err(|_| Failure::Timeout(TimedStep::Handshake, limit))?;
         let (send, connection) = begun.map_err(|error| Failure::Connect(io::Error::other(error)))?;
         let session = Rc::new(Session {
             send,
@@ -117,7 +117,7 @@ impl Sessions {
         });
         let driven = Rc::downgrade(&session);
         tokio::task::spawn_local(async move {
-            let _place = place;
+            let _permit = permit;
             // Errors of the connection are reported to its requests.
             let _ = connection.await;
             if let Some(session) = driven.upgrade() {
@@ -131,7 +131,7 @@ impl Sessions {
 
     /// Drops connections that have been idle for too long, or are connected to a former address of the
     /// origin; the requests on them continue.
-    pub fn look(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
+    pub fn close_idle(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         self.open.borrow_mut().retain(|session| {
             let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
             is_used && !session.is_dead.get() && session.address.is_none_or(&leads_to_origin)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::connections::Place;
+use super::connections::ConnectionPermit;
 use super::counts::OriginCounts;
 use super::failure::Failure;
 use super::origin::{Opened, SharedOrigin};
@@ -36,10 +36,10 @@ impl Member {
     pub async fn open(
         &self,
         settings: &ProxySettings,
-        place: Place,
+        permit: ConnectionPermit,
         begins_with: &[u8],
         only_http1: bool,
     ) -> Result<Opened, Failure> {
-        self.origin.open(settings, place, begins_with, only_http1, &self.counts.opened).await
+        self.origin.open(settings, permit, begins_with, only_http1, &self.counts.opened).await
     }
 }

@@ -17,7 +17,8 @@
 //! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: the choice, checks, retries |
 //! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, shared by its routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
-//! | `attempt`, `http1`, `http2`, `http2_sessions`, `tunnel`, `lease`, `body_limits` | one request to an origin |
+//! | `attempt`, `origin_attempt`, `http1`, `http2`, `http2_sessions`, `tunnel` | one request to an origin |
+//! | `body_limits` | how much of a response is buffered |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
 //! | `failure`, `counts` | errors, and counts for metrics |
 
@@ -36,9 +37,9 @@ mod grpc;
 mod http1;
 mod http2;
 mod http2_sessions;
-mod lease;
 mod member;
 mod origin;
+mod origin_attempt;
 mod origin_url;
 mod proxy_header;
 mod request_body;

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use touchstone_http::response::ResponseLimits;
 
 use super::check_rules::CheckRules;
-use super::connections::{Connection, ConnectionRules, Place, SharedConnections};
-use super::failure::{Failure, Step};
+use super::connections::{Connection, ConnectionPermit, ConnectionRules, SharedConnections};
+use super::failure::{Failure, TimedStep};
 use super::origin_url::{Address, OriginUrl};
 use super::proxy_header::ProxyHeader;
 use super::resolve::Addresses;
@@ -81,11 +81,11 @@ pub struct SharedOrigin {
 }
 
 /// A request in progress at an origin.
-pub struct Busy {
+pub struct RequestGuard {
     origin: Arc<SharedOrigin>,
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.origin.under_way.fetch_sub(1, Relaxed);
     }
@@ -97,8 +97,8 @@ pub struct NewSession {
     pub stream: Stream,
     /// The address that it is connected to, if the origin's address can change.
     pub address: Option<SocketAddr>,
-    /// Its place among the origin's connections.
-    pub place: Place,
+    /// Its permit among the origin's connections.
+    pub permit: ConnectionPermit,
 }
 
 /// A new connection, in one of two versions.
@@ -133,19 +133,19 @@ impl SharedOrigin {
     }
 
     /// Counts a request as in progress; `None` if the limit `most` is reached (0: any number).
-    pub fn begin(self: &Arc<Self>, most: u32) -> Option<Busy> {
+    pub fn begin(self: &Arc<Self>, most: u32) -> Option<RequestGuard> {
         let before = self.under_way.fetch_add(1, Relaxed);
-        let busy = Busy { origin: self.clone() };
-        (most == 0 || before < most).then_some(busy)
+        let guard = RequestGuard { origin: self.clone() };
+        (most == 0 || before < most).then_some(guard)
     }
 
-    /// Opens a connection in a place: resolves the host, connects, sends the PROXY header, makes the TLS
+    /// Opens a connection with a permit: resolves the host, connects, sends the PROXY header, makes the TLS
     /// handshake. `only_http1`: only HTTP/1.1 may be negotiated. `opened` counts the connections that the
     /// origin has accepted.
     pub async fn open(
         &self,
         settings: &ProxySettings,
-        place: Place,
+        permit: ConnectionPermit,
         begins_with: &[u8],
         only_http1: bool,
         opened: &AtomicU64,
@@ -153,7 +153,7 @@ impl SharedOrigin {
         let (stream, address) = self.connect(settings).await?;
         opened.fetch_add(1, Relaxed);
         if !begins_with.is_empty() {
-            let sent = timed(settings.times.send, Step::Send, stream.send(begins_with, &[])).await?;
+            let sent = timed(settings.times.send, TimedStep::Send, stream.send(begins_with, &[])).await?;
             sent.map_err(Failure::Connect)?;
         }
         let mut speaks_http2 = settings.version == Version::Http2 && !only_http1;
@@ -168,8 +168,8 @@ impl SharedOrigin {
             stream = Stream::Tls(Box::new(tls));
         }
         Ok(match speaks_http2 {
-            true => Opened::Http2(NewSession { stream, address, place }),
-            false => Opened::Http1(Box::new(Connection::new(stream, address, place))),
+            true => Opened::Http2(NewSession { stream, address, permit }),
+            false => Opened::Http1(Box::new(Connection::new(stream, address, permit))),
         })
     }
 
@@ -177,13 +177,14 @@ impl SharedOrigin {
         let times = &settings.times;
         let addresses = match (&self.sharing.address, &self.addresses) {
             (Address::Unix(path), _) => {
-                let connected = timed(times.connect, Step::Connect, UnixStream::connect(path)).await?;
+                let connected = timed(times.connect, TimedStep::Connect, UnixStream::connect(path)).await?;
                 return Ok((Stream::Unix(connected.map_err(Failure::Connect)?), None));
             }
             (Address::Tcp(..), None) => return Err(Failure::Resolve(io::ErrorKind::NotFound.into())),
             (Address::Tcp(..), Some(addresses)) => addresses,
         };
-        let found = timed(times.resolve, Step::Resolve, addresses.get(settings.resolve_interval)).await?;
+        let found =
+            timed(times.resolve, TimedStep::Resolve, addresses.get(settings.resolve_interval)).await?;
         let addresses = found.map_err(Failure::Resolve)?;
         // The time limit is divided, so that after one address without an answer the others can be tried.
         let limit = times.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
@@ -195,7 +196,7 @@ impl SharedOrigin {
                     return Ok((Stream::Tcp(stream), Some(address)));
                 }
                 Ok(Err(error)) => Failure::Connect(error),
-                Err(_) => Failure::Timeout(Step::Connect, times.connect),
+                Err(_) => Failure::Timeout(TimedStep::Connect, times.connect),
             };
         }
         Err(last)
@@ -212,7 +213,7 @@ async fn agree_on_tls(
 ) -> Result<TlsStream, Failure> {
     let name = tls.server_name(host).map_err(Failure::Tls)?;
     let agreeing = TlsStream::connect(stream, tls.rules(only_http1), name);
-    let agreed = timed(settings.times.handshake, Step::Handshake, agreeing).await?;
+    let agreed = timed(settings.times.handshake, TimedStep::Handshake, agreeing).await?;
     agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
 }
 
@@ -225,6 +226,10 @@ fn explained(error: &str) -> String {
 }
 
 /// Waits for a future, at most for this time.
-pub async fn timed<T>(limit: Duration, step: Step, future: impl Future<Output = T>) -> Result<T, Failure> {
+pub async fn timed<T>(
+    limit: Duration,
+    step: TimedStep,
+    future: impl Future<Output = T>,
+) -> Result<T, Failure> {
     timeout(limit, future).await.map_err(|_| Failure::Timeout(step, limit))
 }

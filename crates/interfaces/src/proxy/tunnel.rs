@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use tokio::time::{Instant, sleep_until};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::response::ResponseHead;
@@ -14,25 +14,25 @@ use touchstone_http::response::ResponseHead;
 use super::body_limits::PIPE_BYTES;
 use super::connections::Connection;
 use super::fields::response_fields;
-use super::lease::Lease;
+use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 
 /// The answer that begins the tunnel; `input` holds the first bytes of the origin.
 pub fn begin(
-    lease: Lease,
+    attempt: OriginAttempt,
     connection: Rc<Connection>,
     input: BytesMut,
     head: &ResponseHead,
     from_client: Rc<RequestBody>,
 ) -> Answer {
     let (mut sender, receiver) = pipe(PIPE_BYTES);
-    let limit = lease.settings().times.tunnel;
+    let limit = attempt.settings().times.tunnel;
     let mut answer = Answer::new(101);
     answer.reason = ReasonPhrase::new(101, head.reason());
     answer.fields = response_fields(head);
-    answer.body.push(Part::Stream { body: receiver, length: None });
+    answer.body.push(BodyPart::Stream { body: receiver, length: None });
     tokio::task::spawn_local(async move {
-        let _lease = lease;
+        let _attempt = attempt;
         let stream = &connection.stream;
         let moved_at = Cell::new(Instant::now());
         sender.push(input.freeze());

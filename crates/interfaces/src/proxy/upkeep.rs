@@ -8,7 +8,7 @@ use super::group::Group;
 use super::origin_url::Role;
 
 /// How often idle connections are checked.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts the work, until this core drops the group.
 pub fn begin(group: &Rc<Group>) {
@@ -25,14 +25,14 @@ async fn keep_up(group: Weak<Group>) {
                 let origin = &member.origin;
                 let leads_there =
                     |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
-                origin.connections.look(core, leads_there);
-                sessions.look(group.settings().connections.keep_alive_timeout, leads_there);
+                origin.connections.close_idle(core, leads_there);
+                sessions.close_idle(group.settings().connections.keep_alive_timeout, leads_there);
                 let wants_check = group.settings().check.is_some() && member.spec.role != Role::Draining;
                 if wants_check && group.takes_checks(index) {
                     check::begin(&group, index);
                 }
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

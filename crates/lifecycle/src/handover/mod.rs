@@ -31,7 +31,7 @@ mod successor;
 
 pub use packet::{Kind, Passed};
 pub use predecessor::Predecessor;
-pub use successor::{Ready, Successor, own_program};
+pub use successor::{ReadyNotice, Successor, own_program};
 
 /// Set for the new process: the number of the old one. Its standard input is then the way to it.
 const VARIABLE: &str = "TOUCHSTONE_HANDOVER";

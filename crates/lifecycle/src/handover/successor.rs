@@ -27,7 +27,7 @@ pub struct Successor {
 
 /// It accepts connections.
 #[derive(Debug)]
-pub struct Ready {
+pub struct ReadyNotice {
     /// The addresses, as this process's configuration has them, whose sockets it has taken.
     pub taken: Vec<SocketAddr>,
 }
@@ -80,11 +80,11 @@ impl Successor {
     }
 
     /// Waits until it accepts on every core; otherwise ends it and says why.
-    pub fn wait_until_ready(&self, most: Duration) -> Result<Ready, String> {
+    pub fn wait_until_ready(&self, most: Duration) -> Result<ReadyNotice, String> {
         let deadline = Instant::now() + most;
         loop {
             match receive(&self.channel, Some(deadline)) {
-                Ok(Some((Packet::Ready(taken), _))) => return Ok(Ready { taken }),
+                Ok(Some((Packet::Ready(taken), _))) => return Ok(ReadyNotice { taken }),
                 Ok(Some((Packet::Failed(reasons), _))) => {
                     self.ended(END_PATIENCE);
                     return Err(reasons.join("; "));

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use touchstone_http::h2::hpack::FieldList;
-use touchstone_http::h3::frame::{FrameReader, FrameType, Step};
+use touchstone_http::h3::frame::{FrameItem, FrameReader, FrameType};
 use touchstone_http::h3::{ErrorCode, SectionLimits, qpack, settings, unidirectional, varint};
 
 /// The most that a field section, or a frame of the server's control stream, may hold.
@@ -338,7 +338,7 @@ impl Stream {
         let mut input = bytes;
         while let Some(step) = self.frames.next(&mut input) {
             match step {
-                Step::Start { kind, length } => {
+                FrameItem::Start { kind, length } => {
                     let is_section = kind == FrameType::HEADERS;
                     // A push, or what belongs to other streams or to HTTP/2.
                     let is_misplaced =
@@ -349,7 +349,7 @@ impl Stream {
                     self.section.clear();
                     self.kind = Some(kind);
                 }
-                Step::Payload { bytes, is_last } => match self.kind {
+                FrameItem::Payload { bytes, is_last } => match self.kind {
                     Some(FrameType::HEADERS) => {
                         self.section.extend_from_slice(bytes);
                         if is_last && self.take_section(fields)? {
@@ -429,18 +429,18 @@ impl FromServer {
         let mut goodbye = None;
         while let Some(step) = self.frames.next(&mut input) {
             match step {
-                Step::Start { kind, .. } => {
+                FrameItem::Start { kind, .. } => {
                     self.frame = Some(kind);
                     self.payload.clear();
                 }
-                Step::Payload { bytes, is_last } if self.frame == Some(FrameType::GOAWAY) => {
+                FrameItem::Payload { bytes, is_last } if self.frame == Some(FrameType::GOAWAY) => {
                     // An identifier has eight bytes at most.
                     self.payload.extend(bytes.iter().take(8 - self.payload.len().min(8)));
                     if is_last {
                         goodbye = varint::take(&mut &self.payload[..]).or(goodbye);
                     }
                 }
-                Step::Payload { .. } => {}
+                FrameItem::Payload { .. } => {}
             }
         }
         goodbye

@@ -15,9 +15,9 @@ fuzz_target!(|text: &[u8]| {
     let mut configuration = Configuration::default();
     let mut problems = read_objects(&file, text, &mut configuration);
     problems.extend(read_magnus(&file, text, &mut configuration));
-    let places = problems.iter().map(|problem| &problem.place);
+    let locations = problems.iter().map(|problem| &problem.location);
     let directives = configuration.objects.iter().flat_map(|object| &object.directives);
-    for place in places.chain(directives.map(|directive| &directive.place)) {
-        assert!((1..=lines).contains(&place.line));
+    for location in locations.chain(directives.map(|directive| &directive.location)) {
+        assert!((1..=lines).contains(&location.line));
     }
 });

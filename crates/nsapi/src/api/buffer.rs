@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use crate::abi::{Filebuffer, IO_EOF, IO_ERROR, NETBUF_EOF, NETBUF_ERROR, Netbuf};
-use crate::exchange::of_handle;
 use crate::handle::{self, descriptor};
 use crate::memory::{allocate, allocate_for_good, free};
+use crate::plugin_request::of_handle;
 
 /// The longest file that a buffer accepts: its length is an `int`.
 const LONGEST_FILE_BYTES: u64 = i32::MAX as u64;
@@ -29,8 +29,8 @@ pub unsafe extern "C" fn netbuf_close(buffer: *mut Netbuf) {
     }
     free((*buffer).inbuf);
     (*buffer).inbuf = ptr::null_mut();
-    // The body of a request is part of its exchange.
-    if of_handle((*buffer).sd).is_none_or(|exchange| &raw mut exchange.inbuf != buffer) {
+    // The body of a request is part of its plug-in request.
+    if of_handle((*buffer).sd).is_none_or(|plugin_request| &raw mut plugin_request.inbuf != buffer) {
         free(buffer.cast());
     }
 }

@@ -5,17 +5,17 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 use crate::abi::{IO_EOF, IO_ERROR, IoVec, SendFileData, error_handle};
-use crate::exchange::of_handle;
 use crate::handle::{self, Handle, descriptor};
 use crate::memory::bytes;
+use crate::plugin_request::of_handle;
 
 /// How long a write to a plug-in's own socket may wait.
 const WRITE_TIMEOUT_SECONDS: c_int = 60;
 
 /// Reads from a client's body, or a socket; returns the number of bytes, IO_EOF or IO_ERROR.
 pub unsafe fn read(sd: *mut c_void, to: &mut [u8], timeout_seconds: c_int) -> c_int {
-    if let Some(exchange) = of_handle(sd) {
-        return match exchange.read_body(to) {
+    if let Some(plugin_request) = of_handle(sd) {
+        return match plugin_request.read_body(to) {
             Ok(0) => IO_EOF,
             Ok(read) => read as c_int,
             Err(_) => IO_ERROR,
@@ -33,8 +33,8 @@ pub unsafe fn read(sd: *mut c_void, to: &mut [u8], timeout_seconds: c_int) -> c_
 
 /// Writes all bytes to a client, or a socket; returns their number, or IO_ERROR.
 pub unsafe fn write(sd: *mut c_void, data: &[u8]) -> c_int {
-    if let Some(exchange) = of_handle(sd) {
-        return match exchange.write(data) {
+    if let Some(plugin_request) = of_handle(sd) {
+        return match plugin_request.write(data) {
             Ok(()) => data.len() as c_int,
             Err(_) => IO_ERROR,
         };
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn net_writev(sd: *mut c_void, parts: *const IoVec, count:
 
 pub unsafe extern "C" fn net_flush(sd: *mut c_void) -> c_int {
     match of_handle(sd) {
-        Some(exchange) => exchange.flush().map_or(IO_ERROR, |()| 0),
+        Some(plugin_request) => plugin_request.flush().map_or(IO_ERROR, |()| 0),
         None => descriptor(sd).map_or(IO_ERROR, |_| 0),
     }
 }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn net_sendfile(sd: *mut c_void, data: *mut SendFileData) 
 
 pub unsafe extern "C" fn net_isalive(sd: *mut c_void) -> c_int {
     match of_handle(sd) {
-        Some(exchange) => c_int::from(exchange.is_alive()),
+        Some(plugin_request) => c_int::from(plugin_request.is_alive()),
         None => c_int::from(descriptor(sd).is_some()),
     }
 }

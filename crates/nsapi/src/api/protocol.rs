@@ -7,9 +7,9 @@ use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::status;
 
 use crate::abi::{NSAPI_VERSION, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION, REQ_PROCEED, Request, Session};
-use crate::exchange::of_session;
 use crate::memory::{self, bytes};
 use crate::pblock;
+use crate::plugin_request::of_session;
 
 /// Sets the status of an answer; an empty reason gives the registered phrase.
 ///
@@ -58,18 +58,18 @@ pub unsafe extern "C" fn http_status(
 }
 
 pub unsafe extern "C" fn http_start_response(session: *mut Session, request: *mut Request) -> c_int {
-    let Some(exchange) = of_session(session).as_mut() else { return REQ_ABORTED };
+    let Some(plugin_request) = of_session(session).as_mut() else { return REQ_ABORTED };
     // The answer of an internal request becomes the client's answer: its fields are copied to the client's
     // request.
-    if !request.is_null() && request != &raw mut exchange.request && !exchange.has_written() {
-        let to = exchange.request.srvhdrs;
+    if !request.is_null() && request != &raw mut plugin_request.request && !plugin_request.has_written() {
+        let to = plugin_request.request.srvhdrs;
         pblock::for_each((*request).srvhdrs, |name, _| pblock::remove_all(to, name));
         pblock::for_each((*request).srvhdrs, |name, value| {
             pblock::insert(to, name, value);
         });
         (*request).senthdrs = 1;
     }
-    exchange.start_response()
+    plugin_request.start_response()
 }
 
 pub unsafe extern "C" fn http_finish_request(_session: *mut Session, _request: *mut Request) {

@@ -5,10 +5,10 @@ use std::ptr;
 
 use crate::abi::{ATTRIBUTE_INTERNAL, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::conf::Stage;
-use crate::exchange::of_session;
 use crate::memory::{self, allocate, bytes};
 use crate::pblock;
 use crate::pipeline::{Pipeline, run_stage};
+use crate::plugin_request::of_session;
 
 pub unsafe extern "C" fn request_header(
     name: *mut c_char,
@@ -53,8 +53,8 @@ pub unsafe extern "C" fn request_stat_path(path: *const c_char, request: *mut Re
 }
 
 pub unsafe extern "C" fn request_create() -> *mut Request {
-    let exchange = crate::current::exchange();
-    if exchange.is_null() {
+    let plugin_request = crate::current::plugin_request();
+    if plugin_request.is_null() {
         return ptr::null_mut();
     }
     let request = allocate(size_of::<Request>()).cast::<Request>();
@@ -67,17 +67,17 @@ pub unsafe extern "C" fn request_create() -> *mut Request {
     new.reqpb = block();
     new.headers = block();
     new.srvhdrs = block();
-    new.hostname = (*exchange).request.hostname;
-    new.req_start = (*exchange).request.req_start;
-    new.protv_num = (*exchange).request.protv_num;
+    new.hostname = (*plugin_request).request.hostname;
+    new.req_start = (*plugin_request).request.req_start;
+    new.protv_num = (*plugin_request).request.protv_num;
     new.rq_attr = ATTRIBUTE_INTERNAL;
     new.os = Box::into_raw(Box::new(Pipeline::new())).cast();
     request.write(new);
-    (*exchange).internal.push(request);
+    (*plugin_request).internal.push(request);
     request
 }
 
-/// Frees the parts of a request that are not in its exchange's memory.
+/// Frees the parts of a request that are not in its plug-in request's memory.
 ///
 /// # Safety
 /// The request must be from [`request_create`], and its pipeline must not have been dropped.
@@ -89,12 +89,12 @@ pub unsafe fn drop_pipeline(request: *mut Request) {
 }
 
 pub unsafe extern "C" fn request_free(request: *mut Request) {
-    let exchange = crate::current::exchange();
-    if exchange.is_null() || request.is_null() {
+    let plugin_request = crate::current::plugin_request();
+    if plugin_request.is_null() || request.is_null() {
         return;
     }
-    // The memory is freed with the exchange; the client's own request is kept.
-    let internal = &mut (*exchange).internal;
+    // The memory is freed with the plug-in request; the client's own request is kept.
+    let internal = &mut (*plugin_request).internal;
     if let Some(position) = internal.iter().position(|known| *known == request) {
         internal.swap_remove(position);
         drop_pipeline(request);
@@ -102,11 +102,11 @@ pub unsafe extern "C" fn request_free(request: *mut Request) {
 }
 
 pub unsafe extern "C" fn request_restart_internal(uri: *const c_char, request: *mut Request) -> *mut Request {
-    let exchange = crate::current::exchange();
-    if exchange.is_null() {
+    let plugin_request = crate::current::plugin_request();
+    if plugin_request.is_null() {
         return ptr::null_mut();
     }
-    let of = if request.is_null() { &raw mut (*exchange).request } else { request };
+    let of = if request.is_null() { &raw mut (*plugin_request).request } else { request };
     let new = request_create();
     let Some(made) = new.as_mut() else { return new };
     let text = bytes(uri);

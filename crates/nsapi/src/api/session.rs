@@ -36,7 +36,7 @@ pub unsafe extern "C" fn session_fill(session: *mut Session) -> *mut Session {
         }
     }
     if filled.inbuf.is_null() {
-        filled.inbuf = super::buffer::netbuf_open(filled.csd, crate::exchange::BODY_BUFFER_BYTES);
+        filled.inbuf = super::buffer::netbuf_open(filled.csd, crate::plugin_request::BODY_BUFFER_BYTES);
     }
     crate::memory::set_current_pool(before);
     session
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn session_create(csd: *mut c_void, address: *mut libc::so
 
 pub unsafe extern "C" fn session_free(session: *mut Session) {
     if session.is_null()
-        || crate::handle::handle((*session).csd).is_some_and(|handle| !handle.exchange().is_null())
+        || crate::handle::handle((*session).csd).is_some_and(|handle| !handle.plugin_request().is_null())
     {
         return;
     }

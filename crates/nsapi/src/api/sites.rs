@@ -82,11 +82,11 @@ pub unsafe extern "C" fn vs_get_doc_root(site: *const c_void) -> *mut c_char {
 }
 
 pub unsafe extern "C" fn vs_translate_uri(_site: *const c_void, uri: *const c_char) -> *mut c_char {
-    let exchange = crate::current::exchange();
-    if exchange.is_null() {
+    let plugin_request = crate::current::plugin_request();
+    if plugin_request.is_null() {
         return ptr::null_mut();
     }
-    super::request::servact_translate_uri(uri.cast_mut(), &raw mut (*exchange).session)
+    super::request::servact_translate_uri(uri.cast_mut(), &raw mut (*plugin_request).session)
 }
 
 pub unsafe extern "C" fn vs_get_mime_type(site: *const c_void, uri: *const c_char) -> *mut c_char {

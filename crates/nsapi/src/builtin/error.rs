@@ -7,8 +7,8 @@ use touchstone_http::status;
 use super::path_check::as_path;
 use crate::abi::{Pblock, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::api::protocol::after_start;
-use crate::exchange::{Exchange, of_session};
 use crate::pblock;
+use crate::plugin_request::{PluginRequest, of_session};
 
 /// The longest error page.
 const LONGEST_PAGE_BYTES: u64 = 1024 * 1024;
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn send_error(
     let is_right = std::fs::metadata(as_path(path))
         .is_ok_and(|facts| facts.is_file() && facts.len() <= LONGEST_PAGE_BYTES);
     let (true, Ok(page)) = (is_right, std::fs::read(as_path(path))) else { return REQ_NOACTION };
-    let Some(exchange) = of_session(session).as_mut() else { return REQ_NOACTION };
+    let Some(plugin_request) = of_session(session).as_mut() else { return REQ_NOACTION };
     let media_type = match crate::engine::current() {
         Some(engine) => engine.types().content_type(path).into_owned(),
         None => "text/html".to_string(),
@@ -34,13 +34,13 @@ pub unsafe extern "C" fn send_error(
         return answer;
     }
     // If the client has disconnected, this is noticed when the request ends.
-    let _ = exchange.write(&page);
+    let _ = plugin_request.write(&page);
     REQ_PROCEED
 }
 
 /// The page of a status if no function has answered.
-pub fn send_page(exchange: &mut Exchange) {
-    let number = match exchange.request.status_num {
+pub fn send_page(plugin_request: &mut PluginRequest) {
+    let number = match plugin_request.request.status_num {
         number if (200..=999).contains(&number) => number as u16,
         _ => 500,
     };
@@ -52,15 +52,15 @@ pub fn send_page(exchange: &mut Exchange) {
     );
     // SAFETY: the blocks are those of the request that the thread has entered.
     unsafe {
-        pblock::set(exchange.request.srvhdrs, b"content-type", b"text/html; charset=utf-8");
-        pblock::set(exchange.request.srvhdrs, b"content-length", page.len().to_string().as_bytes());
+        pblock::set(plugin_request.request.srvhdrs, b"content-type", b"text/html; charset=utf-8");
+        pblock::set(plugin_request.request.srvhdrs, b"content-length", page.len().to_string().as_bytes());
         if number == 304 {
-            pblock::remove_all(exchange.request.srvhdrs, b"content-type");
-            pblock::remove_all(exchange.request.srvhdrs, b"content-length");
+            pblock::remove_all(plugin_request.request.srvhdrs, b"content-type");
+            pblock::remove_all(plugin_request.request.srvhdrs, b"content-length");
         }
     }
-    if exchange.start_response() == REQ_PROCEED {
+    if plugin_request.start_response() == REQ_PROCEED {
         // If the client has disconnected, this is noticed when the request ends.
-        let _ = exchange.write(page.as_bytes());
+        let _ = plugin_request.write(page.as_bytes());
     }
 }

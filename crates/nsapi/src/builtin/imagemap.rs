@@ -28,8 +28,8 @@ pub unsafe extern "C" fn imagemap(
         set_status(&mut *request, 404, &[]);
         return REQ_ABORTED;
     };
-    let place = pblock::find((*request).reqpb, b"query").and_then(parse_place);
-    match address_at(&map, place) {
+    let point = pblock::find((*request).reqpb, b"query").and_then(parse_point);
+    match address_at(&map, point) {
         Some(address) => {
             pblock::set((*request).srvhdrs, b"location", &for_location(address));
             set_status(&mut *request, 302, &[]);
@@ -39,10 +39,10 @@ pub unsafe extern "C" fn imagemap(
     REQ_ABORTED
 }
 
-type Place = (f64, f64);
+type Point = (f64, f64);
 
 /// `10,20`, with or without parentheses.
-fn parse_place(text: &[u8]) -> Option<Place> {
+fn parse_point(text: &[u8]) -> Option<Point> {
     let text = std::str::from_utf8(text).ok()?;
     let (x, y) = text.trim_matches(|letter| matches!(letter, '(' | ')' | ' ')).split_once(',')?;
     let number = |text: &str| text.trim().parse::<i32>().ok().map(f64::from);
@@ -50,7 +50,7 @@ fn parse_place(text: &[u8]) -> Option<Place> {
 }
 
 /// The address of the first area that contains a point.
-fn address_at(map: &[u8], place: Option<Place>) -> Option<&[u8]> {
+fn address_at(map: &[u8], point: Option<Point>) -> Option<&[u8]> {
     let mut otherwise = None;
     let mut nearest: Option<(f64, &[u8])> = None;
     for line in map.split(|byte| *byte == b'\n') {
@@ -59,13 +59,13 @@ fn address_at(map: &[u8], place: Option<Place>) -> Option<&[u8]> {
             otherwise = otherwise.or(Some(area.address));
             continue;
         }
-        let Some(place) = place else { continue };
+        let Some(point) = point else { continue };
         if area.shape == b'.' {
-            let distance = area.places.first().map_or(f64::MAX, |point| squared_distance(*point, place));
+            let distance = area.points.first().map_or(f64::MAX, |centre| squared_distance(*centre, point));
             if nearest.is_none_or(|(before, _)| distance < before) {
                 nearest = Some((distance, area.address));
             }
-        } else if area.contains(place) {
+        } else if area.contains(point) {
             return Some(area.address);
         }
     }
@@ -76,7 +76,7 @@ struct Area<'a> {
     /// The first letter of its shape; `.` for a point.
     shape: u8,
     address: &'a [u8],
-    places: Vec<Place>,
+    points: Vec<Point>,
     radius: Option<f64>,
 }
 
@@ -91,10 +91,10 @@ impl<'a> Area<'a> {
             b"point" => b'.',
             _ => return None,
         };
-        let mut area = Area { shape, address: &[], places: Vec::new(), radius: None };
+        let mut area = Area { shape, address: &[], points: Vec::new(), radius: None };
         for word in words {
-            if let Some(place) = parse_place(word) {
-                area.places.push(place);
+            if let Some(point) = parse_point(word) {
+                area.points.push(point);
             } else if let (b'c', Some(radius)) = (shape, number(word)) {
                 area.radius = Some(radius);
             } else if area.address.is_empty() {
@@ -104,19 +104,19 @@ impl<'a> Area<'a> {
         (!area.address.is_empty()).then_some(area)
     }
 
-    fn contains(&self, place: Place) -> bool {
-        match (self.shape, self.places.as_slice()) {
+    fn contains(&self, point: Point) -> bool {
+        match (self.shape, self.points.as_slice()) {
             (b'r', [one, other, ..]) => {
                 let between = |value: f64, a: f64, b: f64| (a.min(b)..=a.max(b)).contains(&value);
-                between(place.0, one.0, other.0) && between(place.1, one.1, other.1)
+                between(point.0, one.0, other.0) && between(point.1, one.1, other.1)
             }
             // NCSA names a point on the circle, CERN the radius.
             (b'c', [centre, rest @ ..]) => {
                 let edge = rest.first().map(|edge| squared_distance(*centre, *edge));
                 let reach = self.radius.map(|radius| radius * radius).or(edge);
-                reach.is_some_and(|reach| squared_distance(*centre, place) <= reach)
+                reach.is_some_and(|reach| squared_distance(*centre, point) <= reach)
             }
-            (b'p', corners) if corners.len() >= 3 => is_inside(corners, place),
+            (b'p', corners) if corners.len() >= 3 => is_inside(corners, point),
             _ => false,
         }
     }
@@ -126,18 +126,18 @@ fn number(word: &[u8]) -> Option<f64> {
     std::str::from_utf8(word).ok()?.parse::<u32>().ok().map(f64::from)
 }
 
-fn squared_distance(one: Place, other: Place) -> f64 {
+fn squared_distance(one: Point, other: Point) -> f64 {
     (one.0 - other.0).powi(2) + (one.1 - other.1).powi(2)
 }
 
 /// Whether a line from the point to the right crosses the edges of the polygon an odd number of times.
-fn is_inside(corners: &[Place], place: Place) -> bool {
+fn is_inside(corners: &[Point], point: Point) -> bool {
     let mut inside = false;
     let mut before = corners[corners.len() - 1];
     for &corner in corners {
-        let crosses = (corner.1 > place.1) != (before.1 > place.1);
+        let crosses = (corner.1 > point.1) != (before.1 > point.1);
         if crosses
-            && place.0 < (before.0 - corner.0) * (place.1 - corner.1) / (before.1 - corner.1) + corner.0
+            && point.0 < (before.0 - corner.0) * (point.1 - corner.1) / (before.1 - corner.1) + corner.0
         {
             inside = !inside;
         }
@@ -151,8 +151,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn at(map: &str, place: &str) -> Option<String> {
-        let found = address_at(map.as_bytes(), parse_place(place.as_bytes()))?;
+    fn at(map: &str, point: &str) -> Option<String> {
+        let found = address_at(map.as_bytes(), parse_point(point.as_bytes()))?;
         Some(String::from_utf8_lossy(found).into_owned())
     }
 
@@ -163,9 +163,9 @@ mod tests {
         let cern = "default /none\nrectangle (10,10) (20,20) /r\n\
                     circ (50,50) 10 /c\npolygon (0,80) (20,80) (20,99) /p\n";
         for map in [ncsa, cern] {
-            for (place, address) in [("10,20", "/r"), ("21,20", "/none"), ("57,57", "/c"), ("58,58", "/none")]
+            for (point, address) in [("10,20", "/r"), ("21,20", "/none"), ("57,57", "/c"), ("58,58", "/none")]
             {
-                assert_eq!(at(map, place).as_deref(), Some(address), "{place}");
+                assert_eq!(at(map, point).as_deref(), Some(address), "{point}");
             }
             assert_eq!(at(map, "15,82").as_deref(), Some("/p"));
             assert_eq!(at(map, "2,98").as_deref(), Some("/none"));
@@ -177,8 +177,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_map_panics(map: Vec<u8>, place: Vec<u8>) {
-            address_at(&map, parse_place(&place));
+        fn no_map_panics(map: Vec<u8>, point: Vec<u8>) {
+            address_at(&map, parse_point(&point));
         }
 
         #[test]

@@ -9,8 +9,8 @@ use crate::abi::{LOG_WARN, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION, REQ_PROC
 use crate::api::protocol::{after_start, http_set_finfo, set_status};
 use crate::api::request::request_stat_path;
 use crate::connection::{Delegate, Delegated};
-use crate::exchange::{Exchange, of_session};
 use crate::pblock;
+use crate::plugin_request::{PluginRequest, of_session};
 
 /// The largest file that is read on a core.
 const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
@@ -19,10 +19,10 @@ const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Whether the file of a request is small enough to be read on a core without delaying other requests.
-pub fn is_small_file(exchange: &mut Exchange) -> bool {
+pub fn is_small_file(plugin_request: &mut PluginRequest) -> bool {
     // SAFETY: the request lives, and the thread has entered it.
     unsafe {
-        let facts = request_stat_path(std::ptr::null(), &raw mut exchange.request);
+        let facts = request_stat_path(std::ptr::null(), &raw mut plugin_request.request);
         facts.as_ref().is_none_or(|facts| facts.st_size <= SMALL_FILE_BYTES)
     }
 }
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn send_file(
     } else if (*request).status_num == 0 {
         set_status(&mut *request, 200, &[]);
     }
-    let Some(exchange) = of_session(session).as_mut() else { return REQ_ABORTED };
+    let Some(plugin_request) = of_session(session).as_mut() else { return REQ_ABORTED };
     if let Some(answer) = after_start(crate::api::protocol::http_start_response(session, request)) {
         return answer;
     }
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn send_file(
         let wanted = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         match file.read(&mut piece[..wanted]) {
             Ok(read) if read > 0 => {
-                if exchange.write(&piece[..read]).is_err() {
+                if plugin_request.write(&piece[..read]).is_err() {
                     return REQ_EXIT;
                 }
                 left -= read as u64;
@@ -129,8 +129,8 @@ pub unsafe extern "C" fn key_too_small(
 }
 
 unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -> c_int {
-    let exchange = of_session(session);
-    if exchange.is_null() || request != &raw mut (*exchange).request {
+    let plugin_request = of_session(session);
+    if plugin_request.is_null() || request != &raw mut (*plugin_request).request {
         if let Some(engine) = crate::engine::current() {
             engine.log(LOG_WARN, "a request within a request is for a file only");
         }
@@ -149,7 +149,7 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
     });
     let path_info = pblock::find((*request).vars, b"path-info").unwrap_or_default().to_vec();
     let delegated = Delegated { to, path: path(request).to_vec(), path_info, fields };
-    (*exchange).pipeline.delegated = Some(delegated);
+    (*plugin_request).pipeline.delegated = Some(delegated);
     REQ_PROCEED
 }
 

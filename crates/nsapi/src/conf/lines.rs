@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Place, Problem, Stage};
+use super::{Problem, SourceLocation, Stage};
 
 /// The longest line with its continuations, in bytes: CONF_MAXLEN.
 pub const LONGEST_LINE_BYTES: usize = 16_384;
@@ -13,8 +13,8 @@ pub const LONGEST_FILE_BYTES: usize = 4 * 1024 * 1024;
 /// A line with its continuations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The place where it begins.
-    pub place: Place,
+    /// Where it begins.
+    pub location: SourceLocation,
     /// Its bytes, with a space before each continuation.
     pub text: Vec<u8>,
 }
@@ -26,9 +26,11 @@ pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) 
     let mut lines: Vec<Line> = Vec::new();
     let mut too_long = 0;
     if text.len() > LONGEST_FILE_BYTES {
-        let place = Place { file: file.clone(), line: 1 };
-        problems
-            .push(Problem { place, message: format!("the file is longer than {LONGEST_FILE_BYTES} bytes") });
+        let location = SourceLocation { file: file.clone(), line: 1 };
+        problems.push(Problem {
+            location,
+            message: format!("the file is longer than {LONGEST_FILE_BYTES} bytes"),
+        });
         return lines;
     }
     for (index, raw) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -37,9 +39,9 @@ pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) 
         if words.is_empty() || words[0] == b'#' {
             continue;
         }
-        let place = Place { file: file.clone(), line: index + 1 };
+        let location = SourceLocation { file: file.clone(), line: index + 1 };
         if words.contains(&0) {
-            problems.push(Problem { place, message: "the line holds a NUL byte".to_string() });
+            problems.push(Problem { location, message: "the line holds a NUL byte".to_string() });
             continue;
         }
         let is_continuation = raw[0].is_ascii_whitespace() && !begins_a_line(words);
@@ -47,29 +49,29 @@ pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) 
             Some(last) if is_continuation => {
                 last.text.push(b' ');
                 last.text.extend_from_slice(words);
-                if last.text.len() > LONGEST_LINE_BYTES && too_long != last.place.line {
-                    too_long = last.place.line;
-                    problems.push(too_long_problem(last.place.clone()));
+                if last.text.len() > LONGEST_LINE_BYTES && too_long != last.location.line {
+                    too_long = last.location.line;
+                    problems.push(too_long_problem(last.location.clone()));
                 }
             }
             _ if is_continuation => problems.push(Problem {
-                place,
+                location,
                 message: "the first line begins with white space, as if it continued another".to_string(),
             }),
             _ => {
                 if words.len() > LONGEST_LINE_BYTES {
-                    problems.push(too_long_problem(place.clone()));
+                    problems.push(too_long_problem(location.clone()));
                 }
-                lines.push(Line { place, text: words.to_vec() });
+                lines.push(Line { location, text: words.to_vec() });
             }
         }
     }
     lines
 }
 
-fn too_long_problem(place: Place) -> Problem {
+fn too_long_problem(location: SourceLocation) -> Problem {
     Problem {
-        place,
+        location,
         message: format!("the line with its continuations is longer than {LONGEST_LINE_BYTES} bytes"),
     }
 }

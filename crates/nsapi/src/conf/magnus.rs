@@ -18,14 +18,20 @@ pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configurati
         let (word, rest) = first_word(&line.text);
         if word.eq_ignore_ascii_case(b"Init") {
             match parse_parameters(rest) {
-                Ok(parameters) => configuration.init.push(Init { place: line.place, parameters }),
-                Err(message) => problems.push(Problem { place: line.place, message: message.to_string() }),
+                Ok(parameters) => configuration.init.push(Init { location: line.location, parameters }),
+                Err(message) => {
+                    problems.push(Problem { location: line.location, message: message.to_string() })
+                }
             }
             continue;
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let value = rest.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(rest);
-        configuration.settings.push(Setting { place: line.place, name: text(word), value: text(value) });
+        configuration.settings.push(Setting {
+            location: line.location,
+            name: text(word),
+            value: text(value),
+        });
     }
     problems
 }
@@ -60,7 +66,7 @@ pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
         ("MinCGIStubs", "cgi of the route"),
         ("LoadObjects", "obj_conf of the route"),
     ];
-    ELSEWHERE.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, place)| *place)
+    ELSEWHERE.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, location)| *location)
 }
 
 #[cfg(test)]
@@ -77,7 +83,7 @@ mod tests {
         assert_eq!(setting(&configuration.settings, "serverroot"), Some("/usr/netscape"));
         assert_eq!(setting(&configuration.settings, "Port"), Some("81"));
         assert_eq!(configuration.init[0].parameters.len(), 2);
-        assert_eq!(configuration.init[0].place.to_string(), "magnus.conf:4");
+        assert_eq!(configuration.init[0].location.to_string(), "magnus.conf:4");
         assert_eq!(kept_elsewhere("port"), Some("listen of the site"));
     }
 

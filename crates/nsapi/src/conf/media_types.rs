@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::lines::LONGEST_FILE_BYTES;
 use super::parameters::{parameter, parse_parameters};
-use super::{Place, Problem};
+use super::{Problem, SourceLocation};
 
 /// Reads a file of types: each extension in lower case with its type.
 pub fn read_media_types(file: &Arc<str>, text: &[u8], types: &mut Vec<(String, String)>) -> Vec<Problem> {
     let mut problems = Vec::new();
     if text.len() > LONGEST_FILE_BYTES {
         let message = format!("the file is longer than {LONGEST_FILE_BYTES} bytes");
-        return vec![Problem { place: Place { file: file.clone(), line: 1 }, message }];
+        return vec![Problem { location: SourceLocation { file: file.clone(), line: 1 }, message }];
     }
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii();
@@ -21,8 +21,8 @@ pub fn read_media_types(file: &Arc<str>, text: &[u8], types: &mut Vec<(String, S
             continue;
         }
         if let Err(message) = read_line(line, types) {
-            let place = Place { file: file.clone(), line: index + 1 };
-            problems.push(Problem { place, message: message.to_string() });
+            let location = SourceLocation { file: file.clone(), line: index + 1 };
+            problems.push(Problem { location, message: message.to_string() });
         }
     }
     problems

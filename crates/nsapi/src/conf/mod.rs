@@ -14,33 +14,33 @@ use std::sync::Arc;
 use self::expression::{Expression, Template};
 pub use self::parameters::{Parameters, parameter};
 
-/// A place in a file.
+/// A line in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, or a name for another source.
     pub file: Arc<str>,
     /// The line, counted from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
 }
 
-/// A problem and its place.
+/// A problem and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: SourceLocation,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
@@ -112,8 +112,8 @@ pub enum Needed {
 /// The condition of an `<If>` or `<ElseIf>`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: SourceLocation,
     /// The expression that must be true.
     pub expression: Expression,
 }
@@ -134,8 +134,8 @@ pub struct Branch {
 pub struct Directive {
     /// The stage in which it runs.
     pub stage: Stage,
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: SourceLocation,
     /// `fn` and other parameters.
     pub parameters: Parameters,
     /// The `<Client>` that contains it.
@@ -149,8 +149,8 @@ pub struct Directive {
 /// An `Init` line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Init {
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: SourceLocation,
     /// `fn` and other parameters.
     pub parameters: Parameters,
 }
@@ -158,8 +158,8 @@ pub struct Init {
 /// A line of magnus.conf that is not `Init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its place.
-    pub place: Place,
+    /// Its location.
+    pub location: SourceLocation,
     /// Its name, unchanged.
     pub name: String,
     /// Its value, without quotes around it.
@@ -169,8 +169,8 @@ pub struct Setting {
 /// `<Object>`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// The place where it begins.
-    pub place: Place,
+    /// Where it begins.
+    pub location: SourceLocation,
     /// Its name, for `name=` of NameTrans.
     pub name: Option<Vec<u8>>,
     /// The pattern of the paths that it applies to.

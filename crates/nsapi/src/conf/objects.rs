@@ -6,8 +6,8 @@ use super::expression::Expression;
 use super::lines::{Line, logical_lines};
 use super::parameters::parse_parameters;
 use super::{
-    Branch, Client, Condition, Configuration, Directive, Init, Needed, Object, Parameters, Place, Problem,
-    Stage, parameter,
+    Branch, Client, Condition, Configuration, Directive, Init, Needed, Object, Parameters, Problem,
+    SourceLocation, Stage, parameter,
 };
 use crate::pattern::Pattern;
 
@@ -36,29 +36,29 @@ struct Reader<'a> {
     configuration: &'a mut Configuration,
     problems: Vec<Problem>,
     object: Option<Object>,
-    /// The open parts of the object, the innermost last.
-    open: Vec<Open>,
+    /// The open blocks of the object, the innermost last.
+    open: Vec<OpenBlock>,
     /// The `<If>` or `<ElseIf>` that ended on the line before.
     ended: Option<Arc<Branch>>,
 }
 
-/// A part of an object.
-struct Open {
-    place: Place,
-    part: Part,
+/// An open block of an object.
+struct OpenBlock {
+    location: SourceLocation,
+    kind: BlockKind,
 }
 
-enum Part {
+enum BlockKind {
     Client(Arc<Client>),
     /// A branch, with the stage of the directives in it.
     Branch(Arc<Branch>, Option<Stage>),
 }
 
-impl Part {
+impl BlockKind {
     fn name(&self) -> &'static str {
         match self {
-            Part::Client(_) => "<Client>",
-            Part::Branch(..) => "<If>, <ElseIf> or <Else>",
+            BlockKind::Client(_) => "<Client>",
+            BlockKind::Branch(..) => "<If>, <ElseIf> or <Else>",
         }
     }
 }
@@ -67,60 +67,60 @@ impl Reader<'_> {
     fn line(&mut self, line: &Line) {
         if let Some(inside) = line.text.strip_prefix(b"<") {
             match inside.strip_suffix(b">") {
-                Some(tag) => self.tag(&line.place, tag.trim_ascii()),
-                None => self.problem(&line.place, "a tag does not end with '>'"),
+                Some(tag) => self.tag(&line.location, tag.trim_ascii()),
+                None => self.problem(&line.location, "a tag does not end with '>'"),
             }
             return;
         }
         self.ended = None;
         let (word, rest) = first_word(&line.text);
         if word.eq_ignore_ascii_case(b"Init") {
-            let parameters = self.parameters(&line.place, rest);
-            self.configuration.init.push(Init { place: line.place.clone(), parameters });
+            let parameters = self.parameters(&line.location, rest);
+            self.configuration.init.push(Init { location: line.location.clone(), parameters });
             return;
         }
         let name = String::from_utf8_lossy(word).into_owned();
         let Some(stage) = Stage::ALL.into_iter().find(|stage| name.eq_ignore_ascii_case(stage.name())) else {
             if UNUSED_STAGES.iter().any(|stage| name.eq_ignore_ascii_case(stage)) {
-                return self.unused_stage(&line.place, &name, rest);
+                return self.unused_stage(&line.location, &name, rest);
             }
             let message = format!(
                 "{name:?} is no directive: {} and Init are, and what continues a line begins with white \
                  space",
                 Stage::ALL.map(Stage::name).join(", ")
             );
-            self.problem(&line.place, message);
+            self.problem(&line.location, message);
             return;
         };
-        let parameters = self.parameters(&line.place, rest);
-        self.one_stage_only(&line.place, stage);
-        let (client, branch, place) = (self.client(), self.branch(), line.place.clone());
-        let directive = Directive { stage, place, parameters, client, branch, templates: Vec::new() };
+        let parameters = self.parameters(&line.location, rest);
+        self.one_stage_only(&line.location, stage);
+        let (client, branch, location) = (self.client(), self.branch(), line.location.clone());
+        let directive = Directive { stage, location, parameters, client, branch, templates: Vec::new() };
         match &mut self.object {
             Some(object) => object.directives.push(directive),
-            None => self.problem(&line.place, format!("{name} stands in no <Object>")),
+            None => self.problem(&line.location, format!("{name} stands in no <Object>")),
         }
     }
 
     fn client(&self) -> Option<Arc<Client>> {
-        self.open.iter().rev().find_map(|open| match &open.part {
-            Part::Client(client) => Some(client.clone()),
-            Part::Branch(..) => None,
+        self.open.iter().rev().find_map(|open| match &open.kind {
+            BlockKind::Client(client) => Some(client.clone()),
+            BlockKind::Branch(..) => None,
         })
     }
 
     fn branch(&self) -> Option<Arc<Branch>> {
-        self.open.iter().rev().find_map(|open| match &open.part {
-            Part::Branch(branch, _) => Some(branch.clone()),
-            Part::Client(_) => None,
+        self.open.iter().rev().find_map(|open| match &open.kind {
+            BlockKind::Branch(branch, _) => Some(branch.clone()),
+            BlockKind::Client(_) => None,
         })
     }
 
     /// A condition is evaluated once for a request, so its stage must be unambiguous.
-    fn one_stage_only(&mut self, place: &Place, stage: Stage) {
+    fn one_stage_only(&mut self, location: &SourceLocation, stage: Stage) {
         let mut other = None;
         for open in &mut self.open {
-            if let Part::Branch(_, first) = &mut open.part
+            if let BlockKind::Branch(_, first) = &mut open.kind
                 && *first.get_or_insert(stage) != stage
             {
                 other = *first;
@@ -130,13 +130,13 @@ impl Reader<'_> {
             let (stage, other) = (stage.name(), other.name());
             let message =
                 format!("an <If> holds directives of one stage: put {stage} into another than {other}");
-            self.problem(place, message);
+            self.problem(location, message);
         }
     }
 
     /// A line of an unknown stage: it is an error only if a request may reach its object.
-    fn unused_stage(&mut self, place: &Place, name: &str, rest: &[u8]) {
-        let parameters = self.parameters(place, rest);
+    fn unused_stage(&mut self, location: &SourceLocation, name: &str, rest: &[u8]) {
+        let parameters = self.parameters(location, rest);
         let is_left_out = match (parameter(&parameters, "fn"), parameter(&parameters, "filter")) {
             // The server itself codes and decodes bodies, as its own keys say.
             (Some(b"insert-filter"), Some(filter)) => {
@@ -148,142 +148,150 @@ impl Reader<'_> {
         let message = format!("the stage {name} is not supported: take the line out");
         match &mut self.object {
             Some(_) if is_left_out => {}
-            Some(object) => object.refused.push(Problem { place: place.clone(), message }),
-            None => self.problem(place, message),
+            Some(object) => object.refused.push(Problem { location: location.clone(), message }),
+            None => self.problem(location, message),
         }
     }
 
-    fn tag(&mut self, place: &Place, tag: &[u8]) {
+    fn tag(&mut self, location: &SourceLocation, tag: &[u8]) {
         let (word, rest) = first_word(tag);
         let ended = self.ended.take();
         match word.to_ascii_lowercase().as_slice() {
-            b"object" => self.begin_object(place, rest),
-            b"/object" => self.end_object(place),
-            b"client" => self.begin_client(place, rest),
+            b"object" => self.begin_object(location, rest),
+            b"/object" => self.end_object(location),
+            b"client" => self.begin_client(location, rest),
             b"/client" => {
-                self.end_part(place, "</Client>", |part| matches!(part, Part::Client(_)));
+                self.end_block(location, "</Client>", |kind| matches!(kind, BlockKind::Client(_)));
             }
-            b"if" => self.begin_branch(place, rest, Vec::new()),
+            b"if" => self.begin_branch(location, rest, Vec::new()),
             word @ (b"elseif" | b"else") => match ended.as_deref() {
                 Some(Branch { condition: Some(condition), earlier, .. }) => {
                     let earlier = earlier.iter().chain([condition]).cloned().collect::<Vec<_>>();
                     match (word, rest) {
-                        (b"elseif", _) => self.begin_branch(place, rest, earlier),
-                        (_, b"") => self.open_branch(place, None, earlier),
-                        _ => self.problem(place, "an <Else> has no condition: <ElseIf> has one"),
+                        (b"elseif", _) => self.begin_branch(location, rest, earlier),
+                        (_, b"") => self.open_branch(location, None, earlier),
+                        _ => self.problem(location, "an <Else> has no condition: <ElseIf> has one"),
                     }
                 }
-                _ => self
-                    .problem(place, "an <ElseIf> or <Else> follows the end of an <If> or <ElseIf> at once"),
+                _ => self.problem(
+                    location,
+                    "an <ElseIf> or <Else> follows the end of an <If> or <ElseIf> at once",
+                ),
             },
             b"/if" | b"/elseif" | b"/else" => {
-                let part =
-                    self.end_part(place, "the end of an <If>", |part| matches!(part, Part::Branch(..)));
-                if let Some(Part::Branch(branch, _)) = part {
+                let kind = self
+                    .end_block(location, "the end of an <If>", |kind| matches!(kind, BlockKind::Branch(..)));
+                if let Some(BlockKind::Branch(branch, _)) = kind {
                     self.ended = Some(branch);
                 }
             }
             other => {
                 let name = String::from_utf8_lossy(other).into_owned();
-                self.problem(place, format!("<{name}> is not known: <Object>, <Client> and <If> are"));
+                self.problem(location, format!("<{name}> is not known: <Object>, <Client> and <If> are"));
             }
         }
     }
 
-    fn end_object(&mut self, place: &Place) {
+    fn end_object(&mut self, location: &SourceLocation) {
         let open = self.open.drain(..).next_back();
         match (self.object.take(), open) {
             (_, Some(open)) => {
-                let message = format!("a {} does not end before its <Object>", open.part.name());
-                self.problem(place, message);
+                let message = format!("a {} does not end before its <Object>", open.kind.name());
+                self.problem(location, message);
             }
             (Some(object), None) => self.configuration.objects.push(object),
-            (None, None) => self.problem(place, "</Object> has no <Object> before it"),
+            (None, None) => self.problem(location, "</Object> has no <Object> before it"),
         }
     }
 
-    /// Ends the innermost part if `is_one` accepts it.
-    fn end_part(&mut self, place: &Place, tag: &str, is_one: impl FnOnce(&Part) -> bool) -> Option<Part> {
+    /// Ends the innermost block if `is_one` accepts it.
+    fn end_block(
+        &mut self,
+        location: &SourceLocation,
+        tag: &str,
+        is_one: impl FnOnce(&BlockKind) -> bool,
+    ) -> Option<BlockKind> {
         match self.open.pop() {
-            Some(open) if is_one(&open.part) => Some(open.part),
+            Some(open) if is_one(&open.kind) => Some(open.kind),
             Some(open) => {
-                let message = format!("the {} at {} does not end before {tag}", open.part.name(), open.place);
-                self.problem(place, message);
+                let message =
+                    format!("the {} at {} does not end before {tag}", open.kind.name(), open.location);
+                self.problem(location, message);
                 None
             }
             None => {
-                self.problem(place, format!("{tag} has nothing before it that it ends"));
+                self.problem(location, format!("{tag} has nothing before it that it ends"));
                 None
             }
         }
     }
 
-    fn begin_branch(&mut self, place: &Place, condition: &[u8], earlier: Vec<Arc<Condition>>) {
+    fn begin_branch(&mut self, location: &SourceLocation, condition: &[u8], earlier: Vec<Arc<Condition>>) {
         if earlier.len() > MOST_ALTERNATIVES {
-            self.problem(place, format!("more than {MOST_ALTERNATIVES} <ElseIf> follow an <If>"));
+            self.problem(location, format!("more than {MOST_ALTERNATIVES} <ElseIf> follow an <If>"));
             return;
         }
         let expression = Expression::parse(condition).unwrap_or_else(|message| {
-            self.problem(place, format!("the condition is wrong: {message}"));
+            self.problem(location, format!("the condition is wrong: {message}"));
             Expression::Number(0)
         });
-        let condition = Arc::new(Condition { place: place.clone(), expression });
-        self.open_branch(place, Some(condition), earlier);
+        let condition = Arc::new(Condition { location: location.clone(), expression });
+        self.open_branch(location, Some(condition), earlier);
     }
 
     fn open_branch(
         &mut self,
-        place: &Place,
+        location: &SourceLocation,
         condition: Option<Arc<Condition>>,
         earlier: Vec<Arc<Condition>>,
     ) {
         let branch = Arc::new(Branch { condition, earlier, parent: self.branch() });
-        self.open_part(place, Part::Branch(branch, None));
+        self.open_block(location, BlockKind::Branch(branch, None));
     }
 
-    fn open_part(&mut self, place: &Place, part: Part) {
+    fn open_block(&mut self, location: &SourceLocation, kind: BlockKind) {
         if self.object.is_none() {
-            self.problem(place, format!("{} stands in no <Object>", part.name()));
+            self.problem(location, format!("{} stands in no <Object>", kind.name()));
         }
         if self.open.len() == DEEPEST {
-            self.problem(place, format!("more than {DEEPEST} <If> and <Client> stand within each other"));
+            self.problem(location, format!("more than {DEEPEST} <If> and <Client> stand within each other"));
         } else {
-            self.open.push(Open { place: place.clone(), part });
+            self.open.push(OpenBlock { location: location.clone(), kind });
         }
     }
 
-    fn begin_object(&mut self, place: &Place, rest: &[u8]) {
-        let parameters = self.parameters(place, rest);
+    fn begin_object(&mut self, location: &SourceLocation, rest: &[u8]) {
+        let parameters = self.parameters(location, rest);
         if self.object.is_some() {
-            self.problem(place, "an <Object> begins before the one above it ends");
+            self.problem(location, "an <Object> begins before the one above it ends");
             return;
         }
         for (name, _) in &parameters {
             if !matches!(name.as_slice(), b"name" | b"ppath") {
                 let name = String::from_utf8_lossy(name).into_owned();
-                self.problem(place, format!("{name:?} is no parameter of <Object>: name and ppath are"));
+                self.problem(location, format!("{name:?} is no parameter of <Object>: name and ppath are"));
             }
         }
         let name = parameter(&parameters, "name").map(<[u8]>::to_vec);
         let ppath = parameter(&parameters, "ppath").map(<[u8]>::to_vec);
         if name.is_none() && ppath.is_none() {
-            self.problem(place, "an <Object> needs a name or a ppath");
+            self.problem(location, "an <Object> needs a name or a ppath");
         }
         if let Some(Err(error)) = ppath.as_deref().map(Pattern::new) {
-            self.problem(place, format!("the pattern of ppath is wrong: {error}"));
+            self.problem(location, format!("the pattern of ppath is wrong: {error}"));
         }
         let twice = name.is_some() && self.configuration.objects.iter().any(|object| object.name == name);
         if twice {
-            self.problem(place, "there is an <Object> of this name already");
+            self.problem(location, "there is an <Object> of this name already");
         }
         let (directives, refused) = (Vec::new(), Vec::new());
-        self.object = Some(Object { place: place.clone(), name, ppath, directives, refused });
+        self.object = Some(Object { location: location.clone(), name, ppath, directives, refused });
     }
 
-    fn begin_client(&mut self, place: &Place, rest: &[u8]) {
-        let mut conditions = self.parameters(place, rest);
+    fn begin_client(&mut self, location: &SourceLocation, rest: &[u8]) {
+        let mut conditions = self.parameters(location, rest);
         if self.client().is_some() {
-            self.problem(place, "a <Client> begins before the one above it ends");
+            self.problem(location, "a <Client> begins before the one above it ends");
         }
         let needed = match parameter(&conditions, "match") {
             None => Needed::All,
@@ -291,32 +299,32 @@ impl Reader<'_> {
             Some(value) if value.eq_ignore_ascii_case(b"any") => Needed::Any,
             Some(value) if value.eq_ignore_ascii_case(b"none") => Needed::None,
             Some(_) => {
-                self.problem(place, "match is all, any or none");
+                self.problem(location, "match is all, any or none");
                 Needed::All
             }
         };
         conditions.retain(|(name, _)| name != b"match");
-        self.open_part(place, Part::Client(Arc::new(Client { conditions, needed })));
+        self.open_block(location, BlockKind::Client(Arc::new(Client { conditions, needed })));
     }
 
-    fn parameters(&mut self, place: &Place, text: &[u8]) -> Parameters {
+    fn parameters(&mut self, location: &SourceLocation, text: &[u8]) -> Parameters {
         parse_parameters(text).unwrap_or_else(|message| {
-            self.problem(place, message);
+            self.problem(location, message);
             Vec::new()
         })
     }
 
     fn end(&mut self) {
         for open in std::mem::take(&mut self.open) {
-            self.problem(&open.place, format!("this {} does not end", open.part.name()));
+            self.problem(&open.location, format!("this {} does not end", open.kind.name()));
         }
         if let Some(object) = self.object.take() {
-            self.problem(&object.place, "this <Object> does not end");
+            self.problem(&object.location, "this <Object> does not end");
         }
     }
 
-    fn problem(&mut self, place: &Place, message: impl Into<String>) {
-        self.problems.push(Problem { place: place.clone(), message: message.into() });
+    fn problem(&mut self, location: &SourceLocation, message: impl Into<String>) {
+        self.problems.push(Problem { location: location.clone(), message: message.into() });
     }
 }
 
@@ -357,7 +365,7 @@ mod tests {
         let default = &configuration.objects[0];
         assert_eq!(default.name.as_deref(), Some(&b"default"[..]));
         assert_eq!(parameter(&default.directives[0].parameters, "dir"), Some(&b"/some where"[..]));
-        assert_eq!(default.directives[0].place.line, 6);
+        assert_eq!(default.directives[0].location.line, 6);
         let client = default.directives[1].client.as_ref().unwrap();
         assert_eq!((client.needed, client.conditions.len()), (Needed::Any, 2));
         assert_eq!(default.directives[2].client, None);
@@ -481,7 +489,7 @@ mod tests {
             let text = words.concat();
             let (configuration, _) = read(&text);
             for object in &configuration.objects {
-                prop_assert!(object.place.line <= text.lines().count());
+                prop_assert!(object.location.line <= text.lines().count());
             }
         }
     }

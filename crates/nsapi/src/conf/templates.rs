@@ -56,7 +56,7 @@ fn fill(directive: &mut Directive, own: &BTreeSet<Vec<u8>>) -> Vec<Problem> {
     for (at, text) in literals {
         directive.parameters[at].1 = text;
     }
-    problems.into_iter().map(|message| Problem { place: directive.place.clone(), message }).collect()
+    problems.into_iter().map(|message| Problem { location: directive.location.clone(), message }).collect()
 }
 
 fn is_setting(directive: &Directive) -> bool {
@@ -92,7 +92,7 @@ fn unknown_in(condition: &Condition, own: &BTreeSet<Vec<u8>>) -> Option<Problem>
             unknown.get_or_insert_with(|| no_variable(name));
         }
     });
-    unknown.map(|message| Problem { place: condition.place.clone(), message })
+    unknown.map(|message| Problem { location: condition.location.clone(), message })
 }
 
 fn no_variable(name: &[u8]) -> String {

@@ -1,10 +1,10 @@
 //! Converts the answer of a plug-in to the answer of a handler.
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::reason_phrase::ReasonPhrase;
 
-use crate::connection::{AnswerHead, Connection, Gone};
+use crate::connection::{AnswerHead, ClientDisconnected, Connection};
 
 /// The head of an answer, which is passed between threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ impl Head {
     pub fn into_whole_answer(self, is_head: bool, body: Bytes) -> Answer {
         let declared_length = self.content_length.filter(|_| is_head || self.status == 304);
         let answer = Answer { declared_length, ..self.into_answer() };
-        if is_head && body.is_empty() { answer } else { answer.part(Part::Bytes(body)) }
+        if is_head && body.is_empty() { answer } else { answer.part(BodyPart::Bytes(body)) }
     }
 
     /// An answer without a body.
@@ -59,7 +59,7 @@ fn append_name(out: &mut Vec<u8>, name: &[u8]) {
 /// A connection for functions that run on a core: the request's body has arrived already, and the answer's
 /// body is collected.
 #[derive(Default)]
-pub struct Gathered {
+pub struct CollectedAnswer {
     /// The unread part of the request's body.
     pub body: Bytes,
     /// The head, once it was written.
@@ -68,24 +68,24 @@ pub struct Gathered {
     pub written: Vec<u8>,
 }
 
-impl Connection for Gathered {
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+impl Connection for CollectedAnswer {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         let read = self.body.len().min(to.len());
         to[..read].copy_from_slice(&self.body.split_to(read));
         Ok(read)
     }
 
-    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone> {
+    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), ClientDisconnected> {
         self.head = Some(Head::of(head));
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnected> {
         self.written.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
+    fn flush(&mut self) -> Result<(), ClientDisconnected> {
         Ok(())
     }
 

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::answer::Head;
-use crate::connection::{AnswerHead, Connection, Gone, Outcome};
+use crate::connection::{AnswerHead, ClientDisconnected, Connection, RequestEnd};
 use crate::functions::Function;
 
 /// Bytes of an answer that are gathered before they are sent on.
-const GATHERED_BYTES: usize = 32 * 1024;
+const UNSENT_BYTES: usize = 32 * 1024;
 
 /// The most pieces that wait in each direction.
 const PIECES: usize = 4;
@@ -31,7 +31,7 @@ pub enum Message {
     /// The worker wants the request's body; sent once. Until then another handler may still get the body.
     WantsBody,
     /// The end.
-    End(Outcome),
+    End(RequestEnd),
 }
 
 /// A piece of the request's body for a worker.
@@ -47,7 +47,7 @@ pub enum Piece {
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// The longest time between two checks of the core whether something was written.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+const LONGEST_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The worker's end.
 pub struct WorkerEnd {
@@ -55,7 +55,7 @@ pub struct WorkerEnd {
     body: Option<Receiver<Piece>>,
     has_asked_for_body: bool,
     held: Bytes,
-    shared: Arc<Shared>,
+    state: Arc<BridgeState>,
 }
 
 /// The core's end.
@@ -63,23 +63,23 @@ pub struct CoreEnd {
     messages: Receiver<Message>,
     /// Takes the body to the worker, if there is one.
     pub body: Option<Sender<Piece>>,
-    shared: Leaver,
+    state: DisconnectOnDrop,
 }
 
 /// The state that both ends share.
 #[derive(Default)]
-struct Shared {
+struct BridgeState {
     /// The client has disconnected.
     is_gone: AtomicBool,
     /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
-    place: AtomicU8,
+    job_state: AtomicU8,
     /// Counts the steps of the functions: reads, writes, and the begin of each function.
     steps: AtomicUsize,
     /// A function waits for the client's body.
     reads: AtomicBool,
     /// The function that runs, or null.
     function: AtomicPtr<Function>,
-    gathered: Mutex<Gathered>,
+    unsent: Mutex<UnsentBytes>,
 }
 
 /// The job is in the queue.
@@ -91,12 +91,12 @@ const GIVEN_UP: u8 = 3;
 
 /// The bytes that were written and not sent on yet.
 #[derive(Default)]
-struct Gathered {
+struct UnsentBytes {
     head: Option<Head>,
     body: Vec<u8>,
 }
 
-impl Gathered {
+impl UnsentBytes {
     /// The message that sends the bytes on, if there are any.
     fn take(&mut self, is_all: bool) -> Option<Message> {
         let body = std::mem::take(&mut self.body);
@@ -108,9 +108,9 @@ impl Gathered {
     }
 }
 
-impl Shared {
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+impl BridgeState {
+    fn unsent(&self) -> MutexGuard<'_, UnsentBytes> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn step(&self) {
@@ -121,15 +121,15 @@ impl Shared {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    fn goes(&self, from: u8, to: u8) -> bool {
-        self.place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    fn change_job_state(&self, from: u8, to: u8) -> bool {
+        self.job_state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
 /// Marks the client as disconnected when it is dropped.
-struct Leaver(Arc<Shared>);
+struct DisconnectOnDrop(Arc<BridgeState>);
 
-impl Drop for Leaver {
+impl Drop for DisconnectOnDrop {
     fn drop(&mut self) {
         self.0.is_gone.store(true, Ordering::Release);
     }
@@ -150,60 +150,63 @@ pub enum Event {
 pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let (messages, received) = channel(PIECES);
     let (to_worker, body) = channel(PIECES);
-    let shared: Arc<Shared> = Arc::default();
+    let state: Arc<BridgeState> = Arc::default();
     let worker = WorkerEnd {
         messages,
         body: has_body.then_some(body),
         has_asked_for_body: false,
         held: Bytes::new(),
-        shared: shared.clone(),
+        state: state.clone(),
     };
-    (worker, CoreEnd { messages: received, body: has_body.then_some(to_worker), shared: Leaver(shared) })
+    (
+        worker,
+        CoreEnd { messages: received, body: has_body.then_some(to_worker), state: DisconnectOnDrop(state) },
+    )
 }
 
 impl CoreEnd {
     /// Waits for the next event. If the worker has done nothing for a short time, the bytes that it has
     /// gathered are taken from it. A limit of zero means no limit.
     pub async fn next(&mut self, limit: Duration) -> Event {
-        let shared = self.shared.0.clone();
+        let state = self.state.0.clone();
         let mut wait = MOMENT;
         let mut since = Instant::now();
-        let mut steps = shared.steps.load(Ordering::Relaxed);
+        let mut steps = state.steps.load(Ordering::Relaxed);
         loop {
             if let Ok(message) = tokio::time::timeout(wait, self.messages.recv()).await {
                 return Event::Message(message);
             }
-            let now = shared.steps.load(Ordering::Relaxed);
-            if now != steps || shared.reads.load(Ordering::Relaxed) {
+            let now = state.steps.load(Ordering::Relaxed);
+            if now != steps || state.reads.load(Ordering::Relaxed) {
                 (steps, since, wait) = (now, Instant::now(), MOMENT);
                 continue;
             }
-            if let Some(message) = self.take_gathered() {
+            if let Some(message) = self.take_unsent() {
                 return Event::Message(Some(message));
             }
-            wait = (wait * 2).min(LONGEST_LOOK);
+            wait = (wait * 2).min(LONGEST_CHECK_INTERVAL);
             if limit.is_zero() || since.elapsed() < limit {
                 continue;
             }
-            if shared.goes(WAITS, GIVEN_UP) {
+            if state.change_job_state(WAITS, GIVEN_UP) {
                 return Event::NoWorker;
             }
-            if shared.goes(RUNS, GIVEN_UP) {
+            if state.change_job_state(RUNS, GIVEN_UP) {
                 return Event::Hangs;
             }
         }
     }
 
     /// Takes the bytes that the worker has gathered. A message that it has sent before goes first.
-    fn take_gathered(&mut self) -> Option<Message> {
+    fn take_unsent(&mut self) -> Option<Message> {
         // The worker cannot write while this lock is held, so messages in the channel were written before.
-        let mut gathered = self.shared.0.gathered();
-        self.messages.try_recv().ok().or_else(|| gathered.take(false))
+        let mut unsent = self.state.0.unsent();
+        self.messages.try_recv().ok().or_else(|| unsent.take(false))
     }
 
     /// The function that runs, with its plug-in, for the log.
     pub fn running(&self) -> String {
-        let function = self.shared.0.function.load(Ordering::Acquire);
+        let function = self.state.0.function.load(Ordering::Acquire);
         // SAFETY: functions are never freed.
         match unsafe { function.as_ref() } {
             Some(function) => function.to_string(),
@@ -233,56 +236,56 @@ async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Send
 impl WorkerEnd {
     /// Called when a worker has taken the job. Returns false if the core has given it up.
     pub fn begin(&self) -> bool {
-        self.shared.step();
-        self.shared.goes(WAITS, RUNS) && !self.shared.is_gone()
+        self.state.step();
+        self.state.change_job_state(WAITS, RUNS) && !self.state.is_gone()
     }
 
-    fn send(&mut self, message: Message) -> Result<(), Gone> {
-        self.messages.blocking_send(message).map_err(|_| Gone)
+    fn send(&mut self, message: Message) -> Result<(), ClientDisconnected> {
+        self.messages.blocking_send(message).map_err(|_| ClientDisconnected)
     }
 
-    fn send_gathered(&mut self, is_all: bool) -> Result<(), Gone> {
-        let message = self.shared.gathered().take(is_all);
+    fn send_unsent(&mut self, is_all: bool) -> Result<(), ClientDisconnected> {
+        let message = self.state.unsent().take(is_all);
         message.map_or(Ok(()), |message| self.send(message))
     }
 
     /// Continues an answer that was begun on the core.
     pub fn resume(&mut self, head: Option<Head>, body: Vec<u8>) {
-        *self.shared.gathered() = Gathered { head, body };
+        *self.state.unsent() = UnsentBytes { head, body };
     }
 
     /// Begins the answer with a head that was made already.
-    pub fn start_with(&mut self, head: Head) -> Result<(), Gone> {
-        self.shared.step();
-        self.shared.gathered().head = Some(head);
-        if self.is_alive() { Ok(()) } else { Err(Gone) }
+    pub fn start_with(&mut self, head: Head) -> Result<(), ClientDisconnected> {
+        self.state.step();
+        self.state.unsent().head = Some(head);
+        if self.is_alive() { Ok(()) } else { Err(ClientDisconnected) }
     }
 
     /// Called when the function has failed. Bytes that were not sent on are dropped, so that the client can
     /// get an error instead.
     pub fn abandon(&mut self) {
-        *self.shared.gathered() = Gathered::default();
+        *self.state.unsent() = UnsentBytes::default();
         // The core's end may have been dropped.
-        let _ = self.send(Message::End(Outcome::Close));
+        let _ = self.send(Message::End(RequestEnd::Close));
     }
 
     /// Called when the worker has finished the job. Returns false if the core had given it up.
     pub fn end(self) -> bool {
-        self.shared.goes(RUNS, ENDED)
+        self.state.change_job_state(RUNS, ENDED)
     }
 
     /// Says how the request ended.
-    pub fn finish(&mut self, outcome: Outcome) {
-        let is_all = outcome == Outcome::Answered;
-        if self.send_gathered(is_all).is_ok() {
+    pub fn finish(&mut self, request_end: RequestEnd) {
+        let is_all = request_end == RequestEnd::Answered;
+        if self.send_unsent(is_all).is_ok() {
             // The core's end may have been dropped.
-            let _ = self.send(Message::End(outcome));
+            let _ = self.send(Message::End(request_end));
         }
     }
 }
 
 impl Connection for WorkerEnd {
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         if self.held.is_empty() {
             if self.body.is_some() && !self.has_asked_for_body {
                 self.has_asked_for_body = true;
@@ -290,14 +293,14 @@ impl Connection for WorkerEnd {
                 self.send(Message::WantsBody)?;
             }
             let Some(body) = &mut self.body else { return Ok(0) };
-            self.shared.reads.store(true, Ordering::Relaxed);
+            self.state.reads.store(true, Ordering::Relaxed);
             let piece = body.blocking_recv();
-            self.shared.reads.store(false, Ordering::Relaxed);
-            self.shared.step();
+            self.state.reads.store(false, Ordering::Relaxed);
+            self.state.step();
             match piece {
                 Some(Piece::Bytes(bytes)) => self.held = bytes,
-                Some(Piece::Failed) => return Err(Gone),
-                None => return if self.shared.is_gone() { Err(Gone) } else { Ok(0) },
+                Some(Piece::Failed) => return Err(ClientDisconnected),
+                None => return if self.state.is_gone() { Err(ClientDisconnected) } else { Ok(0) },
             }
         }
         let read = self.held.len().min(to.len());
@@ -305,32 +308,32 @@ impl Connection for WorkerEnd {
         Ok(read)
     }
 
-    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone> {
-        self.shared.step();
-        self.shared.gathered().head = Some(Head::of(head));
+    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), ClientDisconnected> {
+        self.state.step();
+        self.state.unsent().head = Some(Head::of(head));
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        if self.shared.is_gone() {
-            return Err(Gone);
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnected> {
+        if self.state.is_gone() {
+            return Err(ClientDisconnected);
         }
-        self.shared.step();
-        let gathered_bytes = {
-            let mut gathered = self.shared.gathered();
-            gathered.body.extend_from_slice(bytes);
-            gathered.body.len()
+        self.state.step();
+        let unsent_bytes = {
+            let mut unsent = self.state.unsent();
+            unsent.body.extend_from_slice(bytes);
+            unsent.body.len()
         };
-        if gathered_bytes >= GATHERED_BYTES { self.send_gathered(false) } else { Ok(()) }
+        if unsent_bytes >= UNSENT_BYTES { self.send_unsent(false) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
-        self.shared.step();
-        self.send_gathered(false)
+    fn flush(&mut self) -> Result<(), ClientDisconnected> {
+        self.state.step();
+        self.send_unsent(false)
     }
 
     fn is_alive(&self) -> bool {
-        !self.shared.is_gone()
+        !self.state.is_gone()
     }
 
     fn break_off(&mut self) {
@@ -338,8 +341,8 @@ impl Connection for WorkerEnd {
     }
 
     fn runs(&mut self, function: &'static Function) {
-        self.shared.step();
-        self.shared.function.store(ptr::from_ref(function).cast_mut(), Ordering::Release);
+        self.state.step();
+        self.state.function.store(ptr::from_ref(function).cast_mut(), Ordering::Release);
     }
 }
 
@@ -376,12 +379,12 @@ mod tests {
             assert_eq!(body, b"two");
         });
         // A message in the channel goes before bytes that were gathered after it.
-        let big = vec![b'x'; GATHERED_BYTES];
+        let big = vec![b'x'; UNSENT_BYTES];
         worker.write(&big).unwrap();
         worker.write(b"end").unwrap();
-        assert!(matches!(core.take_gathered(), Some(Message::Body(body)) if body == big));
-        assert!(matches!(core.take_gathered(), Some(Message::Body(body)) if body == b"end"));
-        assert!(core.take_gathered().is_none());
+        assert!(matches!(core.take_unsent(), Some(Message::Body(body)) if body == big));
+        assert!(matches!(core.take_unsent(), Some(Message::Body(body)) if body == b"end"));
+        assert!(core.take_unsent().is_none());
         assert!(worker.end());
     }
 
@@ -402,6 +405,6 @@ mod tests {
         let (mut worker, core) = bridge(true);
         drop(core);
         assert!(!worker.is_alive() && !worker.begin());
-        assert_eq!(worker.write(b"x"), Err(Gone));
+        assert_eq!(worker.write(b"x"), Err(ClientDisconnected));
     }
 }

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::answer::Head;
-use super::wire::{Kind, OwnedRequest, encode_head, encode_outcome, read_frame, write_frame};
-use crate::connection::{AnswerHead, Connection, Gone, Outcome};
+use super::wire::{Kind, OwnedRequest, encode_head, encode_request_end, read_frame, write_frame};
+use crate::connection::{AnswerHead, ClientDisconnected, Connection, RequestEnd};
 use crate::current;
 use crate::engine::{Engine, Log, Settings};
-use crate::exchange::Exchange;
-use crate::pipeline::{self, On};
+use crate::pipeline::{self, ThreadKind};
+use crate::plugin_request::PluginRequest;
 
 /// The file with the settings, in the directory that is the child's argument.
 pub const SETTINGS_FILE: &str = "settings.json";
@@ -28,7 +28,7 @@ pub fn run(directory: &Path) -> i32 {
     match serve(directory) {
         Ok(()) => 0,
         Err(problems) => {
-            problems.iter().for_each(|problem| say("problem", problem));
+            problems.iter().for_each(|problem| print_line("problem", problem));
             1
         }
     }
@@ -47,7 +47,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
     // SAFETY: the server passes the socket as standard input, and no other code uses it.
     let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let engine = Engine::start(&settings, Arc::new(Lines))?;
-    say("ready", "");
+    print_line("ready", "");
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
@@ -56,7 +56,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
                     .name("nsapi-worker".to_string())
                     .spawn(move || requests(&engine, stream));
                 if let Err(error) = spawned {
-                    say("log", &format!("3 no thread for a connection: {error}"));
+                    print_line("log", &format!("3 no thread for a connection: {error}"));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -70,18 +70,18 @@ struct Lines;
 
 impl Log for Lines {
     fn write(&self, degree: i32, message: &str) {
-        say("log", &format!("{degree} {message}"));
+        print_line("log", &format!("{degree} {message}"));
     }
 }
 
-fn say(what: &str, text: &str) {
+fn print_line(what: &str, text: &str) {
     let line = format!("{what} {}\n", text.replace('\n', " "));
     // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
 fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
-    let mut exchange = Exchange::new();
+    let mut plugin_request = PluginRequest::new();
     let mut payload = Vec::new();
     loop {
         match read_frame(&mut stream, &mut payload) {
@@ -93,21 +93,21 @@ fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
             _ => return,
         }
         let Some(request) = OwnedRequest::decode(&payload) else { return };
-        request.with(|asked| exchange.begin(engine, asked));
+        request.with(|asked| plugin_request.begin(engine, asked));
         let mut client =
             ThroughServer { stream: &mut stream, body_is_over: !request.has_body(), held: Vec::new() };
-        let pointer: *mut Exchange = &mut *exchange;
-        // SAFETY: only this thread uses the exchange, and the connection outlives its use.
-        let outcome = unsafe {
+        let pointer: *mut PluginRequest = &mut *plugin_request;
+        // SAFETY: only this thread uses the plug-in request, and the connection outlives its use.
+        let request_end = unsafe {
             (*pointer).attach(&mut client);
             let entered = current::enter(pointer);
-            let outcome = pipeline::run(pointer, On::Worker).unwrap_or(Outcome::Close);
+            let request_end = pipeline::run(pointer, ThreadKind::Worker).unwrap_or(RequestEnd::Close);
             drop(entered);
             (*pointer).detach();
-            outcome
+            request_end
         };
-        exchange.clear();
-        if write_frame(&mut stream, Kind::End, &encode_outcome(&outcome)).is_err() {
+        plugin_request.clear();
+        if write_frame(&mut stream, Kind::End, &encode_request_end(&request_end)).is_err() {
             return;
         }
     }
@@ -121,12 +121,12 @@ struct ThroughServer<'a> {
 }
 
 impl Connection for ThroughServer<'_> {
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         if self.held.is_empty() && !self.body_is_over {
-            write_frame(self.stream, Kind::Want, &[]).map_err(|_| Gone)?;
+            write_frame(self.stream, Kind::Want, &[]).map_err(|_| ClientDisconnected)?;
             match read_frame(self.stream, &mut self.held) {
                 Ok(Kind::Body) => self.body_is_over = self.held.is_empty(),
-                _ => return Err(Gone),
+                _ => return Err(ClientDisconnected),
             }
         }
         let read = self.held.len().min(to.len());
@@ -135,19 +135,19 @@ impl Connection for ThroughServer<'_> {
         Ok(read)
     }
 
-    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone> {
-        write_frame(self.stream, Kind::Head, &encode_head(&Head::of(head))).map_err(|_| Gone)
+    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), ClientDisconnected> {
+        write_frame(self.stream, Kind::Head, &encode_head(&Head::of(head))).map_err(|_| ClientDisconnected)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnected> {
         for piece in bytes.chunks(super::wire::LONGEST_FRAME_BYTES) {
-            write_frame(self.stream, Kind::Data, piece).map_err(|_| Gone)?;
+            write_frame(self.stream, Kind::Data, piece).map_err(|_| ClientDisconnected)?;
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
-        write_frame(self.stream, Kind::Flush, &[]).map_err(|_| Gone)
+    fn flush(&mut self) -> Result<(), ClientDisconnected> {
+        write_frame(self.stream, Kind::Flush, &[]).map_err(|_| ClientDisconnected)
     }
 
     fn is_alive(&self) -> bool {

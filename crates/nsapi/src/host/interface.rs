@@ -11,28 +11,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
 use touchstone_interfaces::cgi::resolve::Resolved;
 
-use super::answer::Gathered;
+use super::answer::CollectedAnswer;
 use super::bridge::{CoreEnd, Event, Message, WorkerEnd, bridge};
 use super::counts;
 use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
-use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
+use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
 use crate::current;
 use crate::engine::{Engine, Log, Settings};
-use crate::exchange::{Exchange, Fields};
-use crate::pipeline::{self, On};
+use crate::pipeline::{self, ThreadKind};
+use crate::plugin_request::{Fields, PluginRequest};
 
-/// The most exchanges that a core keeps for later requests.
-const KEPT_EXCHANGES: usize = 64;
+/// The most plug-in requests that a core keeps for later requests.
+const KEPT_REQUESTS: usize = 64;
 
 /// The most bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -55,7 +55,7 @@ pub struct Hosting {
 /// A route with `nsapi`.
 pub struct Nsapi {
     /// Runs the functions, here or in a child process.
-    runs: Runs,
+    function_host: FunctionHost,
     workers: Workers,
     hosting: Hosting,
     log: Arc<Messages>,
@@ -63,7 +63,7 @@ pub struct Nsapi {
     programs: Arc<CgiInterface>,
 }
 
-enum Runs {
+enum FunctionHost {
     Here(Arc<Engine>),
     InChild(Arc<Child>),
 }
@@ -77,23 +77,23 @@ impl Nsapi {
     ) -> Result<Nsapi, Vec<String>> {
         crate::slots::install();
         let log = Arc::new(Messages::default());
-        let runs = if hosting.in_process_of_its_own {
-            Runs::InChild(Child::start(settings, log.clone())?)
+        let function_host = if hosting.in_process_of_its_own {
+            FunctionHost::InChild(Child::start(settings, log.clone())?)
         } else {
             crate::crash::install();
             crate::ending::install(crate::ending::Process::Server);
-            Runs::Here(Engine::start(settings, log.clone())?)
+            FunctionHost::Here(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
-        Ok(Nsapi { runs, workers, hosting: hosting.clone(), log, programs })
+        Ok(Nsapi { function_host, workers, hosting: hosting.clone(), log, programs })
     }
 }
 
 impl Drop for Nsapi {
     fn drop(&mut self) {
-        match &self.runs {
-            Runs::Here(engine) => engine.end(),
-            Runs::InChild(child) => child.stop(),
+        match &self.function_host {
+            FunctionHost::Here(engine) => engine.end(),
+            FunctionHost::InChild(child) => child.stop(),
         }
     }
 }
@@ -112,19 +112,19 @@ impl Interface for Nsapi {
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        let runs = match &self.runs {
-            Runs::Here(engine) => Runs::Here(engine.clone()),
-            Runs::InChild(child) => Runs::InChild(child.clone()),
+        let function_host = match &self.function_host {
+            FunctionHost::Here(engine) => FunctionHost::Here(engine.clone()),
+            FunctionHost::InChild(child) => FunctionHost::InChild(child.clone()),
         };
         let (workers, log) = (self.workers.clone(), self.log.clone());
         let programs = self.programs.on_core(server.clone());
-        let exchanges = RefCell::default();
+        let plugin_requests = RefCell::default();
         let hosting = self.hosting.clone();
-        Rc::new(OnThisCore { runs, workers, hosting, log, server, programs, exchanges })
+        Rc::new(OnThisCore { function_host, workers, hosting, log, server, programs, plugin_requests })
     }
 
     fn answers_at_once(&self) -> bool {
-        matches!(&self.runs, Runs::Here(engine) if engine.always_answers_on_core())
+        matches!(&self.function_host, FunctionHost::Here(engine) if engine.always_answers_on_core())
     }
 }
 
@@ -166,14 +166,17 @@ impl Messages {
 }
 
 struct OnThisCore {
-    runs: Runs,
+    function_host: FunctionHost,
     workers: Workers,
     hosting: Hosting,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
     programs: Rc<CgiHandler>,
-    #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
-    exchanges: RefCell<Vec<Box<Exchange>>>,
+    #[allow(
+        clippy::vec_box,
+        reason = "plug-ins hold pointers into a plug-in request: it must stay where it is"
+    )]
+    plugin_requests: RefCell<Vec<Box<PluginRequest>>>,
 }
 
 impl Handler for OnThisCore {
@@ -182,58 +185,63 @@ impl Handler for OnThisCore {
             return Box::pin(self.of_unknown_length(request));
         }
         // Functions that may run on this core answer without a worker.
-        if let Runs::Here(engine) = &self.runs {
+        if let FunctionHost::Here(engine) = &self.function_host {
             let engine = engine.clone();
-            let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
-            with_host_request(&request, |asked| exchange.begin(&engine, asked));
+            let mut plugin_request =
+                self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
+            with_host_request(&request, |asked| plugin_request.begin(&engine, asked));
             let has_body = request.body_length() != Some(0);
             let is_head = request.received.method_text() == b"HEAD";
-            let mut gathered = Gathered::default();
-            let outcome = if has_body { None } else { run_on_core(&mut exchange, &mut gathered) };
-            if let Some(outcome) = outcome {
-                exchange.clear();
-                self.keep(exchange);
+            let mut collected = CollectedAnswer::default();
+            let request_end = if has_body { None } else { run_on_core(&mut plugin_request, &mut collected) };
+            if let Some(request_end) = request_end {
+                plugin_request.clear();
+                self.keep(plugin_request);
                 self.log.write_to(&*self.server);
-                if let Outcome::Delegated(delegated) = outcome {
+                if let RequestEnd::Delegated(delegated) = request_end {
                     return Box::pin(self.delegated(delegated, request));
                 }
-                let answer = self.answer_now(is_head, outcome, gathered);
+                let answer = self.answer_now(is_head, request_end, collected);
                 return Box::pin(std::future::ready(Handled::Answer(answer)));
             }
-            return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
+            return Box::pin(
+                async move { self.on_worker(plugin_request, collected, request, has_body).await },
+            );
         }
         Box::pin(async move { self.in_child(request).await })
     }
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> AtOnce {
-        let Runs::Here(engine) = &self.runs else { return AtOnce::Handle };
-        let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
-        with_host_get(request, |asked| exchange.begin(engine, asked));
-        let mut gathered = Gathered { written: std::mem::take(body), ..Gathered::default() };
-        let outcome = run_on_core(&mut exchange, &mut gathered);
-        exchange.clear();
-        self.keep(exchange);
+        let FunctionHost::Here(engine) = &self.function_host else { return AtOnce::Handle };
+        let mut plugin_request = self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
+        with_host_get(request, |asked| plugin_request.begin(engine, asked));
+        let mut collected = CollectedAnswer { written: std::mem::take(body), ..CollectedAnswer::default() };
+        let request_end = run_on_core(&mut plugin_request, &mut collected);
+        plugin_request.clear();
+        self.keep(plugin_request);
         self.log.write_to(&*self.server);
         // This is called only if every function may run here.
-        match (outcome.unwrap_or(Outcome::Close), gathered.head.take()) {
-            (Outcome::Answered, Some(head)) => {
-                *body = gathered.written;
+        match (request_end.unwrap_or(RequestEnd::Close), collected.head.take()) {
+            (RequestEnd::Answered, Some(head)) => {
+                *body = collected.written;
                 AtOnce::Written(head.into_answer())
             }
-            (outcome, head) => AtOnce::Answer(self.answer_now(false, outcome, Gathered { head, ..gathered })),
+            (request_end, head) => {
+                AtOnce::Answer(self.answer_now(false, request_end, CollectedAnswer { head, ..collected }))
+            }
         }
     }
 }
 
 /// Runs the functions here; `None` if one of them must not run here. The bytes that were written until then
-/// are in `gathered`.
-fn run_on_core(exchange: &mut Exchange, gathered: &mut Gathered) -> Option<Outcome> {
-    let pointer: *mut Exchange = exchange;
-    // SAFETY: only this function uses the exchange, and the connection outlives its use.
+/// are in `collected`.
+fn run_on_core(plugin_request: &mut PluginRequest, collected: &mut CollectedAnswer) -> Option<RequestEnd> {
+    let pointer: *mut PluginRequest = plugin_request;
+    // SAFETY: only this function uses the plug-in request, and the connection outlives its use.
     unsafe {
-        (*pointer).attach(gathered);
+        (*pointer).attach(collected);
         let entered = current::enter(pointer);
-        let result = pipeline::run(pointer, On::Core);
+        let result = pipeline::run(pointer, ThreadKind::Core);
         drop(entered);
         (*pointer).detach();
         result.ok()
@@ -252,27 +260,27 @@ impl OnThisCore {
         }
     }
 
-    fn keep(&self, exchange: Box<Exchange>) {
-        let mut exchanges = self.exchanges.borrow_mut();
-        if exchanges.len() < KEPT_EXCHANGES {
-            exchanges.push(exchange);
+    fn keep(&self, plugin_request: Box<PluginRequest>) {
+        let mut plugin_requests = self.plugin_requests.borrow_mut();
+        if plugin_requests.len() < KEPT_REQUESTS {
+            plugin_requests.push(plugin_request);
         }
     }
 
     /// The answer of functions that have run here.
-    fn answer_now(&self, is_head: bool, outcome: Outcome, gathered: Gathered) -> Answer {
-        match (outcome, gathered.head) {
-            (Outcome::Answered, Some(head)) => head.into_whole_answer(is_head, gathered.written.into()),
-            (Outcome::Close, Some(head)) => {
+    fn answer_now(&self, is_head: bool, request_end: RequestEnd, collected: CollectedAnswer) -> Answer {
+        match (request_end, collected.head) {
+            (RequestEnd::Answered, Some(head)) => head.into_whole_answer(is_head, collected.written.into()),
+            (RequestEnd::Close, Some(head)) => {
                 // The beginning is sent, and the client sees that the end is missing.
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);
-                sender.push(Bytes::from(gathered.written));
+                sender.push(Bytes::from(collected.written));
                 drop(sender);
                 let length = head.content_length;
-                head.into_answer().part(Part::Stream { body, length })
+                head.into_answer().part(BodyPart::Stream { body, length })
             }
             // [`OnThisCore::delegated`] answers delegated requests.
-            (_, None) | (Outcome::Delegated(_), _) => Answer::error(502),
+            (_, None) | (RequestEnd::Delegated(_), _) => Answer::error(502),
         }
     }
 
@@ -313,32 +321,34 @@ impl OnThisCore {
 
     async fn on_worker(
         self: Rc<Self>,
-        exchange: Box<Exchange>,
-        gathered: Gathered,
+        plugin_request: Box<PluginRequest>,
+        collected: CollectedAnswer,
         request: Request,
         has_body: bool,
     ) -> Handled {
         let (mut worker_end, core_end) = bridge(has_body);
-        worker_end.resume(gathered.head, gathered.written);
+        worker_end.resume(collected.head, collected.written);
         let job = move |worker_end: &mut WorkerEnd| {
-            let mut exchange = exchange;
-            let pointer: *mut Exchange = &mut *exchange;
-            // SAFETY: only this job uses the exchange, and the connection outlives its use.
+            let mut plugin_request = plugin_request;
+            let pointer: *mut PluginRequest = &mut *plugin_request;
+            // SAFETY: only this job uses the plug-in request, and the connection outlives its use.
             let result = unsafe {
                 (*pointer).attach(worker_end);
                 let entered = current::enter(pointer);
-                let result = pipeline::run(pointer, On::Worker);
+                let result = pipeline::run(pointer, ThreadKind::Worker);
                 drop(entered);
                 (*pointer).detach();
                 result
             };
-            worker_end.finish(result.unwrap_or(Outcome::Close));
+            worker_end.finish(result.unwrap_or(RequestEnd::Close));
         };
         self.answer_of(job, worker_end, core_end, request).await
     }
 
     async fn in_child(self: Rc<Self>, request: Request) -> Handled {
-        let Runs::InChild(child) = &self.runs else { return Handled::Answer(Answer::error(500)) };
+        let FunctionHost::InChild(child) = &self.function_host else {
+            return Handled::Answer(Answer::error(500));
+        };
         let has_body = request.body_length() != Some(0);
         let (worker_end, core_end) = bridge(has_body);
         let child = child.clone();
@@ -360,7 +370,7 @@ impl OnThisCore {
             if worker_end.begin() {
                 job(&mut worker_end);
                 if !worker_end.end() {
-                    workers.find();
+                    workers.note_returned();
                 }
             }
         };
@@ -384,9 +394,9 @@ impl OnThisCore {
                 sender.push(Bytes::from(beginning));
                 tokio::task::spawn_local(self.clone().pass_on(core_end, sender, request.body));
                 let length = head.content_length;
-                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+                Handled::Answer(head.into_answer().part(BodyPart::Stream { body, length }))
             }
-            Event::Message(Some(Message::End(Outcome::Delegated(delegated)))) => {
+            Event::Message(Some(Message::End(RequestEnd::Delegated(delegated)))) => {
                 self.delegated(delegated, request).await
             }
             Event::Message(_) => Handled::Answer(Answer::error(502)),
@@ -405,7 +415,7 @@ impl OnThisCore {
 
     /// Called when a function hangs. Its request is answered without it.
     fn give_up(&self, core_end: &CoreEnd) {
-        self.workers.lose();
+        self.workers.note_hanging();
         counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
         let most = self.hosting.most_threads;
         let message = format!(
@@ -413,10 +423,10 @@ impl OnThisCore {
              given up. Of {most} threads {} hang, and others take their place, up to {most}",
             core_end.running(),
             self.hosting.time_limit,
-            self.workers.lost(),
+            self.workers.hanging(),
         );
         self.server.log(Level::Warning, "nsapi: a function hangs", &message);
-        if let Runs::InChild(child) = &self.runs {
+        if let FunctionHost::InChild(child) = &self.function_host {
             child.note_hanging(most);
         }
     }
@@ -448,7 +458,7 @@ impl OnThisCore {
                         core_end.send_body(body);
                     }
                 }
-                Some(Message::End(Outcome::Answered)) => {
+                Some(Message::End(RequestEnd::Answered)) => {
                     self.log.write_to(&*self.server);
                     sender.finish();
                     return;

@@ -20,9 +20,9 @@ use touchstone_processes::orphans::leave_no_orphan;
 
 use super::bridge::WorkerEnd;
 use super::child::SETTINGS_FILE;
-use super::wire::{Kind, OwnedRequest, decode_head, decode_outcome, parse_frame_head, write_frame};
+use super::wire::{Kind, OwnedRequest, decode_head, decode_request_end, parse_frame_head, write_frame};
 use crate::abi::{LOG_CATASTROPHE, LOG_INFORM};
-use crate::connection::{Connection as _, Gone, Outcome};
+use crate::connection::{ClientDisconnected, Connection as _, RequestEnd};
 use crate::engine::{Log, Settings};
 
 /// The first and the longest wait before a child is started again.
@@ -125,10 +125,10 @@ impl Child {
         // once.
         for attempt in 0..2 {
             let Ok((stream, generation, was_kept)) = self.stream() else { break };
-            match exchange(stream, request, client) {
-                Ok((stream, outcome)) => {
+            match plugin_request(stream, request, client) {
+                Ok((stream, request_end)) => {
                     self.keep(stream, generation);
-                    return client.finish(outcome);
+                    return client.finish(request_end);
                 }
                 Err(Failed::BeforeAnything) if was_kept && attempt == 0 => {}
                 Err(Failed::ClientGone) => return,
@@ -338,11 +338,11 @@ enum Failed {
 }
 
 /// One request and its answer.
-fn exchange(
+fn plugin_request(
     mut stream: UnixStream,
     request: &OwnedRequest,
     client: &mut WorkerEnd,
-) -> Result<(UnixStream, Outcome), Failed> {
+) -> Result<(UnixStream, RequestEnd), Failed> {
     if stream.set_read_timeout(Some(LOOK)).is_err()
         || write_frame(&mut stream, Kind::Request, &request.encode()).is_err()
     {
@@ -363,7 +363,9 @@ fn exchange(
             Kind::Data => Some(client.write(&payload)),
             Kind::Flush => Some(client.flush()),
             Kind::Want => Some(match client.read(&mut piece) {
-                Ok(read) => write_frame(&mut stream, Kind::Body, &piece[..read]).map_err(|_| Gone),
+                Ok(read) => {
+                    write_frame(&mut stream, Kind::Body, &piece[..read]).map_err(|_| ClientDisconnected)
+                }
                 Err(gone) => {
                     // The child ends the request. The stream is not used again.
                     let _ = write_frame(&mut stream, Kind::BodyFailed, &[]);
@@ -371,13 +373,15 @@ fn exchange(
                 }
             }),
             Kind::End => {
-                return decode_outcome(&payload).map(|outcome| (stream, outcome)).ok_or(Failed::Later);
+                return decode_request_end(&payload)
+                    .map(|request_end| (stream, request_end))
+                    .ok_or(Failed::Later);
             }
             _ => None,
         };
         match done {
             Some(Ok(())) => {}
-            Some(Err(Gone)) => return Err(Failed::ClientGone),
+            Some(Err(ClientDisconnected)) => return Err(Failed::ClientGone),
             None => return Err(Failed::Later),
         }
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use touchstone_handler::reason_phrase::ReasonPhrase;
 
-use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
+use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
 
 use super::answer::Head;
 
@@ -272,13 +272,13 @@ pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     input.0.is_empty().then_some(Head { status, reason, fields, content_length })
 }
 
-/// Encodes an outcome.
-pub fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
+/// Encodes the end of a request.
+pub fn encode_request_end(request_end: &RequestEnd) -> Vec<u8> {
     let mut out = Out(Vec::new());
-    match outcome {
-        Outcome::Answered => out.number(0),
-        Outcome::Close => out.number(1),
-        Outcome::Delegated(delegated) => {
+    match request_end {
+        RequestEnd::Answered => out.number(0),
+        RequestEnd::Close => out.number(1),
+        RequestEnd::Delegated(delegated) => {
             out.number(match delegated.to {
                 Delegate::Cgi => 2,
                 Delegate::Includes => 3,
@@ -291,19 +291,19 @@ pub fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
     out.0
 }
 
-/// Decodes an outcome.
-pub fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
+/// Decodes the end of a request.
+pub fn decode_request_end(bytes: &[u8]) -> Option<RequestEnd> {
     let mut input = In(bytes);
     let to = match input.number()? {
-        0 => return Some(Outcome::Answered),
-        1 => return Some(Outcome::Close),
+        0 => return Some(RequestEnd::Answered),
+        1 => return Some(RequestEnd::Close),
         2 => Delegate::Cgi,
         3 => Delegate::Includes,
         4 => Delegate::Listing,
         _ => return None,
     };
     let (path, path_info) = (input.bytes()?, input.bytes()?);
-    Some(Outcome::Delegated(Delegated { to, path, path_info, fields: Vec::new() }))
+    Some(RequestEnd::Delegated(Delegated { to, path, path_info, fields: Vec::new() }))
 }
 
 struct Out(Vec<u8>);
@@ -356,7 +356,7 @@ mod tests {
         fn what_comes_from_a_broken_child_panics_nowhere(bytes: Vec<u8>) {
             OwnedRequest::decode(&bytes);
             decode_head(&bytes);
-            decode_outcome(&bytes);
+            decode_request_end(&bytes);
             let _ = read_frame(&mut &bytes[..], &mut Vec::new());
         }
 
@@ -398,8 +398,8 @@ mod tests {
         assert_eq!(decode_head(&encode_head(&Head { status: 100, ..head })), None);
         let delegated =
             Delegated { to: Delegate::Cgi, path: b"/a".to_vec(), path_info: Vec::new(), fields: Vec::new() };
-        for outcome in [Outcome::Answered, Outcome::Close, Outcome::Delegated(delegated)] {
-            assert_eq!(decode_outcome(&encode_outcome(&outcome)), Some(outcome));
+        for request_end in [RequestEnd::Answered, RequestEnd::Close, RequestEnd::Delegated(delegated)] {
+            assert_eq!(decode_request_end(&encode_request_end(&request_end)), Some(request_end));
         }
     }
 }

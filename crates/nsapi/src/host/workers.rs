@@ -21,10 +21,10 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// The threads.
 #[derive(Clone)]
 pub struct Workers {
-    shared: Arc<Shared>,
+    pool: Arc<WorkerPool>,
 }
 
-struct Shared {
+struct WorkerPool {
     queue: Mutex<Queue>,
     wake: Condvar,
     /// How many jobs wait, readable without the lock.
@@ -41,7 +41,7 @@ struct Queue {
     /// Threads that check for work, or sleep.
     idle: usize,
     /// Threads that hang in a job that was given up: others are started in their place.
-    lost: isize,
+    hanging: isize,
 }
 
 /// The queue is full.
@@ -51,7 +51,7 @@ pub struct TooBusy;
 impl Workers {
     /// At most so many threads, and so many waiting jobs.
     pub fn new(most_threads: usize, most_waiting: usize, stack_bytes: usize) -> Workers {
-        let shared = Shared {
+        let pool = WorkerPool {
             queue: Mutex::default(),
             wake: Condvar::new(),
             waiting: AtomicUsize::new(0),
@@ -59,37 +59,37 @@ impl Workers {
             most_waiting,
             stack_bytes,
         };
-        Workers { shared: Arc::new(shared) }
+        Workers { pool: Arc::new(pool) }
     }
 
     /// Notes that a thread hangs in its job: another may be started. At most as many threads are replaced as
     /// the limit allows at first.
-    pub fn lose(&self) {
-        self.shared.lock().lost += 1;
+    pub fn note_hanging(&self) {
+        self.pool.lock().hanging += 1;
         // A job may wait because no thread could be started before.
-        self.shared.start_for_waiting();
+        self.pool.start_for_waiting();
     }
 
     /// Notes that a hanging thread has returned.
-    pub fn find(&self) {
-        self.shared.lock().lost -= 1;
+    pub fn note_returned(&self) {
+        self.pool.lock().hanging -= 1;
     }
 
     /// Threads that hang.
-    pub fn lost(&self) -> usize {
-        usize::try_from(self.shared.lock().lost).unwrap_or(0)
+    pub fn hanging(&self) -> usize {
+        usize::try_from(self.pool.lock().hanging).unwrap_or(0)
     }
 
     /// Runs a job on one of the threads.
     pub fn run(&self, job: Job) -> Result<(), TooBusy> {
-        let shared = &self.shared;
-        let mut queue = shared.lock();
-        let needs_thread = shared.needs_thread(&queue);
-        if !needs_thread && queue.jobs.len() >= shared.most_waiting.saturating_add(queue.idle) {
+        let pool = &self.pool;
+        let mut queue = pool.lock();
+        let needs_thread = pool.needs_thread(&queue);
+        if !needs_thread && queue.jobs.len() >= pool.most_waiting.saturating_add(queue.idle) {
             return Err(TooBusy);
         }
         if needs_thread {
-            match shared.start_thread() {
+            match pool.start_thread() {
                 Ok(()) => queue.threads += 1,
                 // Without any thread, the job would wait for ever.
                 Err(_) if queue.threads == 0 => return Err(TooBusy),
@@ -97,34 +97,34 @@ impl Workers {
             }
         }
         queue.jobs.push_back(job);
-        shared.waiting.store(queue.jobs.len(), Ordering::Release);
+        pool.waiting.store(queue.jobs.len(), Ordering::Release);
         drop(queue);
-        shared.wake.notify_one();
+        pool.wake.notify_one();
         Ok(())
     }
 }
 
-impl Shared {
+impl WorkerPool {
     fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many threads there may be now.
     fn most_now(&self, queue: &Queue) -> usize {
-        self.most_threads + usize::try_from(queue.lost).unwrap_or(0).min(self.most_threads)
+        self.most_threads + usize::try_from(queue.hanging).unwrap_or(0).min(self.most_threads)
     }
 
     fn needs_thread(&self, queue: &Queue) -> bool {
         queue.idle <= queue.jobs.len() && queue.threads < self.most_now(queue)
     }
 
-    fn start_thread(self: &Arc<Shared>) -> std::io::Result<()> {
+    fn start_thread(self: &Arc<WorkerPool>) -> std::io::Result<()> {
         let for_thread = self.clone();
         let builder = std::thread::Builder::new().name("nsapi-worker".to_string());
         builder.stack_size(self.stack_bytes).spawn(move || for_thread.work()).map(|_| ())
     }
 
-    fn start_for_waiting(self: &Arc<Shared>) {
+    fn start_for_waiting(self: &Arc<WorkerPool>) {
         let mut queue = self.lock();
         let is_needed = queue.idle < queue.jobs.len() && queue.threads < self.most_now(&queue);
         if is_needed && self.start_thread().is_ok() {
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    fn work(self: Arc<Shared>) {
+    fn work(self: Arc<WorkerPool>) {
         loop {
             let Some(job) = self.next() else { return };
             job();
@@ -216,18 +216,18 @@ mod tests {
         // The second waits until the first is given up.
         let (second_begun, second) = hang();
         assert_eq!(second_begun.try_recv(), Err(mpsc::TryRecvError::Empty));
-        workers.lose();
+        workers.note_hanging();
         second_begun.recv().unwrap();
-        workers.lose();
+        workers.note_hanging();
         let (third_begun, third) = hang();
-        assert_eq!((workers.lost(), third_begun.try_recv()), (2, Err(mpsc::TryRecvError::Empty)));
+        assert_eq!((workers.hanging(), third_begun.try_recv()), (2, Err(mpsc::TryRecvError::Empty)));
         drop((first, second, third));
         third_begun.recv().unwrap();
-        workers.find();
-        workers.find();
+        workers.note_returned();
+        workers.note_returned();
         let (done, is_done) = mpsc::channel();
         workers.run(Box::new(move || done.send(()).unwrap())).unwrap();
         is_done.recv().unwrap();
-        assert_eq!(workers.lost(), 0);
+        assert_eq!(workers.hanging(), 0);
     }
 }

@@ -115,7 +115,7 @@ impl Supervisor {
             if self.wait(self.next_change()) {
                 break;
             }
-            self.look();
+            self.check();
         }
         self.stop();
         if self.spec.socket.is_some() {
@@ -219,7 +219,7 @@ impl Supervisor {
     }
 
     /// Logs the output of the processes, and notes which of them have ended.
-    fn look(&mut self) {
+    fn check(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
             let Some(child) = &mut slot.child else { continue };

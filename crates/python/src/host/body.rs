@@ -12,7 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use touchstone_handler::pipe::Receiver;
 
-use super::link::Asked;
+use super::link::WorkerRequest;
 use crate::shared::frame::{BODY_WINDOW, BROKEN, Kind, PIECE_BYTES};
 
 /// A body, with the part that has already arrived.
@@ -59,26 +59,27 @@ impl Body {
     }
 
     /// Sends it to a worker, as fast as the application reads it.
-    pub async fn send(mut self, asked: Rc<Asked>) {
-        let (link, number, exchange) = (asked.link.clone(), asked.number, asked.exchange.clone());
+    pub async fn send(mut self, worker_request: Rc<WorkerRequest>) {
+        let (link, number, request_events) =
+            (worker_request.link.clone(), worker_request.number, worker_request.request_events.clone());
         // The future of the answer ends the request.
-        drop(asked);
-        while poll_fn(|context| exchange.poll_wanted(context)).await {
+        drop(worker_request);
+        while poll_fn(|context| request_events.poll_wanted(context)).await {
             let piece = tokio::select! {
                 piece = self.next() => piece,
-                () = poll_fn(|context| exchange.poll_over(context)) => return,
+                () = poll_fn(|context| request_events.poll_over(context)) => return,
             };
             match piece {
                 Some(Ok(piece)) => {
                     for part in piece.chunks(PIECE_BYTES) {
                         link.push(Kind::Body, 0, number, part);
                     }
-                    exchange.sent_body(piece.len());
+                    request_events.sent_body(piece.len());
                 }
                 end => {
                     let flags = if end.is_some() { BROKEN } else { 0 };
                     link.push(Kind::BodyEnd, flags, number, &[]);
-                    return exchange.sent_body(0);
+                    return request_events.sent_body(0);
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{AtOnce, Handled, Handler, Level, OnCore, PendingCall, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
@@ -19,11 +19,11 @@ use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_http::request::Expectation;
 
 use super::body::Body;
-use super::exchange::{Ended, Event, SentFile};
-use super::link::{Asked, Link};
-use super::pool::{Pool, Standing};
+use super::end_of_turn::EndOfTurn;
+use super::link::{Link, WorkerRequest};
+use super::pool::{Pool, PoolState};
+use super::request_events::{EarlyEnd, Event, SentFile};
 use super::source;
-use super::turn::Turn;
 use crate::shared::frame::BODY_WINDOW;
 use crate::shared::head::{self, Head};
 use crate::shared::segment::REQUEST_RING_BYTES;
@@ -59,7 +59,7 @@ pub struct OnThisCore {
     links: RefCell<Vec<Rc<Link>>>,
     /// The number of changes of the pool for which the links were made.
     changes: Cell<u64>,
-    turn: Rc<Turn>,
+    end_of_turn: Rc<EndOfTurn>,
     /// A buffer for requests; it is empty between two of them.
     written: RefCell<Vec<u8>>,
 }
@@ -77,20 +77,20 @@ enum NoAnswer {
     /// The worker has ended before the answer began.
     Lost,
     /// The application was not called.
-    Untouched,
+    NotCalled,
 }
 
 impl OnThisCore {
     /// A handler without links.
     pub fn new(pool: Arc<Pool>, server: Rc<dyn Server>) -> Rc<OnThisCore> {
-        let turn = Rc::new(Turn::default());
-        tokio::task::spawn_local(turn.clone().run());
+        let end_of_turn = Rc::new(EndOfTurn::default());
+        tokio::task::spawn_local(end_of_turn.clone().run());
         Rc::new(OnThisCore {
             pool,
             server,
             links: RefCell::default(),
             changes: Cell::new(u64::MAX),
-            turn,
+            end_of_turn,
             written: RefCell::default(),
         })
     }
@@ -107,7 +107,7 @@ impl OnThisCore {
             let same = |link: &&Rc<Link>| link.worker.number == worker.number && link.is_open();
             match known.iter().find(same) {
                 Some(link) => links.push(link.clone()),
-                None => match Link::open(worker.clone(), self.turn.clone()) {
+                None => match Link::open(worker.clone(), self.end_of_turn.clone()) {
                     Ok(link) => links.push(link),
                     Err(error) => {
                         let message = format!("no link to worker {}: {error}", worker.pid);
@@ -148,7 +148,7 @@ impl OnThisCore {
     }
 
     /// Sends a worker the request that `write` writes.
-    fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Asked, Refused> {
+    fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<WorkerRequest, Refused> {
         let link = self.choose()?;
         let mut written = self.written.borrow_mut();
         write(&mut written);
@@ -157,16 +157,20 @@ impl OnThisCore {
 
     /// Waits until there is a worker.
     async fn wait_for_worker(&self) -> Option<()> {
-        let mut standing = self.pool.standing().subscribe();
+        let mut state = self.pool.state().subscribe();
         let limit = self.pool.settings().limits.start;
-        let wait = standing.wait_for(|standing| *standing != Standing::Starting);
+        let wait = state.wait_for(|state| *state != PoolState::Starting);
         match tokio::time::timeout(limit, wait).await {
-            Ok(Ok(standing)) => (*standing == Standing::Ready).then_some(()),
+            Ok(Ok(state)) => (*state == PoolState::Ready).then_some(()),
             _ => None,
         }
     }
 
-    async fn answer(self: Rc<Self>, mut request: Request, mut asked: Option<Asked>) -> Answer {
+    async fn answer(
+        self: Rc<Self>,
+        mut request: Request,
+        mut worker_request: Option<WorkerRequest>,
+    ) -> Answer {
         let has_body = request.body_length() != Some(0);
         // In HTTP/2 this is an extended CONNECT (RFC 8441), which the server presents as a GET with Upgrade.
         let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
@@ -191,12 +195,12 @@ impl OnThisCore {
         let mut repeats = 0;
         let mut waits = 0;
         loop {
-            let asked_now = match asked.take() {
-                Some(asked) => Ok(asked),
+            let sent = match worker_request.take() {
+                Some(worker_request) => Ok(worker_request),
                 None => self.ask(wanted, |out| out.clone_from(&written)),
             };
-            let asked_now = match asked_now {
-                Ok(asked) => Rc::new(asked),
+            let sent = match sent {
+                Ok(worker_request) => Rc::new(worker_request),
                 Err(Refused::Full) => {
                     let message = format!("all workers of {} have as many requests as may wait", self.name());
                     self.server.log(Level::Warning, "Python workers are full", &message);
@@ -217,12 +221,12 @@ impl OnThisCore {
             };
             let could_repeat = is_safe && body.is_none();
             if let Some(body) = body.take() {
-                tokio::task::spawn_local(body.send(asked_now.clone()));
+                tokio::task::spawn_local(body.send(sent.clone()));
             }
-            match self.clone().answer_of(asked_now, is_head, interim.as_deref()).await {
+            match self.clone().answer_of(sent, is_head, interim.as_deref()).await {
                 Ok(answer) => return answer,
                 // The application was not called, or may be called again.
-                Err(NoAnswer::Untouched | NoAnswer::Lost) if could_repeat && repeats < MOST_REPEATS => {
+                Err(NoAnswer::NotCalled | NoAnswer::Lost) if could_repeat && repeats < MOST_REPEATS => {
                     repeats += 1;
                     self.pool.counts().repeated.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(NOTICE).await;
@@ -242,7 +246,7 @@ impl OnThisCore {
     /// The answer of a worker.
     async fn answer_of(
         self: Rc<Self>,
-        asked: Rc<Asked>,
+        worker_request: Rc<WorkerRequest>,
         is_head: bool,
         interim: Option<&dyn TakesInterim>,
     ) -> Result<Answer, NoAnswer> {
@@ -250,10 +254,10 @@ impl OnThisCore {
         let limit = self.pool.settings().limits.answer;
         loop {
             let event = match limit {
-                None => asked.event().await,
-                Some(limit) => match self.event_within(&asked, limit).await {
+                None => worker_request.event().await,
+                Some(limit) => match self.event_within(&worker_request, limit).await {
                     Some(event) => event,
-                    None => return Ok(self.took_too_long(&asked)),
+                    None => return Ok(self.took_too_long(&worker_request)),
                 },
             };
             match event {
@@ -265,7 +269,7 @@ impl OnThisCore {
                 }
                 Event::Head(bytes) => {
                     return Ok(match head::read(&bytes) {
-                        Ok((head, _)) => self.stream(head, file, asked, is_head),
+                        Ok((head, _)) => self.stream(head, file, worker_request, is_head),
                         Err(fault) => self.refuse(&fault),
                     });
                 }
@@ -276,8 +280,8 @@ impl OnThisCore {
                     }
                 }
                 // There was no head before this event.
-                Event::Piece(_) | Event::End(Ok(_) | Err(Ended::Broken)) => return Ok(Answer::error(502)),
-                Event::End(Err(Ended::Untouched)) => return Err(NoAnswer::Untouched),
+                Event::Piece(_) | Event::End(Ok(_) | Err(EarlyEnd::Broken)) => return Ok(Answer::error(502)),
+                Event::End(Err(EarlyEnd::NotCalled)) => return Err(NoAnswer::NotCalled),
                 Event::Lost => return Err(NoAnswer::Lost),
             }
         }
@@ -285,32 +289,32 @@ impl OnThisCore {
 
     /// The next event of the worker; `None` after the time limit. The limit starts again with each piece of
     /// the body, and does not run while the application waits for more of the client's body.
-    async fn event_within(&self, asked: &Asked, limit: Duration) -> Option<Event> {
-        let exchange = &asked.exchange;
-        let mut until = exchange.last_sent().unwrap_or_else(Instant::now) + limit;
+    async fn event_within(&self, worker_request: &WorkerRequest, limit: Duration) -> Option<Event> {
+        let request_events = &worker_request.request_events;
+        let mut until = request_events.last_sent().unwrap_or_else(Instant::now) + limit;
         loop {
-            if let Ok(event) = tokio::time::timeout_at(until, asked.event()).await {
+            if let Ok(event) = tokio::time::timeout_at(until, worker_request.event()).await {
                 return Some(event);
             }
             let now = Instant::now();
-            until = match exchange.last_sent().map(|sent| sent + limit) {
+            until = match request_events.last_sent().map(|sent| sent + limit) {
                 // The connection limits how long a client may take.
-                _ if exchange.waits_for_body() => now + limit,
+                _ if request_events.waits_for_body() => now + limit,
                 Some(later) if later > now => later,
                 _ => return None,
             };
         }
     }
 
-    fn took_too_long(&self, asked: &Asked) -> Answer {
-        let pid = asked.link.worker.pid;
+    fn took_too_long(&self, worker_request: &WorkerRequest) -> Answer {
+        let pid = worker_request.link.worker.pid;
         let message = format!("{}: a request in worker {pid} takes longer than 'limits.answer'", self.name());
         self.server.log(Level::Warning, "a Python application takes too long", &message);
         self.pool.counts().too_long.fetch_add(1, Ordering::Relaxed);
         // A thread cannot be stopped. A task that waits in an event loop can; a worker reports a loop that
         // does not return itself.
-        if !asked.link.worker.is_asgi() {
-            self.pool.report_stuck(&asked.link.worker);
+        if !worker_request.link.worker.is_asgi() {
+            self.pool.report_stuck(&worker_request.link.worker);
         }
         Answer::error(504)
     }
@@ -322,26 +326,32 @@ impl OnThisCore {
     }
 
     /// An answer whose body follows later.
-    fn stream(self: Rc<Self>, head: Head, file: Option<SentFile>, asked: Rc<Asked>, is_head: bool) -> Answer {
+    fn stream(
+        self: Rc<Self>,
+        head: Head,
+        file: Option<SentFile>,
+        worker_request: Rc<WorkerRequest>,
+        is_head: bool,
+    ) -> Answer {
         let Head { mut answer, content_length } = head;
         if let Some(SentFile { file, offset, length }) = file {
             if is_head {
                 answer.declared_length = Some(length);
                 return answer;
             }
-            return answer.part(Part::File { file, offset, length });
+            return answer.part(BodyPart::File { file, offset, length });
         }
         let (sender, body) = pipe::pipe(PIPE_BYTES);
-        tokio::task::spawn_local(pass_on(self, asked, sender));
+        tokio::task::spawn_local(pass_on(self, worker_request, sender));
         let length = if answer.switches_protocols() { None } else { content_length };
-        answer.part(Part::Stream { body, length })
+        answer.part(BodyPart::Stream { body, length })
     }
 }
 
 impl Drop for OnThisCore {
     fn drop(&mut self) {
         self.links.borrow().iter().for_each(|link| link.close());
-        self.turn.close();
+        self.end_of_turn.close();
     }
 }
 
@@ -357,8 +367,8 @@ impl Handler for OnThisCore {
         }
         let is_short = get.buffer.len() <= LONGEST_REQUEST / 2;
         match self.ask(0, |out| source::write_get(out, get)) {
-            Ok(asked) if is_short => {
-                AtOnce::Pending(Box::new(PendingGet { handler: self, asked: Some(asked) }))
+            Ok(worker_request) if is_short => {
+                AtOnce::Pending(Box::new(PendingGet { handler: self, worker_request: Some(worker_request) }))
             }
             _ => AtOnce::Handle,
         }
@@ -368,23 +378,23 @@ impl Handler for OnThisCore {
 /// A GET that was sent to a worker.
 struct PendingGet {
     handler: Rc<OnThisCore>,
-    asked: Option<Asked>,
+    worker_request: Option<WorkerRequest>,
 }
 
 impl PendingCall for PendingGet {
-    /// After this time the request continues in the exchange, which notices if the client disconnects.
+    /// After this time the request continues in the usual way, which notices if the client disconnects.
     fn limit(&self) -> Duration {
         self.handler.pool.settings().limits.answer.map_or(IN_PASSING, |limit| limit.min(IN_PASSING))
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
-        let Some(asked) = &self.asked else { return Poll::Ready(()) };
-        if asked.exchange.poll_said(context).is_pending() {
+        let Some(worker_request) = &self.worker_request else { return Poll::Ready(()) };
+        if worker_request.request_events.poll_said(context).is_pending() {
             return Poll::Pending;
         }
         // If the answer is not complete at once, the request continues like others.
-        let Some((frame, place)) = asked.exchange.take_whole() else { return Poll::Ready(()) };
-        let is_given = asked.link.with_payload(&frame, |bytes| match head::read(bytes) {
+        let Some((frame, place)) = worker_request.request_events.take_whole() else { return Poll::Ready(()) };
+        let is_given = worker_request.link.with_payload(&frame, |bytes| match head::read(bytes) {
             Ok((head, end)) if !is_bare_error(&head.answer, bytes.len() - end) => {
                 give(head.answer, &bytes[end..]);
                 true
@@ -392,17 +402,17 @@ impl PendingCall for PendingGet {
             _ => false,
         });
         if is_given {
-            asked.link.free(place);
-            self.asked = None;
+            worker_request.link.free(place);
+            self.worker_request = None;
         } else {
-            asked.exchange.put_back(frame, place);
+            worker_request.request_events.put_back(frame, place);
         }
         Poll::Ready(())
     }
 
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
-        let PendingGet { handler, asked } = *self;
-        Box::pin(async move { Handled::Answer(handler.answer(request, asked).await) })
+        let PendingGet { handler, worker_request } = *self;
+        Box::pin(async move { Handled::Answer(handler.answer(request, worker_request).await) })
     }
 }
 
@@ -429,25 +439,25 @@ fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
             return answer;
         }
     }
-    answer.part(Part::Bytes(body))
+    answer.part(BodyPart::Bytes(body))
 }
 
 /// Sends the rest of an answer after its head.
-async fn pass_on(handler: Rc<OnThisCore>, asked: Rc<Asked>, mut sender: pipe::Sender) {
+async fn pass_on(handler: Rc<OnThisCore>, worker_request: Rc<WorkerRequest>, mut sender: pipe::Sender) {
     loop {
         // The application may continue only as fast as the client reads.
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             break;
         }
         let event = tokio::select! {
-            event = asked.event() => event,
+            event = worker_request.event() => event,
             () = sender.gone() => break,
         };
         match event {
             Event::Piece(piece) => {
                 let bytes = piece.len();
                 sender.push(piece);
-                asked.took(bytes);
+                worker_request.took(bytes);
             }
             Event::End(Ok(trailers)) if head::are_lines(&trailers) => {
                 sender.finish_with_trailers(trailers);
@@ -460,6 +470,6 @@ async fn pass_on(handler: Rc<OnThisCore>, asked: Rc<Asked>, mut sender: pipe::Se
             }
         }
     }
-    drop(asked);
+    drop(worker_request);
     drop(handler);
 }

@@ -17,12 +17,12 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use touchstone_handler::handler::Level;
 
-use super::exchange::{Ended, Event, Exchange, SentFile};
+use super::end_of_turn::{EndOfTurn, WakeWorker};
 use super::message_log::log;
 use super::pool::Worker;
-use super::turn::{Tell, Turn};
+use super::request_events::{EarlyEnd, Event, RequestEvents, SentFile};
 use crate::shared::control;
-use crate::shared::frame::{self, BROKEN, Kind, UNTOUCHED};
+use crate::shared::frame::{self, BROKEN, Kind, NOT_CALLED};
 use crate::shared::ring::{Corrupt, Frame, Reader, Writer};
 use crate::shared::segment::{Direction, Segment};
 
@@ -33,7 +33,7 @@ pub struct Link {
     state: RefCell<State>,
     wake: AsyncFd<OwnedFd>,
     files: AsyncFd<OwnedFd>,
-    turn: Rc<Turn>,
+    end_of_turn: Rc<EndOfTurn>,
     is_closed: Cell<bool>,
     closer: RefCell<Option<Waker>>,
 }
@@ -41,7 +41,7 @@ pub struct Link {
 struct State {
     writer: Writer,
     reader: Reader,
-    exchanges: Vec<Slot>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
     /// Frames that did not fit into the ring yet.
     backlog: VecDeque<(Kind, u8, u32, Vec<u8>)>,
@@ -55,22 +55,22 @@ struct State {
 struct Slot {
     /// Distinguishes requests that used the same slot.
     turn: u16,
-    exchange: Option<Rc<Exchange>>,
+    request_events: Option<Rc<RequestEvents>>,
 }
 
 /// A request that was sent to a worker. Dropping it tells the worker that the core has given the request up.
-pub struct Asked {
+pub struct WorkerRequest {
     /// The link.
     pub link: Rc<Link>,
     /// Its number there.
     pub number: u32,
     /// The events that the worker has reported.
-    pub exchange: Rc<Exchange>,
+    pub request_events: Rc<RequestEvents>,
 }
 
 impl Link {
     /// Makes a link to a worker.
-    pub fn open(worker: Arc<Worker>, turn: Rc<Turn>) -> io::Result<Rc<Link>> {
+    pub fn open(worker: Arc<Worker>, end_of_turn: Rc<EndOfTurn>) -> io::Result<Rc<Link>> {
         let segment = Arc::new(Segment::new()?);
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let (files, theirs) = control::pair()?;
@@ -81,7 +81,7 @@ impl Link {
         let state = State {
             writer: Writer::new(segment.clone(), Direction::Requests),
             reader: Reader::new(segment, Direction::Answers),
-            exchanges: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             backlog: VecDeque::new(),
             held: VecDeque::new(),
@@ -99,7 +99,7 @@ impl Link {
             state: RefCell::new(state),
             wake,
             files,
-            turn,
+            end_of_turn,
             is_closed: Cell::new(false),
             closer: RefCell::default(),
         });
@@ -113,22 +113,22 @@ impl Link {
     }
 
     /// Sends a request to the worker; `None`: it accepts none.
-    pub fn ask(self: &Rc<Self>, request: &[u8], wanted: usize) -> Option<Asked> {
+    pub fn ask(self: &Rc<Self>, request: &[u8], wanted: usize) -> Option<WorkerRequest> {
         if self.is_closed.get() || !self.worker.begin() {
             return None;
         }
-        let exchange = Rc::new(Exchange::new(wanted));
+        let request_events = Rc::new(RequestEvents::new(wanted));
         let mut state = self.state.borrow_mut();
         let index = state.free.pop().unwrap_or_else(|| {
-            state.exchanges.push(Slot::default());
-            state.exchanges.len() - 1
+            state.slots.push(Slot::default());
+            state.slots.len() - 1
         });
-        let slot = &mut state.exchanges[index];
-        slot.exchange = Some(exchange.clone());
+        let slot = &mut state.slots[index];
+        slot.request_events = Some(request_events.clone());
         let number = (u32::from(slot.turn) << 16) | (index as u32 & 0xffff);
         drop(state);
         self.push(Kind::Request, 0, number, request);
-        Some(Asked { link: self.clone(), number, exchange })
+        Some(WorkerRequest { link: self.clone(), number, request_events })
     }
 
     /// Writes a frame for the worker. The worker is woken at the end of the turn.
@@ -138,7 +138,7 @@ impl Link {
             state.backlog.push_back((kind, flags, number, payload.to_vec()));
         }
         drop(state);
-        self.turn.has_written(self.clone());
+        self.end_of_turn.note_written(self.clone());
     }
 
     fn wake_worker(&self) {
@@ -177,9 +177,9 @@ impl Link {
         // Answers that were written before the end are still used.
         let _ = self.read_all();
         self.is_closed.set(true);
-        let exchanges: Vec<Rc<Exchange>> =
-            self.state.borrow().exchanges.iter().filter_map(|slot| slot.exchange.clone()).collect();
-        self.worker.lose(exchanges.iter().filter(|exchange| exchange.lose()).count());
+        let slots: Vec<Rc<RequestEvents>> =
+            self.state.borrow().slots.iter().filter_map(|slot| slot.request_events.clone()).collect();
+        self.worker.note_lost(slots.iter().filter(|request_events| request_events.note_worker_end()).count());
     }
 
     fn poll_run(self: &Rc<Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -236,7 +236,7 @@ impl Link {
             let mut state = self.state.borrow_mut();
             if state.send_backlog() {
                 // The worker may sleep, because it has read all that was in the ring.
-                self.turn.has_written(self.clone());
+                self.end_of_turn.note_written(self.clone());
             }
             let Some(frame) = state.reader.next_frame()? else {
                 if state.free_what_can_be() {
@@ -244,12 +244,12 @@ impl Link {
                 }
                 return Ok(());
             };
-            let exchange = state.exchange(frame.number);
-            if let (Kind::Whole, Some(exchange)) = (frame.kind, &exchange) {
+            let request_events = state.request_events(frame.number);
+            if let (Kind::Whole, Some(request_events)) = (frame.kind, &request_events) {
                 let place = state.first_held + state.held.len() as u64;
                 state.held.push_back((frame.end(), false));
                 drop(state);
-                exchange.push_whole(frame, place);
+                request_events.push_whole(frame, place);
                 continue;
             }
             let payload = Bytes::copy_from_slice(state.reader.payload(&frame));
@@ -257,8 +257,8 @@ impl Link {
             drop(state);
             // A file is taken even if no request needs it, because it does not belong to the next one.
             let file = if frame.kind == Kind::File { Some(self.take_file(&payload)) } else { None };
-            if let Some(exchange) = exchange {
-                say(&exchange, &frame, payload, file);
+            if let Some(request_events) = request_events {
+                pass_event(&request_events, &frame, payload, file);
             }
         }
     }
@@ -283,8 +283,8 @@ impl Link {
     }
 }
 
-impl Tell for Link {
-    fn tell(&self) {
+impl WakeWorker for Link {
+    fn wake_if_asleep(&self) {
         if self.state.borrow().writer.must_wake() {
             self.wake_worker();
         }
@@ -292,30 +292,30 @@ impl Tell for Link {
 }
 
 /// Passes an event of the worker to a request.
-fn say(exchange: &Exchange, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
+fn pass_event(request_events: &RequestEvents, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
     let event = match frame.kind {
         Kind::Whole => Event::Whole(payload),
         Kind::Head => Event::Head(payload),
         Kind::Piece => Event::Piece(payload),
         Kind::Hints => Event::Hints(payload.to_vec()),
-        Kind::Want => return exchange.want(frame::number(&payload)),
+        Kind::Want => return request_events.want(frame::number(&payload)),
         Kind::File => match file.flatten() {
             Some(file) => Event::File(file),
-            None => Event::End(Err(Ended::Broken)),
+            None => Event::End(Err(EarlyEnd::Broken)),
         },
-        Kind::End if frame.flags & UNTOUCHED != 0 => Event::End(Err(Ended::Untouched)),
-        Kind::End if frame.flags & BROKEN != 0 => Event::End(Err(Ended::Broken)),
+        Kind::End if frame.flags & NOT_CALLED != 0 => Event::End(Err(EarlyEnd::NotCalled)),
+        Kind::End if frame.flags & BROKEN != 0 => Event::End(Err(EarlyEnd::Broken)),
         Kind::End => Event::End(Ok(payload.to_vec())),
         // These kinds are sent to workers only.
         Kind::Request | Kind::Body | Kind::BodyEnd | Kind::Credit | Kind::Gone => return,
     };
-    exchange.push(event);
+    request_events.push(event);
 }
 
 impl State {
-    fn exchange(&self, number: u32) -> Option<Rc<Exchange>> {
-        let slot = self.exchanges.get((number & 0xffff) as usize)?;
-        slot.exchange.clone().filter(|_| u32::from(slot.turn) == number >> 16)
+    fn request_events(&self, number: u32) -> Option<Rc<RequestEvents>> {
+        let slot = self.slots.get((number & 0xffff) as usize)?;
+        slot.request_events.clone().filter(|_| u32::from(slot.turn) == number >> 16)
     }
 
     /// Writes frames that did not fit before; returns whether any was written.
@@ -344,7 +344,7 @@ impl State {
     }
 }
 
-impl Asked {
+impl WorkerRequest {
     /// Tells the worker that so many bytes were sent to the client.
     pub fn took(&self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -358,36 +358,36 @@ impl Asked {
 
     /// A whole answer is copied out of the ring.
     fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
-        if self.exchange.poll_said(context).is_pending() {
+        if self.request_events.poll_said(context).is_pending() {
             return Poll::Pending;
         }
-        if let Some((frame, place)) = self.exchange.take_whole() {
+        if let Some((frame, place)) = self.request_events.take_whole() {
             let copied = self.link.with_payload(&frame, Bytes::copy_from_slice);
             self.link.free(place);
             return Poll::Ready(Event::Whole(copied));
         }
-        Poll::Ready(self.exchange.take_event().unwrap_or(Event::Lost))
+        Poll::Ready(self.request_events.take_event().unwrap_or(Event::Lost))
     }
 }
 
-impl Drop for Asked {
+impl Drop for WorkerRequest {
     fn drop(&mut self) {
-        let is_under_way = poll_now(&self.exchange);
-        if let Some((_, place)) = self.exchange.take_whole() {
+        let is_under_way = poll_now(&self.request_events);
+        if let Some((_, place)) = self.request_events.take_whole() {
             self.link.free(place);
         }
-        self.exchange.give_up();
+        self.request_events.give_up();
         {
             let mut state = self.link.state();
             let index = (self.number & 0xffff) as usize;
-            if let Some(slot) = state.exchanges.get_mut(index) {
-                slot.exchange = None;
+            if let Some(slot) = state.slots.get_mut(index) {
+                slot.request_events = None;
                 slot.turn = slot.turn.wrapping_add(1);
                 state.free.push(index);
             }
         }
         // Lost requests were counted before.
-        if !self.exchange.is_lost() {
+        if !self.request_events.is_lost() {
             self.link.worker.end();
         }
         if is_under_way && self.link.is_open() {
@@ -397,8 +397,8 @@ impl Drop for Asked {
 }
 
 /// Whether the worker's answer is not complete.
-fn poll_now(exchange: &Exchange) -> bool {
-    exchange.poll_over(&mut Context::from_waker(Waker::noop())).is_pending()
+fn poll_now(request_events: &RequestEvents) -> bool {
+    request_events.poll_over(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 #[cfg(test)]
@@ -462,9 +462,9 @@ mod tests {
             let (control, theirs) = control::pair().unwrap();
             let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap();
             let worker = Arc::new(Worker::new(1, 0, control, wake.try_clone().unwrap()));
-            let turn = Rc::new(Turn::default());
-            tokio::task::spawn_local(turn.clone().run());
-            let link = Link::open(worker, turn).unwrap();
+            let end_of_turn = Rc::new(EndOfTurn::default());
+            tokio::task::spawn_local(end_of_turn.clone().run());
+            let link = Link::open(worker, end_of_turn).unwrap();
             let mut worker = WorkerEnd::of(theirs, wake);
 
             let all = 5 * REQUEST_RING_BYTES / PIECE_BYTES;

@@ -16,7 +16,7 @@ use crate::status::{ApplicationStatus, RestartStatus, WorkerStatus};
 
 /// Whether there are workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum PoolState {
     /// The first are being started.
     Starting,
     /// There is at least one.
@@ -31,7 +31,7 @@ pub struct Pool {
     workers: Mutex<Vec<Arc<Worker>>>,
     /// Counts the changes of `workers`.
     changes: AtomicU64,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<PoolState>,
     orders: Orders,
     counts: Counts,
     /// The application uses ASGI, as the last worker that became ready has reported.
@@ -115,7 +115,7 @@ impl Pool {
             settings,
             workers: Mutex::default(),
             changes: AtomicU64::new(0),
-            standing: watch::Sender::new(Standing::Starting),
+            state: watch::Sender::new(PoolState::Starting),
             orders: Orders { wake, replace: AtomicBool::new(false), stop: AtomicBool::new(false) },
             counts: Counts::default(),
             is_asgi: AtomicBool::new(settings_say_asgi),
@@ -129,8 +129,8 @@ impl Pool {
     }
 
     /// Whether there are workers.
-    pub fn standing(&self) -> &watch::Sender<Standing> {
-        &self.standing
+    pub fn state(&self) -> &watch::Sender<PoolState> {
+        &self.state
     }
 
     /// The counts.
@@ -179,7 +179,7 @@ impl Pool {
         self.is_asgi.store(worker.is_asgi(), Ordering::Relaxed);
         self.lock().push(worker);
         self.changes.fetch_add(1, Ordering::AcqRel);
-        self.standing.send_replace(Standing::Ready);
+        self.state.send_replace(PoolState::Ready);
     }
 
     /// A worker takes no more requests.
@@ -191,14 +191,14 @@ impl Pool {
         drop(workers);
         self.changes.fetch_add(1, Ordering::AcqRel);
         if is_empty {
-            let set = |standing: &mut Standing| {
-                let was_ready = *standing == Standing::Ready;
+            let set = |state: &mut PoolState| {
+                let was_ready = *state == PoolState::Ready;
                 if was_ready {
-                    *standing = Standing::Starting;
+                    *state = PoolState::Starting;
                 }
                 was_ready
             };
-            self.standing.send_if_modified(set);
+            self.state.send_if_modified(set);
         }
     }
 
@@ -218,8 +218,8 @@ impl Pool {
     pub fn status(&self, names: &RouteNames) -> ApplicationStatus {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &self.counts;
-        let standing = self.standing.borrow().clone();
-        let is_known = standing == Standing::Ready || self.settings.protocol != Protocol::Detect;
+        let state = self.state.borrow().clone();
+        let is_known = state == PoolState::Ready || self.settings.protocol != Protocol::Detect;
         let protocol = if self.is_asgi() { "asgi" } else { "wsgi" };
         ApplicationStatus {
             site: names.site.clone(),
@@ -227,7 +227,7 @@ impl Pool {
             app: self.settings.app.clone(),
             protocol: if is_known { protocol.to_string() } else { String::new() },
             python: self.python.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            state: standing.word().to_string(),
+            state: state.word().to_string(),
             most_workers: self.settings.worker_count() as u64,
             starting: counts.starting.load(Ordering::Relaxed) as u64,
             ending: counts.ending.load(Ordering::Relaxed) as u64,
@@ -254,12 +254,12 @@ impl Pool {
     }
 }
 
-impl Standing {
+impl PoolState {
     fn word(&self) -> &'static str {
         match self {
-            Standing::Starting => "starting",
-            Standing::Ready => "ready",
-            Standing::Failed => "failed",
+            PoolState::Starting => "starting",
+            PoolState::Ready => "ready",
+            PoolState::Failed => "failed",
         }
     }
 }
@@ -336,7 +336,7 @@ impl Worker {
     }
 
     /// A core has noticed that it has ended with this many requests.
-    pub fn lose(&self, requests: usize) {
+    pub fn note_lost(&self, requests: usize) {
         self.lost.fetch_add(requests, Ordering::SeqCst);
         self.under_way.fetch_sub(requests, Ordering::SeqCst);
     }

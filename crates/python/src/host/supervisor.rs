@@ -14,7 +14,7 @@ use touchstone_handler::handler::Level;
 
 use super::child::{self, WorkerProcess};
 use super::message_log::log;
-use super::pool::{Pool, Standing};
+use super::pool::{Pool, PoolState};
 use super::restarts::Reason;
 use crate::interpreter::Interpreter;
 use crate::settings::RouteSettings;
@@ -31,8 +31,8 @@ const WELL_AFTER: Duration = Duration::from_secs(5);
 const FAILURES_TO_REFUSE: u32 = 3;
 
 /// How often the thread checks things that do not wake it: ended requests and memory.
-const LOOK: Duration = Duration::from_millis(500);
-const LOOK_WHILE_ENDING: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL_WHILE_ENDING: Duration = Duration::from_millis(20);
 
 /// How long a worker may take to end after its last request.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -47,13 +47,13 @@ const MEMORY_PERCENT: u64 = 90;
 /// Starts the thread. It ends when the pool is dropped, or told to stop.
 pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
     let pool = Arc::new(Pool::new(settings)?);
-    let places = (0..pool.settings().worker_count()).map(|_| Place::default()).collect();
+    let slots = (0..pool.settings().worker_count()).map(|_| WorkerSlot::default()).collect();
     let supervisor = Supervisor {
         settings: pool.settings().clone(),
         wake: pool.orders().descriptor().try_clone()?,
         pool: Arc::downgrade(&pool),
         interpreter: None,
-        places,
+        slots,
         ending: Vec::new(),
         last_number: 0,
         is_stopping: false,
@@ -69,7 +69,7 @@ struct Supervisor {
     /// Requests hold the pool; this thread does not.
     pool: Weak<Pool>,
     interpreter: Option<Interpreter>,
-    places: Vec<Place>,
+    slots: Vec<WorkerSlot>,
     /// Workers that take no more requests.
     ending: Vec<WorkerProcess>,
     last_number: u64,
@@ -78,7 +78,7 @@ struct Supervisor {
 
 /// A slot for a worker.
 #[derive(Default)]
-struct Place {
+struct WorkerSlot {
     /// The worker that takes requests, or is being started for the first time.
     worker: Option<WorkerProcess>,
     /// Its replacement, which is being started.
@@ -117,15 +117,15 @@ impl Supervisor {
                 self.count(&pool);
             }
             self.wait();
-            self.look();
+            self.process_events();
         }
     }
 
     /// Replaces all workers by new ones.
     fn replace_all(&mut self, pool: &Pool, reason: Reason, text: &str) {
-        for place in &mut self.places {
-            place.wants_next = true;
-            if let Some(process) = &place.worker {
+        for slot in &mut self.slots {
+            slot.wants_next = true;
+            if let Some(process) = &slot.worker {
                 let text = format!("worker {} is replaced: {text}", process.worker.pid);
                 pool.counts().restarts.add(reason, &text);
             }
@@ -134,8 +134,8 @@ impl Supervisor {
 
     /// Counts the workers that are being started or are ending.
     fn count(&self, pool: &Pool) {
-        let of_places = self.places.iter().flat_map(|place| place.worker.iter().chain(&place.next));
-        let starting = of_places.filter(|process| !process.is_ready).count();
+        let of_slots = self.slots.iter().flat_map(|slot| slot.worker.iter().chain(&slot.next));
+        let starting = of_slots.filter(|process| !process.is_ready).count();
         pool.counts().starting.store(starting, Ordering::Relaxed);
         pool.counts().ending.store(self.ending.len(), Ordering::Relaxed);
     }
@@ -143,8 +143,8 @@ impl Supervisor {
     /// Ends workers whose event loop does not return: none of their requests can end. The traces of their
     /// threads are logged.
     fn end_hung(&mut self, pool: &Pool) {
-        for place in &mut self.places {
-            let Some(mut process) = place.worker.take_if(|process| process.hung.is_some()) else { continue };
+        for slot in &mut self.slots {
+            let Some(mut process) = slot.worker.take_if(|process| process.hung.is_some()) else { continue };
             let how = process.hung.take().unwrap_or_default();
             let had = process.worker.unanswered();
             let text = format!("worker {} {how}: it is killed, with {had} requests", process.worker.pid);
@@ -152,37 +152,37 @@ impl Supervisor {
             pool.counts().restarts.add(Reason::Loop, &text);
             pool.remove(&process.worker);
             process.end_with_trace();
-            place.not_before = None;
+            slot.not_before = None;
             self.ending.push(process);
         }
     }
 
     /// Starts missing workers and replacements.
     fn start_due(&mut self, pool: &Pool) {
-        for index in 0..self.places.len() {
-            let place = &self.places[index];
-            let is_missing = place.worker.is_none() || place.wants_next;
-            let may_start = place.not_before.is_none_or(|at| at <= Instant::now());
-            if !is_missing || !may_start || place.next.is_some() {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let is_missing = slot.worker.is_none() || slot.wants_next;
+            let may_start = slot.not_before.is_none_or(|at| at <= Instant::now());
+            if !is_missing || !may_start || slot.next.is_some() {
                 continue;
             }
-            let is_first = place.worker.is_none();
+            let is_first = slot.worker.is_none();
             match self.start_one(pool) {
                 Ok(process) => {
                     pool.counts().started.fetch_add(1, Ordering::Relaxed);
-                    let place = &mut self.places[index];
-                    place.wants_next = false;
+                    let slot = &mut self.slots[index];
+                    slot.wants_next = false;
                     if is_first {
-                        place.worker = Some(process);
+                        slot.worker = Some(process);
                     } else {
-                        place.next = Some(process);
+                        slot.next = Some(process);
                     }
                 }
                 Err(error) => {
                     let text = format!("no worker can be started: {error}");
                     log(Level::Error, &format!("{}: {text}", self.settings.name()));
                     pool.counts().restarts.add(Reason::Start, &text);
-                    self.places[index].wants_next = false;
+                    self.slots[index].wants_next = false;
                     self.failed(pool, index);
                 }
             }
@@ -215,24 +215,22 @@ impl Supervisor {
 
     /// Called when a start has failed.
     fn failed(&mut self, pool: &Pool, index: usize) {
-        let place = &mut self.places[index];
-        place.failures += 1;
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(place.failures.min(10));
-        place.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
-        let has_none = self.places.iter().all(|place| place.failures >= FAILURES_TO_REFUSE);
+        let slot = &mut self.slots[index];
+        slot.failures += 1;
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(slot.failures.min(10));
+        slot.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+        let has_none = self.slots.iter().all(|slot| slot.failures >= FAILURES_TO_REFUSE);
         if has_none && pool.workers().is_empty() {
-            pool.standing().send_replace(Standing::Failed);
+            pool.state().send_replace(PoolState::Failed);
         }
     }
 
     /// Replaces workers that have reached their number of requests or their memory limit.
     fn check_limits(&mut self, pool: &Pool) {
         let limits = &self.settings.limits;
-        for place in &mut self.places {
-            let Some(process) = place.worker.as_ref().filter(|process| process.is_ready) else { continue };
-            if place.next.is_some()
-                || place.wants_next
-                || place.not_before.is_some_and(|at| at > Instant::now())
+        for slot in &mut self.slots {
+            let Some(process) = slot.worker.as_ref().filter(|process| process.is_ready) else { continue };
+            if slot.next.is_some() || slot.wants_next || slot.not_before.is_some_and(|at| at > Instant::now())
             {
                 continue;
             }
@@ -256,13 +254,13 @@ impl Supervisor {
                 pool.remove(&process.worker);
                 process.ask_for_trace();
             }
-            place.wants_next = true;
+            slot.wants_next = true;
         }
     }
 
     fn end_all(&mut self, pool: Option<&Pool>) {
-        for place in &mut self.places {
-            for process in [place.worker.take(), place.next.take()].into_iter().flatten() {
+        for slot in &mut self.slots {
+            for process in [slot.worker.take(), slot.next.take()].into_iter().flatten() {
                 if let Some(pool) = pool {
                     pool.remove(&process.worker);
                 }
@@ -282,33 +280,33 @@ impl Supervisor {
         fds.extend(
             all.flat_map(WorkerProcess::descriptors).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
         );
-        let look = if self.ending.is_empty() { LOOK } else { LOOK_WHILE_ENDING };
-        let due = self.places.iter().filter_map(|place| place.not_before);
+        let interval = if self.ending.is_empty() { CHECK_INTERVAL } else { CHECK_INTERVAL_WHILE_ENDING };
+        let due = self.slots.iter().filter_map(|slot| slot.not_before);
         let due = due.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero());
-        let wait = due.fold(look, Duration::min).max(Duration::from_millis(1));
+        let wait = due.fold(interval, Duration::min).max(Duration::from_millis(1));
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         // If a signal ends the wait early, the checks are just made earlier.
         let _ = poll(&mut fds, Some(&wait));
     }
 
     fn all(&self) -> impl Iterator<Item = &WorkerProcess> {
-        let of_places = self.places.iter().flat_map(|place| place.worker.iter().chain(&place.next));
-        of_places.chain(&self.ending)
+        let of_slots = self.slots.iter().flat_map(|slot| slot.worker.iter().chain(&slot.next));
+        of_slots.chain(&self.ending)
     }
 
     /// Processes all events.
-    fn look(&mut self) {
+    fn process_events(&mut self) {
         let pool = self.pool.upgrade();
-        for index in 0..self.places.len() {
-            self.look_at_next(index, pool.as_deref());
-            self.look_at_worker(index, pool.as_deref());
+        for index in 0..self.slots.len() {
+            self.check_replacement(index, pool.as_deref());
+            self.check_worker(index, pool.as_deref());
         }
         let (name, drain) = (self.settings.name().to_string(), self.settings.limits.drain);
         let is_stopping = self.is_stopping;
         self.ending.retain_mut(|process| {
-            hear(process, &name);
+            read_messages(process, &name);
             if process.ended().is_some() {
-                hear(process, &name);
+                read_messages(process, &name);
                 return false;
             }
             if process.hung.take().is_some() {
@@ -333,13 +331,13 @@ impl Supervisor {
     }
 
     /// Checks the replacement of a worker.
-    fn look_at_next(&mut self, index: usize, pool: Option<&Pool>) {
+    fn check_replacement(&mut self, index: usize, pool: Option<&Pool>) {
         let name = self.settings.name().to_string();
-        let Some(mut next) = self.places[index].next.take() else { return };
-        hear(&mut next, &name);
-        self.heed_change(&mut next, pool);
+        let Some(mut next) = self.slots[index].next.take() else { return };
+        read_messages(&mut next, &name);
+        self.replace_on_change(&mut next, pool);
         if let Some(status) = next.ended() {
-            hear(&mut next, &name);
+            read_messages(&mut next, &name);
             let how = child::how(status);
             let text = format!("a new worker has ended {how} before it was ready");
             log(Level::Error, &format!("{name}: {text}: the workers that there are go on"));
@@ -350,11 +348,11 @@ impl Supervisor {
             return;
         }
         if next.is_ready {
-            self.places[index].failures = 0;
+            self.slots[index].failures = 0;
             if let Some(pool) = pool {
                 pool.add(next.worker.clone());
             }
-            if let Some(mut old) = self.places[index].worker.replace(next) {
+            if let Some(mut old) = self.slots[index].worker.replace(next) {
                 if let Some(pool) = pool {
                     pool.remove(&old.worker);
                 }
@@ -367,23 +365,23 @@ impl Supervisor {
             let text = "a new worker is not ready after 'limits.start': it is killed";
             log(Level::Error, &format!("{name}: {text}"));
         }
-        self.places[index].next = Some(next);
+        self.slots[index].next = Some(next);
     }
 
-    fn look_at_worker(&mut self, index: usize, pool: Option<&Pool>) {
+    fn check_worker(&mut self, index: usize, pool: Option<&Pool>) {
         let name = self.settings.name().to_string();
-        let Some(mut process) = self.places[index].worker.take() else { return };
+        let Some(mut process) = self.slots[index].worker.take() else { return };
         let was_ready = process.is_ready;
-        hear(&mut process, &name);
-        self.heed_change(&mut process, pool);
+        read_messages(&mut process, &name);
+        self.replace_on_change(&mut process, pool);
         if process.is_ready && !was_ready && !self.is_stopping {
-            self.places[index].failures = 0;
+            self.slots[index].failures = 0;
             if let Some(pool) = pool {
                 pool.add(process.worker.clone());
             }
         }
         if let Some(status) = process.ended() {
-            hear(&mut process, &name);
+            read_messages(&mut process, &name);
             let Some(pool) = pool else { return };
             pool.remove(&process.worker);
             let (pid, how) = (process.worker.pid, child::how(status));
@@ -395,8 +393,8 @@ impl Supervisor {
             let reason = if process.is_ready { Reason::End } else { Reason::Start };
             pool.counts().restarts.add(reason, &text);
             if process.is_ready && process.started.elapsed() >= WELL_AFTER {
-                self.places[index].failures = 0;
-                self.places[index].not_before = None;
+                self.slots[index].failures = 0;
+                self.slots[index].not_before = None;
             } else {
                 self.failed(pool, index);
             }
@@ -406,22 +404,22 @@ impl Supervisor {
         if is_late && process.end_late() {
             log(Level::Error, &format!("{name}: a worker is not ready after 'limits.start': it is killed"));
         }
-        self.places[index].worker = Some(process);
+        self.slots[index].worker = Some(process);
     }
 
     /// Replaces all workers if this one has reported a changed file.
-    fn heed_change(&mut self, process: &mut WorkerProcess, pool: Option<&Pool>) {
+    fn replace_on_change(&mut self, process: &mut WorkerProcess, pool: Option<&Pool>) {
         let Some(file) = process.changed_file.take() else { return };
         if let Some(pool) = pool {
             let text = format!("{file} has changed");
             pool.counts().restarts.add(Reason::Change, &text);
         }
-        self.places.iter_mut().for_each(|place| place.wants_next = true);
+        self.slots.iter_mut().for_each(|slot| slot.wants_next = true);
     }
 }
 
 /// Reads the output and the messages of a worker.
-fn hear(process: &mut WorkerProcess, name: &str) {
+fn read_messages(process: &mut WorkerProcess, name: &str) {
     let pid = process.worker.pid;
     process.read_outputs(|line| log(Level::Warning, &format!("{name} [{pid}]: {line}")));
     while let Ok(Some(message)) = control::receive(process.worker.control.as_fd(), RecvFlags::DONTWAIT) {

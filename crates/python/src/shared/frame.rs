@@ -35,7 +35,7 @@ pub enum Kind {
 /// In [`Kind::BodyEnd`]: the body has broken off. In [`Kind::End`]: the answer has broken off.
 pub const BROKEN: u8 = 1;
 /// In [`Kind::End`]: no answer was begun, and the application was not called: another worker may be tried.
-pub const UNTOUCHED: u8 = 2;
+pub const NOT_CALLED: u8 = 2;
 
 /// Most bytes of the body in a [`Kind::Whole`].
 pub const WHOLE_BYTES: usize = 64 * 1024;

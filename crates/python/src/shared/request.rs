@@ -23,7 +23,7 @@ const TEXTS_AT: usize = 48;
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Facts<'a> {
+pub struct WorkerRequestHead<'a> {
     /// [`IS_HTTPS`] and the like.
     pub flags: u8,
     /// The version of HTTP: 10, 11, 20, 30.
@@ -53,22 +53,26 @@ pub struct Facts<'a> {
 }
 
 /// Writes a request.
-pub fn write<'a>(out: &mut Vec<u8>, facts: &Facts<'_>, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
+pub fn write<'a>(
+    out: &mut Vec<u8>,
+    request_head: &WorkerRequestHead<'_>,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) {
     out.clear();
-    out.extend_from_slice(&[facts.flags, facts.version]);
-    out.extend_from_slice(&facts.client_port.to_le_bytes());
-    out.extend_from_slice(&facts.server_port.to_le_bytes());
+    out.extend_from_slice(&[request_head.flags, request_head.version]);
+    out.extend_from_slice(&request_head.client_port.to_le_bytes());
+    out.extend_from_slice(&request_head.server_port.to_le_bytes());
     out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&facts.body_length.to_le_bytes());
+    out.extend_from_slice(&request_head.body_length.to_le_bytes());
     let texts: [&[u8]; TEXTS] = [
-        facts.method,
-        facts.path,
-        facts.raw_path,
-        facts.query,
-        facts.server_name,
-        facts.client,
-        facts.user,
-        facts.id,
+        request_head.method,
+        request_head.path,
+        request_head.raw_path,
+        request_head.query,
+        request_head.server_name,
+        request_head.client,
+        request_head.user,
+        request_head.id,
     ];
     texts.iter().for_each(|text| out.extend_from_slice(&length_of(text).to_le_bytes()));
     texts.iter().for_each(|text| out.extend_from_slice(text));
@@ -89,8 +93,8 @@ fn length_of(text: &[u8]) -> u32 {
     u32::try_from(text.len()).unwrap_or(u32::MAX)
 }
 
-/// Reads a request: the facts, and the fields. `None`: it was not written by [`write`].
-pub fn read(bytes: &[u8]) -> Option<(Facts<'_>, Fields<'_>)> {
+/// Reads a request: its head, and the fields. `None`: it was not written by [`write`].
+pub fn read(bytes: &[u8]) -> Option<(WorkerRequestHead<'_>, Fields<'_>)> {
     let numbers = bytes.get(..TEXTS_AT)?;
     let short = |at: usize| u16::from_le_bytes([numbers[at], numbers[at + 1]]);
     let body_length = i64::from_le_bytes(numbers[8..16].try_into().ok()?);
@@ -102,7 +106,7 @@ pub fn read(bytes: &[u8]) -> Option<(Facts<'_>, Fields<'_>)> {
         (*text, rest) = rest.split_at_checked(length as usize)?;
     }
     let [method, path, raw_path, query, server_name, client, user, id] = texts;
-    let facts = Facts {
+    let request_head = WorkerRequestHead {
         flags: numbers[0],
         version: numbers[1],
         client_port: short(2),
@@ -117,7 +121,7 @@ pub fn read(bytes: &[u8]) -> Option<(Facts<'_>, Fields<'_>)> {
         user,
         id,
     };
-    Some((facts, Fields { rest, left: short(6) }))
+    Some((request_head, Fields { rest, left: short(6) }))
 }
 
 /// The header fields of a request: names and values.
@@ -163,15 +167,15 @@ mod tests {
         ) {
             let [method, path, raw_path, query, server_name, client, user, id] =
                 texts.each_ref().map(Vec::as_slice);
-            let facts = Facts {
+            let request_head = WorkerRequestHead {
                 flags: numbers.0, version: numbers.1, client_port: numbers.2, server_port: numbers.3,
                 body_length: numbers.4, method, path, raw_path, query, server_name, client, user, id,
             };
             let pairs = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
             let mut out = b"old".to_vec();
-            write(&mut out, &facts, pairs());
-            let (read_facts, read_fields) = read(&out).unwrap();
-            prop_assert_eq!(read_facts, facts);
+            write(&mut out, &request_head, pairs());
+            let (read_head, read_fields) = read(&out).unwrap();
+            prop_assert_eq!(read_head, request_head);
             prop_assert_eq!(read_fields.collect::<Vec<_>>(), pairs().collect::<Vec<_>>());
         }
 

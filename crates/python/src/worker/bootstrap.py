@@ -247,11 +247,11 @@ class TouchstoneAsgi:
             text = message.get("message") or "the application says no more about it"
             future.set_result(text if kind.endswith(".failed") else None)
 
-    def run(self, descriptor, hear):
+    def run(self, descriptor, read_rings):
         loop = self.loop
 
         def wake():
-            if hear():
+            if read_rings():
                 loop.stop()
 
         loop.add_reader(descriptor, wake)

@@ -74,7 +74,7 @@ pub fn watch_files(files: Vec<PathBuf>, loaded_at: SystemTime) {
             let mut pairs = files.iter().zip(now.iter().zip(&known));
             if let Some((file, _)) = pairs.find(|(_, (now, before))| now != before) {
                 // The worker continues if its replacement does not start.
-                server::tell(control::CHANGED, file.to_string_lossy().as_bytes());
+                server::report(control::CHANGED, file.to_string_lossy().as_bytes());
             }
             known = now;
         }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use crate::api::{Gil, Object, Raised};
-use crate::shared::request::{Facts, Fields, HAS_BODY, IS_HTTPS};
+use crate::shared::request::{Fields, HAS_BODY, IS_HTTPS, WorkerRequestHead};
 
 /// The most names of header fields that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
@@ -70,42 +70,46 @@ impl Environs {
         &mut self,
         gil: Gil,
         names: &Names,
-        facts: &Facts<'_>,
+        request_head: &WorkerRequestHead<'_>,
         fields: Fields<'_>,
         input: impl FnOnce() -> Result<Object, Raised>,
     ) -> Result<Object, Raised> {
         let dict = gil.copy_dict(&self.base)?;
-        gil.set(&dict, &names.request_method, &self.shared(gil, facts.method)?)?;
-        let path = facts.path.strip_prefix(&self.script_name[..]).filter(|rest| is_path(rest));
-        gil.set(&dict, &names.path_info, &gil.latin1(path.unwrap_or(facts.path))?)?;
-        if !facts.query.is_empty() {
-            gil.set(&dict, &names.query_string, &gil.latin1(facts.query)?)?;
+        gil.set(&dict, &names.request_method, &self.shared(gil, request_head.method)?)?;
+        let path = request_head.path.strip_prefix(&self.script_name[..]).filter(|rest| is_path(rest));
+        gil.set(&dict, &names.path_info, &gil.latin1(path.unwrap_or(request_head.path))?)?;
+        if !request_head.query.is_empty() {
+            gil.set(&dict, &names.query_string, &gil.latin1(request_head.query)?)?;
         }
-        gil.set(&dict, &names.request_uri, &request_uri(gil, facts)?)?;
-        gil.set(&dict, &names.server_name, &self.shared(gil, facts.server_name)?)?;
+        gil.set(&dict, &names.request_uri, &request_uri(gil, request_head)?)?;
+        gil.set(&dict, &names.server_name, &self.shared(gil, request_head.server_name)?)?;
         let mut digits = [0; 5];
-        gil.set(&dict, &names.server_port, &self.shared(gil, decimal(facts.server_port, &mut digits))?)?;
-        let protocol: &[u8] = match facts.version {
+        gil.set(
+            &dict,
+            &names.server_port,
+            &self.shared(gil, decimal(request_head.server_port, &mut digits))?,
+        )?;
+        let protocol: &[u8] = match request_head.version {
             10 => b"HTTP/1.0",
             20 => b"HTTP/2",
             30 => b"HTTP/3",
             _ => b"HTTP/1.1",
         };
         gil.set(&dict, &names.server_protocol, &self.shared(gil, protocol)?)?;
-        gil.set(&dict, &names.remote_addr, &self.shared(gil, facts.client)?)?;
-        if facts.client_port != 0 {
+        gil.set(&dict, &names.remote_addr, &self.shared(gil, request_head.client)?)?;
+        if request_head.client_port != 0 {
             let mut digits = [0; 5];
-            gil.set(&dict, &names.remote_port, &gil.latin1(decimal(facts.client_port, &mut digits))?)?;
+            gil.set(&dict, &names.remote_port, &gil.latin1(decimal(request_head.client_port, &mut digits))?)?;
         }
-        if facts.flags & IS_HTTPS != 0 {
+        if request_head.flags & IS_HTTPS != 0 {
             gil.set(&dict, &names.url_scheme, &self.shared(gil, b"https")?)?;
             gil.set(&dict, &names.https, &self.shared(gil, b"on")?)?;
         }
-        if !facts.user.is_empty() {
-            gil.set(&dict, &names.remote_user, &gil.latin1(facts.user)?)?;
+        if !request_head.user.is_empty() {
+            gil.set(&dict, &names.remote_user, &gil.latin1(request_head.user)?)?;
         }
-        if !facts.id.is_empty() {
-            gil.set(&dict, &names.request_id, &gil.latin1(facts.id)?)?;
+        if !request_head.id.is_empty() {
+            gil.set(&dict, &names.request_id, &gil.latin1(request_head.id)?)?;
         }
         for (name, value) in fields {
             let Some(variable) = self.variable(gil, name)? else { continue };
@@ -120,7 +124,7 @@ impl Environs {
                 }
             }
         }
-        if facts.flags & HAS_BODY != 0 {
+        if request_head.flags & HAS_BODY != 0 {
             gil.set(&dict, &names.input, &input()?)?;
         } else {
             debug_assert!(gil.get(&dict, &names.input)?.is_some_and(|found| found.is(&self.no_input)));
@@ -161,11 +165,11 @@ fn is_path(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
 }
 
-fn request_uri(gil: Gil, facts: &Facts<'_>) -> Result<Object, Raised> {
-    if facts.query.is_empty() {
-        return gil.latin1(facts.raw_path);
+fn request_uri(gil: Gil, request_head: &WorkerRequestHead<'_>) -> Result<Object, Raised> {
+    if request_head.query.is_empty() {
+        return gil.latin1(request_head.raw_path);
     }
-    gil.latin1(&[facts.raw_path, b"?", facts.query].concat())
+    gil.latin1(&[request_head.raw_path, b"?", request_head.query].concat())
 }
 
 fn join(gil: Gil, before: &Object, between: &[u8], value: &Object) -> Result<Object, Raised> {

@@ -166,7 +166,7 @@ impl Hub {
 
     /// Sleeps until a core has written something.
     fn sleep_for_all<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.links.tell(true);
+        state.links.wake_cores(true);
         if !state.links.fall_asleep() {
             return state;
         }
@@ -282,12 +282,12 @@ impl Hub {
 
     /// Checks requests that wait while all threads are busy; returns whether one more thread is needed.
     /// `is_moving`: a request was taken since the last check, so the waiting ones will be taken soon.
-    pub fn look_after(&self, is_moving: bool) -> bool {
+    pub fn needs_thread(&self, is_moving: bool) -> bool {
         let state = self.lock();
         // Frames in the rings wake a thread that sleeps. Requests that were already read from them do not:
         // the thread that has read them waits for an event of its own request.
         let waits = !state.requests.is_empty() || (!state.has_sleeper && state.links.has_frame());
-        state.links.tell(false);
+        state.links.wake_cores(false);
         if !waits || is_moving {
             return false;
         }
@@ -302,8 +302,8 @@ impl Hub {
     }
 
     /// Tells the cores of answers, if they were not told for a while or there is nothing else to do.
-    pub fn tell(&self, all: bool) {
-        self.lock().links.tell(all);
+    pub fn wake_cores(&self, all: bool) {
+        self.lock().links.wake_cores(all);
     }
 }
 

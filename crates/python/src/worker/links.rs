@@ -18,7 +18,7 @@ use crate::shared::ring::{Frame, Reader, Writer};
 use crate::shared::segment::{Direction, Segment};
 
 /// A core that has not been told of an answer for so long is woken before the next request.
-const TOLD_AFTER: Duration = Duration::from_micros(100);
+const WAKE_AFTER: Duration = Duration::from_micros(100);
 
 /// The pause before the next check whether a full ring has room.
 const ROOM_PAUSE: Duration = Duration::from_micros(100);
@@ -40,7 +40,7 @@ pub struct Out {
     segment: Arc<Segment>,
     /// The time since when the core must be told of something, in nanoseconds since the start; 0: it was
     /// told.
-    untold_since: AtomicU64,
+    unwoken_since: AtomicU64,
     start: Instant,
 }
 
@@ -77,11 +77,11 @@ impl Out {
     /// Writes a frame. If the ring is full, `wait` is called until there is room; the core always makes room.
     pub fn push(&self, kind: Kind, flags: u8, number: u32, parts: &[&[u8]], wait: &mut dyn FnMut(Duration)) {
         while !self.lock().push(kind, flags, number, parts) {
-            self.tell();
+            self.wake_core();
             wait(ROOM_PAUSE);
         }
-        if self.untold_since.load(Ordering::Relaxed) == 0 {
-            self.untold_since.store(self.now().max(1), Ordering::Relaxed);
+        if self.unwoken_since.load(Ordering::Relaxed) == 0 {
+            self.unwoken_since.store(self.now().max(1), Ordering::Relaxed);
         }
     }
 
@@ -95,8 +95,8 @@ impl Out {
     }
 
     /// Tells the core of everything that was written.
-    pub fn tell(&self) {
-        self.untold_since.store(0, Ordering::Relaxed);
+    pub fn wake_core(&self) {
+        self.unwoken_since.store(0, Ordering::Relaxed);
         if self.lock().must_wake() {
             self.wake();
         }
@@ -109,8 +109,8 @@ impl Out {
     }
 
     /// Whether the core has not been told of something for this long.
-    fn is_untold_for(&self, time: Duration) -> bool {
-        let since = self.untold_since.load(Ordering::Relaxed);
+    fn is_unwoken_for(&self, time: Duration) -> bool {
+        let since = self.unwoken_since.load(Ordering::Relaxed);
         since != 0 && u128::from(self.now().saturating_sub(since)) >= time.as_nanos()
     }
 
@@ -125,8 +125,8 @@ impl Links {
     pub fn add(&mut self, segment: Segment, wake: OwnedFd, files: OwnedFd, start: Instant) {
         let segment = Arc::new(segment);
         let writer = Mutex::new(Writer::new(segment.clone(), Direction::Answers));
-        let untold_since = AtomicU64::new(0);
-        let out = Arc::new(Out { writer, wake, files, segment: segment.clone(), untold_since, start });
+        let unwoken_since = AtomicU64::new(0);
+        let out = Arc::new(Out { writer, wake, files, segment: segment.clone(), unwoken_since, start });
         self.all.push(In { reader: Reader::new(segment, Direction::Requests), out });
     }
 
@@ -172,10 +172,10 @@ impl Links {
     }
 
     /// Tells cores of what was written for them: all cores, or only those that were not told for a while.
-    pub fn tell(&self, all: bool) {
+    pub fn wake_cores(&self, all: bool) {
         for link in &self.all {
-            if link.out.is_untold_for(if all { Duration::ZERO } else { TOLD_AFTER }) {
-                link.out.tell();
+            if link.out.is_unwoken_for(if all { Duration::ZERO } else { WAKE_AFTER }) {
+                link.out.wake_core();
             }
         }
     }

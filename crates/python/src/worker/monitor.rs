@@ -29,7 +29,7 @@ pub trait Duty: Send + 'static {
     fn is_urgent(&self) -> bool;
 
     /// Makes a check. `is_moving`: a request was begun since the last check.
-    fn look(&mut self, is_moving: bool);
+    fn check(&mut self, is_moving: bool);
 }
 
 /// The thread.
@@ -68,7 +68,7 @@ impl Monitor {
         loop {
             std::thread::sleep(TICK);
             let now = hub.begun.load(Ordering::Relaxed);
-            duty.look(now != begun);
+            duty.check(now != begun);
             let has_requests = duty.has_requests();
             quiet = if now != begun || (has_requests && duty.is_urgent()) { 0 } else { quiet + 1 };
             begun = now;

@@ -30,7 +30,7 @@ pub fn run() -> i32 {
     match serve() {
         Ok(()) => 0,
         Err(problem) => {
-            server::tell(control::FAILED, problem.as_bytes());
+            server::report(control::FAILED, problem.as_bytes());
             server::EXIT_NO_APPLICATION
         }
     }
@@ -60,7 +60,7 @@ fn serve() -> Result<(), String> {
     if worker.settings.reload {
         orders::watch_files(application.source_files(gil), loaded_at);
     }
-    let is_ready = || server::tell(control::READY, ready.as_bytes());
+    let is_ready = || server::report(control::READY, ready.as_bytes());
     if application.protocol == "asgi" {
         asgi::run(gil, worker, &application, is_ready)?;
     } else {

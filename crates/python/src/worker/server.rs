@@ -22,11 +22,11 @@ pub fn set(socket: OwnedFd) -> BorrowedFd<'static> {
 /// Writes a message to the server's error log: `e`, `w`, `i` or `d`, and the text.
 pub fn log(level: char, text: &str) {
     let message = format!("{level}{text}");
-    tell(control::LOG, message.as_bytes());
+    report(control::LOG, message.as_bytes());
 }
 
 /// Sends a message to the server.
-pub fn tell(kind: u8, text: &[u8]) {
+pub fn report(kind: u8, text: &[u8]) {
     if let Some(server) = SERVER.get() {
         // If the server has ended, the worker will end, too.
         let _ = control::send(server, kind, text, &[], SendFlags::empty());

@@ -25,7 +25,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 const MOST_MEMBERS: usize = 64;
 
 /// The state that all threads use.
-struct Shared {
+struct WsgiContext {
     api: &'static Api,
     worker: &'static Worker,
     hub: Arc<Hub>,
@@ -38,11 +38,11 @@ struct Shared {
     threads: Mutex<usize>,
 }
 
-static SHARED: OnceLock<Shared> = OnceLock::new();
+static CONTEXT: OnceLock<WsgiContext> = OnceLock::new();
 
 /// A request that is being answered by the application.
 struct Call {
-    shared: &'static Shared,
+    context: &'static WsgiContext,
     key: Key,
     out: Arc<Out>,
     state: Mutex<State>,
@@ -71,11 +71,11 @@ struct State {
 
 impl Functions for Call {
     fn api() -> &'static Api {
-        SHARED.get().map(|shared| shared.api).expect("calls are made after the start")
+        CONTEXT.get().map(|context| context.api).expect("calls are made after the start")
     }
 
     fn offset() -> usize {
-        SHARED.get().map(|shared| shared.kind.offset()).expect("calls are made after the start")
+        CONTEXT.get().map(|context| context.kind.offset()).expect("calls are made after the start")
     }
 }
 
@@ -119,7 +119,7 @@ pub fn run(
         has_others: settings.worker_count() > 1,
         script_name: settings.script_name.clone(),
     };
-    let shared = Shared {
+    let context = WsgiContext {
         api: gil.api(),
         worker,
         hub: worker.hub.clone(),
@@ -131,43 +131,43 @@ pub fn run(
         monitor: OnceLock::new(),
         threads: Mutex::new(1),
     };
-    let shared = SHARED.get_or_init(|| shared);
-    let monitor = Monitor::start(&worker.hub, ThreadsDuty { shared });
-    let _ = shared.monitor.set(monitor);
+    let context = CONTEXT.get_or_init(|| context);
+    let monitor = Monitor::start(&worker.hub, ThreadsDuty { context });
+    let _ = context.monitor.set(monitor);
     ready();
-    shared.serve(gil);
+    context.serve(gil);
     // Requests of other threads end first.
     let released = gil.release();
     while worker.hub.under_way() > 0 {
         links::sleep(std::time::Duration::from_millis(5));
     }
-    worker.hub.tell(true);
+    worker.hub.wake_cores(true);
     drop(released);
     Ok(())
 }
 
 /// The monitor's duty for threads: makes other threads take the requests that wait for a long call.
 struct ThreadsDuty {
-    shared: &'static Shared,
+    context: &'static WsgiContext,
 }
 
 impl Duty for ThreadsDuty {
     fn has_requests(&self) -> bool {
-        self.shared.hub.under_way() > 0
+        self.context.hub.under_way() > 0
     }
 
     fn is_urgent(&self) -> bool {
         true
     }
 
-    fn look(&mut self, is_moving: bool) {
-        if self.shared.hub.look_after(is_moving) {
-            self.shared.start_thread();
+    fn check(&mut self, is_moving: bool) {
+        if self.context.hub.needs_thread(is_moving) {
+            self.context.start_thread();
         }
     }
 }
 
-impl Shared {
+impl WsgiContext {
     /// Starts one more thread, unless the limit is reached.
     fn start_thread(&'static self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +218,7 @@ impl Shared {
             let more = request.more;
             self.answer(*gil, &mut environs, &buffer, request.key, request.out);
             if more {
-                self.hub.tell(false);
+                self.hub.wake_cores(false);
             }
         }
     }
@@ -234,7 +234,7 @@ impl Shared {
             has_read_all: facts.flags & HAS_BODY == 0,
             ..State::default()
         };
-        let call = Arc::new(Call { shared: self, key, out, state: Mutex::new(state) });
+        let call = Arc::new(Call { context: self, key, out, state: Mutex::new(state) });
         let called = self.kind.hold(gil, call.clone()).and_then(|object| {
             let input = || {
                 let read = READ_BODY.bind(gil, &object)?;
@@ -294,7 +294,7 @@ impl Call {
             return sent;
         }
         let failure = if sent.is_err() { gil.take_error() } else { None };
-        let closed = match gil.optional_attribute(&body, &self.shared.names.close) {
+        let closed = match gil.optional_attribute(&body, &self.context.names.close) {
             Some(close) => gil.call0(&close).map(drop),
             None => Ok(()),
         };
@@ -310,7 +310,7 @@ impl Call {
             return self.send_list(gil, body, count);
         }
         let class = gil.attribute(body, c"__class__")?;
-        if class.is(&self.shared.base.file_wrapper) && self.send_file(gil, body)? {
+        if class.is(&self.context.base.file_wrapper) && self.send_file(gil, body)? {
             return Ok(());
         }
         let iterator = gil.iterate(body)?;
@@ -424,14 +424,14 @@ impl Call {
 
     /// Sends bytes as fast as the client reads them.
     fn send_pieces(&self, gil: Gil, mut bytes: &[u8]) {
-        let hub = &self.shared.hub;
+        let hub = &self.context.hub;
         while !bytes.is_empty() {
             let wanted = bytes.len().min(PIECE_BYTES);
             let granted = match hub.take_credit(self.key, wanted) {
                 Some(0) => {
                     let mut gil = gil;
                     let _released = gil.release();
-                    self.out.tell();
+                    self.out.wake_core();
                     hub.wait_for_credit(self.key, wanted)
                 }
                 granted => granted,
@@ -444,7 +444,7 @@ impl Call {
             self.push(gil, Kind::Piece, 0, |send| send(&[piece]));
             bytes = rest;
         }
-        self.out.tell();
+        self.out.wake_core();
     }
 
     /// Called when the application has returned, and its whole result was sent.
@@ -463,7 +463,7 @@ impl Call {
         drop(state);
         if is_short {
             let text = "an answer is shorter than its Content-Length: the client sees that it breaks off";
-            server::log('w', &format!("{}: {text}", self.shared.worker.settings.app));
+            server::log('w', &format!("{}: {text}", self.context.worker.settings.app));
         }
         self.push(gil, Kind::End, if is_short { BROKEN } else { 0 }, |send| send(&[]));
         Ok(())
@@ -529,7 +529,7 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
     }
     let response = read_response(gil, &status, &headers)?;
     call.lock(gil).response = Some(response);
-    let object = call.shared.kind.hold(gil, call.clone())?;
+    let object = call.context.kind.hold(gil, call.clone())?;
     WRITE.bind(gil, &object)
 }
 
@@ -586,15 +586,15 @@ fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, Raised>
             let window = crate::shared::frame::BODY_WINDOW as u32;
             call.push(gil, Kind::Want, 0, |send| send(&[&window.to_le_bytes()]));
         }
-        let read = match call.shared.hub.take_body(call.key) {
+        let read = match call.context.hub.take_body(call.key) {
             Some(read) => read,
             None => {
                 // The core is told that the application waits for the client.
                 call.push(gil, Kind::Want, 0, |send| send(&[&0u32.to_le_bytes()]));
                 let mut gil = gil;
                 let _released = gil.release();
-                call.out.tell();
-                call.shared.hub.wait_for_body(call.key)
+                call.out.wake_core();
+                call.context.hub.wait_for_body(call.key)
             }
         };
         if let Read::Piece(piece) = &read {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use touchstone_access::Admitted;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::handler::{AtOnce, Called, Caller};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
@@ -295,7 +295,7 @@ fn name_of_user(admitted: &Admitted) -> Option<Box<str>> {
 fn take_whole_body(answer: &mut Answer) -> Option<Bytes> {
     match answer.body.as_mut_slice() {
         [] => Some(Bytes::new()),
-        [Part::Bytes(bytes)] => Some(std::mem::take(bytes)),
+        [BodyPart::Bytes(bytes)] => Some(std::mem::take(bytes)),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ use super::outcome::Hit;
 use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use crate::core::CoreState;
-use crate::core::cache_lookup::{self, Lookup, Outcome, Place};
+use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
 use crate::exchange::Progress;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
@@ -95,7 +95,7 @@ impl Connection {
         }
         let form = self.form(state);
         let date = self.core.clock.second();
-        let place = Place {
+        let context = LookupContext {
             sites: self.listener.index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| self.transport.may_serve(host),
             peer: self.peer.address.map(|peer| peer.ip()),
@@ -103,10 +103,10 @@ impl Connection {
         };
         let lookup = Lookup::of_head(&state.head, bytes, form);
         let (prepared, of) =
-            match cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date) {
-                Outcome::Hit { prepared, of, .. } => (prepared, of),
-                Outcome::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
-                Outcome::Exchange => return Hit::Not,
+            match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
+                LookupResult::Hit { prepared, of, .. } => (prepared, of),
+                LookupResult::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
+                LookupResult::Exchange => return Hit::Not,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && state.gathered.is_empty() {

@@ -36,7 +36,7 @@ use timing::Timing;
 use touchstone_access::ConnectionPermit;
 use touchstone_admin::connection_info::{Opened, UnderWayGuard};
 use touchstone_files::cache::{ConnectionForm, Prepared};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Protocol;
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_observe::metrics::Timeout;
@@ -247,7 +247,8 @@ impl Connection {
         }
         let date = self.core.clock.second();
         let head = answer.head(&date, ConnectionForm::Close, answer.framing(false, false));
-        let body = answer.body.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &[][..] });
+        let body =
+            answer.body.iter().map(|part| if let BodyPart::Bytes(bytes) = part { bytes } else { &[][..] });
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;
         let core = self.core.clone();

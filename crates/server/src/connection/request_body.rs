@@ -93,7 +93,7 @@ pub struct BodyFeed {
 }
 
 /// What is at the start of the input.
-enum Found {
+enum BodyItem {
     Piece(Range<usize>, usize),
     End(usize),
     Nothing,
@@ -228,21 +228,21 @@ impl BodyFeed {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, BodyProblem>> {
         loop {
-            match self.look(&connection.input) {
+            match self.next_item(&connection.input) {
                 Err(problem) => return Poll::Ready(Err(problem)),
-                Ok(Found::End(consumed)) => {
+                Ok(BodyItem::End(consumed)) => {
                     connection.input.drain(..consumed);
                     self.rest = Rest::Done;
                     return Poll::Ready(Ok(None));
                 }
-                Ok(Found::Piece(data, consumed)) => {
+                Ok(BodyItem::Piece(data, consumed)) => {
                     let piece = Bytes::copy_from_slice(&connection.input[data]);
                     connection.input.drain(..consumed);
                     if !piece.is_empty() {
                         return Poll::Ready(Ok(Some(piece)));
                     }
                 }
-                Ok(Found::Nothing) => {
+                Ok(BodyItem::Nothing) => {
                     self.ask(connection, context);
                     if let Err(problem) = ready!(self.poll_receive(connection, context)) {
                         if matches!(self.rest, Rest::Raw) && problem == BodyProblem::Gone {
@@ -259,15 +259,15 @@ impl BodyFeed {
     }
 
     /// Examines the start of the input.
-    fn look(&mut self, input: &[u8]) -> Result<Found, BodyProblem> {
+    fn next_item(&mut self, input: &[u8]) -> Result<BodyItem, BodyProblem> {
         match &mut self.rest {
-            Rest::Done | Rest::Counted(0) => Ok(Found::End(0)),
-            _ if input.is_empty() => Ok(Found::Nothing),
-            Rest::Raw => Ok(Found::Piece(0..input.len(), input.len())),
+            Rest::Done | Rest::Counted(0) => Ok(BodyItem::End(0)),
+            _ if input.is_empty() => Ok(BodyItem::Nothing),
+            Rest::Raw => Ok(BodyItem::Piece(0..input.len(), input.len())),
             Rest::Counted(remaining) => {
                 let here = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
                 *remaining -= here as u64;
-                Ok(Found::Piece(0..here, here))
+                Ok(BodyItem::Piece(0..here, here))
             }
             Rest::Chunked(decoder) => {
                 let decoded = decoder.decode(input).map_err(|_| BodyProblem::Malformed)?;
@@ -282,13 +282,13 @@ impl BodyFeed {
                     self.trailers = decoder.trailers().to_vec();
                 }
                 match decoded {
-                    decoded if decoded.done && decoded.data.is_empty() => Ok(Found::End(decoded.consumed)),
+                    decoded if decoded.done && decoded.data.is_empty() => Ok(BodyItem::End(decoded.consumed)),
                     decoded if decoded.done => {
                         self.rest = Rest::Counted(0);
-                        Ok(Found::Piece(decoded.data, decoded.consumed))
+                        Ok(BodyItem::Piece(decoded.data, decoded.consumed))
                     }
-                    decoded if decoded.consumed == 0 => Ok(Found::Nothing),
-                    decoded => Ok(Found::Piece(decoded.data, decoded.consumed)),
+                    decoded if decoded.consumed == 0 => Ok(BodyItem::Nothing),
+                    decoded => Ok(BodyItem::Piece(decoded.data, decoded.consumed)),
                 }
             }
         }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_access::MinimumPace;
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::handler::PIECE_BYTES;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::ReceivedHead;
@@ -278,7 +278,7 @@ impl Connection {
     async fn write_answer(
         &mut self,
         pending: &mut Vec<u8>,
-        parts: Vec<Part>,
+        parts: Vec<BodyPart>,
         framing: Framing,
         feed: &mut BodyFeed,
         watch: bool,
@@ -286,29 +286,29 @@ impl Connection {
         let mut written = 0;
         for part in parts {
             let result = match part {
-                Part::Bytes(bytes) if bytes.len() <= TOGETHER_BYTES => {
+                BodyPart::Bytes(bytes) if bytes.len() <= TOGETHER_BYTES => {
                     pending.extend_from_slice(&bytes);
                     let result = self.write_feeding(pending, &[], feed).await;
                     result.map(|()| bytes.len() as u64).map_err(|error| (0, error))
                 }
-                Part::Bytes(bytes) => self
+                BodyPart::Bytes(bytes) => self
                     .write_feeding(pending, &bytes, feed)
                     .await
                     .map(|()| bytes.len() as u64)
                     .map_err(|error| (0, error)),
-                Part::Cached(prepared, range) => {
+                BodyPart::Cached(prepared, range) => {
                     let bytes = &prepared.body()[range];
                     self.write_feeding(pending, bytes, feed)
                         .await
                         .map(|()| bytes.len() as u64)
                         .map_err(|error| (0, error))
                 }
-                Part::File { file, offset, length } => {
+                BodyPart::File { file, offset, length } => {
                     let mut sent = 0;
                     let result = self.write_file(pending, file.as_fd(), offset, length, &mut sent).await;
                     result.map(|()| sent).map_err(|error| (sent, error))
                 }
-                Part::Stream { body, .. } => {
+                BodyPart::Stream { body, .. } => {
                     let begin = pending.clone();
                     self.write_stream(begin, body, framing, feed, watch).await
                 }

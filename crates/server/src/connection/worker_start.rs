@@ -9,7 +9,7 @@ use touchstone_config::LogLevel;
 
 use super::{Connection, worker_thread};
 use crate::core::Core;
-use crate::core::worker::{Arrival, LeftAtCore, Order, WorkerLink, WorkerReport, WorkerSeed};
+use crate::core::worker::{Arrival, LeftAtCore, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed};
 
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -21,10 +21,10 @@ pub fn send(core: &Rc<Core>, socket: OwnedFd, left: LeftAtCore) {
     let place = worker.keep(left);
     let arrival = Arrival { place, socket: Arc::new(socket), peer, listener, requests, number };
     let refused = match worker.link(|seed| started(core, seed)) {
-        Some(link) => link.send(Order::Arrive(arrival)).err(),
-        None => Some(Order::Arrive(arrival)),
+        Some(link) => link.send(WorkerOrder::Arrive(arrival)).err(),
+        None => Some(WorkerOrder::Arrive(arrival)),
     };
-    if let Some(Order::Arrive(arrival)) = refused {
+    if let Some(WorkerOrder::Arrive(arrival)) = refused {
         take_report(core, arrival.back());
     }
 }

@@ -12,7 +12,9 @@ use touchstone_sites::site::Snapshot;
 use super::{Connection, Next};
 use crate::core::Core;
 use crate::core::clock::ticking_timer;
-use crate::core::worker::{Arrival, Callers, HandBack, Order, ToDo, WorkerLink, WorkerReport, WorkerSeed};
+use crate::core::worker::{
+    Arrival, Callers, HandBack, ToDo, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
+};
 use crate::exchange::OWN_REQUESTS;
 
 /// The most events taken from the kernel at a time.
@@ -81,14 +83,14 @@ impl Thread {
     fn take_orders(&mut self) {
         for order in self.link.take_orders() {
             match order {
-                Order::Arrive(arrival) => self.admit(arrival),
-                Order::ApplyConfig(snapshot) => {
+                WorkerOrder::Arrive(arrival) => self.admit(arrival),
+                WorkerOrder::ApplyConfig(snapshot) => {
                     self.link.apply_config(snapshot.clone());
                     // Dropping the last handle to a configuration may wait for its watcher of files; here
                     // that would delay calls.
                     drop(self.core.apply_config(snapshot));
                 }
-                Order::End => self.end(),
+                WorkerOrder::End => self.end(),
             }
         }
     }
@@ -97,7 +99,7 @@ impl Thread {
         let place = arrival.place;
         let data = EventData::new_u64(place as u64);
         if self.is_ending || epoll::add(&self.epoll, &arrival.socket, data, OF_CONNECTIONS).is_err() {
-            return self.link.tell(arrival.back());
+            return self.link.report(arrival.back());
         }
         let Arrival { socket, peer, listener, requests, number, .. } = arrival;
         let connection =
@@ -135,7 +137,7 @@ impl Thread {
             // The thread answers only requests that it can answer completely, so there is nothing to send.
             Next::Close | Next::Give(_) => {
                 self.remove(place);
-                self.link.tell(WorkerReport::Ended(place));
+                self.link.report(WorkerReport::Ended(place));
             }
             Next::HandedBack => self.forget_all(),
             next => self.send_back(place, next),
@@ -162,7 +164,7 @@ impl Thread {
             _ => ToDo::Serve,
         };
         // No other handle to the socket is left.
-        self.link.tell(match Arc::into_inner(socket) {
+        self.link.report(match Arc::into_inner(socket) {
             Some(socket) => WorkerReport::HandedBack(Box::new(HandBack {
                 place,
                 socket,
@@ -208,8 +210,8 @@ impl Thread {
             self.send_back(place, Next::Receive);
         }
         for order in self.link.close() {
-            if let Order::Arrive(arrival) = order {
-                self.link.tell(arrival.back());
+            if let WorkerOrder::Arrive(arrival) = order {
+                self.link.report(arrival.back());
             }
         }
         self.core.note_tick(false, [0; 4]);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
-use touchstone_accelerator::store::{Front, PlainRequest};
+use touchstone_accelerator::store::{PlainRequest, StoredAnswers};
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::site::Site;
 
 /// An answer that is ready.
-pub struct Ready<'f> {
+pub struct StoredHit<'f> {
     /// The answer.
     pub prepared: &'f Arc<Prepared>,
     /// The route, by its position.
@@ -21,14 +21,14 @@ pub struct Ready<'f> {
 /// Finds the answer to a plain GET on a route with a cache, if it is stored and fresh, and access rules allow
 /// the request at once. `view` has the path as it was sent, which is its own normal form.
 #[inline]
-pub fn ready<'f, F: Fields>(
-    front: &'f mut Front,
+pub fn stored_hit<'f, F: Fields>(
+    stored_answers: &'f mut StoredAnswers,
     site: &Site,
     view: &RequestView<'_>,
     fields: F,
     is_secure: bool,
     (form, date): (ConnectionForm, &DateSecond),
-) -> Option<Ready<'f>> {
+) -> Option<StoredHit<'f>> {
     let program = site.rules.as_ref()?.program_at_once(view)?;
     let cached = program.cache?;
     let request = PlainRequest {
@@ -45,8 +45,8 @@ pub fn ready<'f, F: Fields>(
         site_fields: &site.fields,
         added: program.policy.map(AnswerPolicy::common),
     };
-    let prepared = front.hit(request, form, date)?;
+    let prepared = stored_answers.hit(request, form, date)?;
     // Last, because it counts the request for rate limits.
     program.admit(view)?;
-    Some(Ready { prepared, route: program.route })
+    Some(StoredHit { prepared, route: program.route })
 }

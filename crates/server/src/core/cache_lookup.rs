@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
-use touchstone_accelerator::store::Front;
+use touchstone_accelerator::store::StoredAnswers;
 use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::dictionary::AvailableDictionary;
@@ -21,14 +21,14 @@ use touchstone_http::target::is_plain_path;
 use touchstone_sites::route::AtOnce;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use crate::core::accelerator::{self, Ready};
+use crate::core::accelerator::{self, StoredHit};
 
 /// The caches of a core.
 pub struct Caches {
     /// Files, one cache for each site; empty when the cache is switched off.
     pub files: Vec<CoreCache>,
     /// Stored answers of programs and origins; `None` if no route has a cache.
-    pub front: Option<Front>,
+    pub stored_answers: Option<StoredAnswers>,
 }
 
 impl Caches {
@@ -38,15 +38,18 @@ impl Caches {
             |cache| (0..snapshot.sites.len()).map(move |site| CoreCache::new(Arc::clone(cache), site));
         Caches {
             files: snapshot.cache.iter().flat_map(of_all_sites).collect(),
-            front: snapshot.accelerator.as_ref().map(|accelerator| Front::new(accelerator.store.clone())),
+            stored_answers: snapshot
+                .accelerator
+                .as_ref()
+                .map(|accelerator| StoredAnswers::new(accelerator.store.clone())),
         }
     }
 
     /// Called at the beginning of each second.
     pub fn tick(&mut self) {
         self.files.iter_mut().for_each(CoreCache::tick);
-        if let Some(front) = &mut self.front {
-            front.tick();
+        if let Some(stored_answers) = &mut self.stored_answers {
+            stored_answers.tick();
         }
     }
 }
@@ -131,7 +134,7 @@ impl<'a, F> Lookup<'a, F> {
 }
 
 /// Where a request arrived.
-pub struct Place<'a, M> {
+pub struct LookupContext<'a, M> {
     /// The sites of the address; `None` when a reload removed it.
     pub sites: Option<&'a ListenerSites>,
     /// Whether the TLS session may carry requests for a host.
@@ -166,7 +169,7 @@ impl HitOf {
 }
 
 /// The result of a look-up.
-pub enum Outcome<'a, 'c> {
+pub enum LookupResult<'a, 'c> {
     /// The answer is ready.
     Hit {
         /// The answer.
@@ -192,51 +195,53 @@ pub enum Outcome<'a, 'c> {
 pub fn find<'a, 'c, F: Fields + RequestFields>(
     caches: &'c mut Caches,
     snapshot: &Snapshot,
-    place: &Place<'_, impl Fn(Option<&[u8]>) -> bool>,
+    context: &LookupContext<'_, impl Fn(Option<&[u8]>) -> bool>,
     lookup: &Lookup<'a, F>,
     date: &DateSecond,
-) -> Outcome<'a, 'c> {
-    let Some(path) = lookup.plain_path() else { return Outcome::Exchange };
-    let Some(site) = place.sites.and_then(|sites| sites.site(lookup.host)) else { return Outcome::Exchange };
+) -> LookupResult<'a, 'c> {
+    let Some(path) = lookup.plain_path() else { return LookupResult::Exchange };
+    let Some(site) = context.sites.and_then(|sites| sites.site(lookup.host)) else {
+        return LookupResult::Exchange;
+    };
     // If each answer has an id, no two answers are equal.
-    if !(place.may_serve)(lookup.host) || snapshot.config.request_id.answer {
-        return Outcome::Exchange;
+    if !(context.may_serve)(lookup.host) || snapshot.config.request_id.answer {
+        return LookupResult::Exchange;
     }
     let site_now = &snapshot.sites[site];
-    let Caches { files, front } = caches;
+    let Caches { files, stored_answers } = caches;
     let gate = &snapshot.connection_gate;
-    let is_secure = || gate.is_secure(place.peer, &lookup.fields, place.is_tls);
+    let is_secure = || gate.is_secure(context.peer, &lookup.fields, context.is_tls);
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
         return match file_hit(file, path, lookup, is_secure, date) {
-            Some(prepared) => Outcome::Hit { prepared, of: HitOf::file(site, None), path },
-            None => Outcome::Miss { site, path },
+            Some(prepared) => LookupResult::Hit { prepared, of: HitOf::file(site, None), path },
+            None => LookupResult::Miss { site, path },
         };
     };
     let view = RequestView {
-        client: place.peer.map(|peer| gate.client(peer, &lookup.fields)),
+        client: context.peer.map(|peer| gate.client(peer, &lookup.fields)),
         method: b"GET",
         path,
         query: (path.len() < lookup.target.len()).then(|| &lookup.target[path.len() + 1..]),
         host: lookup.host,
         fields: &lookup.fields,
     };
-    if let Some(front) = front {
+    if let Some(stored_answers) = stored_answers {
         let when = (lookup.form, date);
-        if let Some(Ready { prepared, route }) =
-            accelerator::ready(front, site_now, &view, lookup.fields, is_secure(), when)
+        if let Some(StoredHit { prepared, route }) =
+            accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
             let of = HitOf { site, route: Some(route), is_accelerated: true };
-            return Outcome::Hit { prepared, of, path };
+            return LookupResult::Hit { prepared, of, path };
         }
     }
     let file = files.get_mut(site);
     let Some(prepared) = file_hit(file, path, lookup, is_secure, date) else {
-        return Outcome::Miss { site, path };
+        return LookupResult::Miss { site, path };
     };
     match rules.at_once(&view) {
-        AtOnce::Serve(_admitted, route) => Outcome::Hit { prepared, of: HitOf::file(site, route), path },
-        AtOnce::Resolve => Outcome::Exchange,
+        AtOnce::Serve(_admitted, route) => LookupResult::Hit { prepared, of: HitOf::file(site, route), path },
+        AtOnce::Resolve => LookupResult::Exchange,
     }
 }
 

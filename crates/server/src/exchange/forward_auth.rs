@@ -11,7 +11,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Handled;
 use touchstone_handler::request::Request;
 use touchstone_http::added_fields::{AddedFields, IfPresent};
@@ -130,15 +130,15 @@ async fn with_whole_body(mut answer: Answer) -> Answer {
     let mut whole = Vec::new();
     for part in std::mem::take(&mut answer.body) {
         match part {
-            Part::Bytes(bytes) => whole.extend_from_slice(&bytes),
-            Part::Stream { mut body, .. } => match body.collect(MOST_BODY_BYTES).await {
+            BodyPart::Bytes(bytes) => whole.extend_from_slice(&bytes),
+            BodyPart::Stream { mut body, .. } => match body.collect(MOST_BODY_BYTES).await {
                 Ok(bytes) => whole.extend_from_slice(&bytes),
                 Err(_) => return Answer::error(502),
             },
-            Part::Cached(..) | Part::File { .. } => return Answer::error(502),
+            BodyPart::Cached(..) | BodyPart::File { .. } => return Answer::error(502),
         }
     }
-    answer.body.push(Part::Bytes(whole.into()));
+    answer.body.push(BodyPart::Bytes(whole.into()));
     answer
 }
 

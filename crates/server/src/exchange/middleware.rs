@@ -7,11 +7,11 @@ use std::sync::Arc;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Interface};
-use touchstone_handler::request::{Next, Request};
+use touchstone_handler::request::{NextHandler, Request};
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-use super::{Answered, Progress, carry_out, handler_of, to_the_end};
+use super::{Answered, Progress, carry_out, handler_of, run_to_answer};
 use crate::core::Core;
 
 /// A position in the chain of components of a route.
@@ -85,11 +85,13 @@ impl Chain {
         progress.is_handed_on.set(true);
         let (core, snapshot) = (&self.core, &self.snapshot);
         let first = carry_out(core, snapshot, &resolved, request, self.form, &progress).await;
-        to_the_end(core, snapshot, first, self.form, &progress, Answered::from(Answer::new(200))).await.answer
+        run_to_answer(core, snapshot, first, self.form, &progress, Answered::from(Answer::new(200)))
+            .await
+            .answer
     }
 }
 
-impl Next for Chain {
+impl NextHandler for Chain {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>> {
         Box::pin(self.clone().answer_here(request))
     }

@@ -98,28 +98,28 @@ pub async fn answer(
     identify(&core, &snapshot, &mut request, &progress);
     request.interim = Some(progress.clone());
     let first = step(&core, &snapshot, request, form, &progress, &mut answered).await;
-    to_the_end(&core, &snapshot, first, form, &progress, answered).await
+    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
 }
 
 /// Repeats the steps while handlers change the request, until there is an answer.
-async fn to_the_end(
+async fn run_to_answer(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    mut next: Step,
+    mut next: NextStep,
     form: ConnectionForm,
     progress: &Progress,
     mut answered: Answered,
 ) -> Answered {
     loop {
         match next {
-            Step::Answer(mut answer) => {
+            NextStep::Answer(mut answer) => {
                 if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.id.borrow()) {
                     answer = answer.field(&snapshot.config.request_id.field, id.as_str());
                 }
                 answered.answer = answer;
                 return answered;
             }
-            Step::Again(again) => {
+            NextStep::Again(again) => {
                 next = step(core, snapshot, *again, form, progress, &mut answered).await;
             }
         }
@@ -157,8 +157,8 @@ pub async fn answer_by_program(
         Some(call) => call.go_on(request).await,
         None => handler.handle(request).await,
     };
-    let first = settle(&core, &snapshot, handled, left, form, &progress).await;
-    to_the_end(&core, &snapshot, first, form, &progress, answered).await
+    let first = process_handled(&core, &snapshot, handled, left, form, &progress).await;
+    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
 }
 
 /// The same, for requests of the server itself. The result becomes a part of another answer, so it has no
@@ -191,7 +191,7 @@ fn answer_file_boxed(
 /// How a core answers the requests that the server makes itself.
 pub const OWN_REQUESTS: OwnRequests = OwnRequests { answer: answer_boxed, answer_file: answer_file_boxed };
 
-enum Step {
+enum NextStep {
     Answer(Answer),
     /// A handler has changed the request, which must be routed again.
     Again(Box<Request>),
@@ -205,7 +205,7 @@ async fn step(
     form: ConnectionForm,
     progress: &Progress,
     answered: &mut Answered,
-) -> Step {
+) -> NextStep {
     let site = request.site;
     progress.at(snapshot, site, None);
     if request.path.is_empty() {
@@ -214,14 +214,14 @@ async fn step(
         if let Some(policy) = snapshot.sites[site].rules.as_ref().and_then(SiteRules::policy) {
             policy.common().apply(&mut answer.fields);
         }
-        return Step::Answer(answer);
+        return NextStep::Answer(answer);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
         progress.with("files");
         if request.received.head.lacks_length {
-            return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await);
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await);
         }
-        return Step::Answer(answer_file(core, snapshot, &request, site, form).await);
+        return NextStep::Answer(answer_file(core, snapshot, &request, site, form).await);
     };
     // The received request: results of the rules are noted in `request` itself.
     let came = request.without_body();
@@ -239,7 +239,7 @@ async fn step(
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
-        return Step::Answer(answer);
+        return NextStep::Answer(answer);
     }
     let mut resolved = rules.resolve(&view);
     if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
@@ -249,15 +249,15 @@ async fn step(
     request.route = resolved.route.map(|route| route.index);
     progress.at(snapshot, site, request.route);
     let browser = ForBrowser::new(&resolved, &view);
-    let mut judged = Judged { rules, resolved, view, browser, cookies: Vec::new() };
-    match follow(core, snapshot, &mut judged, request, form, progress, answered).await {
-        Step::Answer(answer) => Step::Answer(judged.apply(answer)),
-        again @ Step::Again(_) => again,
+    let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
+    match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
+        NextStep::Answer(answer) => NextStep::Answer(routed.apply(answer)),
+        again @ NextStep::Again(_) => again,
     }
 }
 
 /// A request with the decisions of the routes.
-struct Judged<'r, 'v> {
+struct RoutedRequest<'r, 'v> {
     rules: &'r SiteRules,
     resolved: Resolved<'r>,
     view: RequestView<'v>,
@@ -266,7 +266,7 @@ struct Judged<'r, 'v> {
     cookies: Vec<u8>,
 }
 
-impl Judged<'_, '_> {
+impl RoutedRequest<'_, '_> {
     /// Adds the fields of the route, and those for browsers.
     fn apply(&self, mut answer: Answer) -> Answer {
         self.browser.apply(answer.status, &mut answer.fields);
@@ -279,30 +279,30 @@ impl Judged<'_, '_> {
 }
 
 /// Applies the access rules to a request, and carries out the decisions of the routes.
-async fn follow(
+async fn apply_rules(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    judged: &mut Judged<'_, '_>,
+    routed: &mut RoutedRequest<'_, '_>,
     mut request: Request,
     form: ConnectionForm,
     progress: &Progress,
     answered: &mut Answered,
-) -> Step {
-    let Judged { rules, resolved, view, browser, cookies } = judged;
+) -> NextStep {
+    let RoutedRequest { rules, resolved, view, browser, cookies } = routed;
     let (rules, view) = (*rules, *view);
     let site = request.site;
     if is_body_too_long(core, snapshot, &request) {
-        return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
     }
     if let Err(answer) = admit(resolved, &view, &mut request, progress, answered).await {
-        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
         let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
         if let Err(answer) = asked.await {
             progress.with("forward_auth");
-            return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
         }
         if request.user.is_some() {
             answered.user.clone_from(&request.user);
@@ -318,7 +318,7 @@ async fn follow(
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
-        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     if let Some(route) = resolved.tries_files() {
         let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
@@ -329,7 +329,7 @@ async fn follow(
         }
     }
     if !tell_place(rules, &mut request) || !browser.give_nonce(snapshot, rules, resolved, &mut request) {
-        return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
@@ -343,7 +343,7 @@ async fn follow(
             use_error_page(core, snapshot, &left, site, form, &mut answer).await;
         }
         middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
-        return Step::Answer(answer);
+        return NextStep::Answer(answer);
     }
     carry_out(core, snapshot, resolved, request, form, progress).await
 }
@@ -449,17 +449,17 @@ async fn carry_out(
     mut request: Request,
     form: ConnectionForm,
     progress: &Progress,
-) -> Step {
+) -> NextStep {
     let site = request.site;
     match &resolved.outcome {
         Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
             progress.with(interface.name());
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
-            Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
+            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
         }
         // RFC 9110 section 15.5.12: there may be a body whose end cannot be found.
         outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
-            Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
+            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
         }
         Outcome::Handler(interface) => {
             let left = request.without_body();
@@ -480,12 +480,12 @@ async fn carry_out(
                 // Boxed, so that other futures do not get larger.
                 Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
             }
-            settle(core, snapshot, handled, left, form, progress).await
+            process_handled(core, snapshot, handled, left, form, progress).await
         }
         Outcome::Files { root } => {
             progress.with("files");
             let site = snapshot.files_of(site, *root);
-            Step::Answer(answer_file(core, snapshot, &request, site, form).await)
+            NextStep::Answer(answer_file(core, snapshot, &request, site, form).await)
         }
         outcome => {
             progress.with(match outcome {
@@ -497,7 +497,7 @@ async fn carry_out(
                 core.error_log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
-            Step::Answer(finish(core, snapshot, &request, site, form, answer).await)
+            NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await)
         }
     }
 }
@@ -537,16 +537,16 @@ fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
 }
 
 /// Processes the result of a handler. `left` is the request without its body.
-async fn settle(
+async fn process_handled(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     handled: Handled,
     left: Request,
     form: ConnectionForm,
     progress: &Progress,
-) -> Step {
+) -> NextStep {
     let site = left.site;
-    Step::Answer(match handled {
+    NextStep::Answer(match handled {
         Handled::Answer(answer) => {
             progress.cache.set(answer.cache);
             let answer = match is_intercepted(snapshot, &left, &answer) {
@@ -556,7 +556,7 @@ async fn settle(
             finish(core, snapshot, &left, site, form, answer).await
         }
         Handled::LocalRedirect { target } => match left.derive(&target) {
-            Some(next) => return Step::Again(Box::new(next)),
+            Some(next) => return NextStep::Again(Box::new(next)),
             None => {
                 let message = "a program's local redirect leads nowhere, or in circles";
                 let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
@@ -565,7 +565,7 @@ async fn settle(
                 finish(core, snapshot, &left, site, form, Answer::error(500)).await
             }
         },
-        Handled::Again(request) => return Step::Again(request),
+        Handled::Again(request) => return NextStep::Again(request),
         Handled::File(request) => {
             progress.is_with_handler.set(false);
             progress.with("files");

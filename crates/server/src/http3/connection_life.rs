@@ -81,7 +81,7 @@ pub async fn serve(
 }
 
 /// Why a connection ends.
-enum End {
+enum CloseReason {
     /// QUIC has ended the connection.
     Closed,
     /// There was no request for a long time, or the handshake took too long.
@@ -116,35 +116,37 @@ impl Connection {
                     accepted = None;
                     handshake = None;
                 }
-                () = expired(deadline) => break End::Idle,
-                _ = leaving.wait_for(|leaving| *leaving) => break End::Leave,
+                () = expired(deadline) => break CloseReason::Idle,
+                _ = leaving.wait_for(|leaving| *leaving) => break CloseReason::Leave,
                 () = self.changed.notified() => {
                     if self.has_carried_enough() {
-                        break End::Leave;
+                        break CloseReason::Leave;
                     }
                 }
-                _ = &mut control_stopped => break End::Closed,
+                _ = &mut control_stopped => break CloseReason::Closed,
                 stream = self.quic.accept_bi() => match stream {
                     Ok((send, receive)) => {
                         next_stream = u64::from(receive.id()) + 4;
                         self.begin_request(send, receive).await;
                     }
-                    Err(_) => break End::Closed,
+                    Err(_) => break CloseReason::Closed,
                 },
                 stream = self.quic.accept_uni() => match stream {
                     Ok(receive) => {
                         tokio::task::spawn_local(self.clone().read_unidirectional(receive));
                     }
-                    Err(_) => break End::Closed,
+                    Err(_) => break CloseReason::Closed,
                 },
             }
         };
         drop(handshake);
         match end {
-            End::Closed => self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped"),
+            CloseReason::Closed => {
+                self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped")
+            }
             // There are no requests, so the client need not be warned.
-            End::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
-            End::Leave => self.leave(&mut control, next_stream).await,
+            CloseReason::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
+            CloseReason::Leave => self.leave(&mut control, next_stream).await,
         }
     }
 

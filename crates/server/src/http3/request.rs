@@ -28,7 +28,7 @@ use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
 use crate::core::CoreState;
-use crate::core::cache_lookup::{self, Lookup, Outcome, Place};
+use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::stream_head::{head_of, nothing_received};
 
@@ -52,8 +52,8 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
     let mut reader = Reader::new(receive, limits);
     let progress = Progress::new(&snapshot, Some(connection.quic.remote_address()), None);
     let started = Instant::now();
-    let mut exchange = Exchange { stream: &stream, send: &mut send, started, is_early, snapshot, progress };
-    let error = match exchange.answer(&mut reader).await {
+    let mut task = StreamTask { stream: &stream, send: &mut send, started, is_early, snapshot, progress };
+    let error = match task.answer(&mut reader).await {
         Ok(()) => {
             // Discards the rest of a body that the answer did not need (RFC 9114 section 4.1).
             return reader.stop(ErrorCode::NO_ERROR);
@@ -83,7 +83,7 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
 }
 
 /// A request and its answer.
-struct Exchange<'a> {
+struct StreamTask<'a> {
     stream: &'a OpenStream,
     send: &'a mut SendStream,
     started: Instant,
@@ -110,7 +110,7 @@ enum AfterHead {
     Refused(Rc<ReceivedHead>, Answer),
 }
 
-impl Exchange<'_> {
+impl StreamTask<'_> {
     fn connection(&self) -> &Connection {
         &self.stream.connection
     }
@@ -195,15 +195,15 @@ impl Exchange<'_> {
     fn try_hit(&self, state: &mut CoreState, view: &StreamRequest<'_>, has_body: bool) -> Option<AfterHead> {
         let connection = self.connection();
         let date = connection.listener.core.clock.second();
-        let place = Place {
+        let context = LookupContext {
             sites: connection.listener.sites(&state.snapshot),
             may_serve: |host: Option<&[u8]>| connection.may_serve(host),
             peer: Some(connection.quic.remote_address().ip()),
             is_tls: true,
         };
         let lookup = Lookup::of_stream(*view, has_body);
-        let outcome = cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date);
-        let Outcome::Hit { prepared, of, path } = outcome else { return None };
+        let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
+        let LookupResult::Hit { prepared, of, path } = result else { return None };
         let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
         connection.count_answer();
         state.metrics.begin_turn_at(self.started);

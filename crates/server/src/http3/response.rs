@@ -10,7 +10,7 @@ use quinn::SendStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_http::grammar::split_field;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
@@ -102,19 +102,19 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a head, and the parts of its body, and ends the stream.
-    pub async fn answer(&mut self, head: Vec<u8>, parts: Vec<Part>) -> Result<(), Failure> {
+    pub async fn answer(&mut self, head: Vec<u8>, parts: Vec<BodyPart>) -> Result<(), Failure> {
         let mut pending = head;
         for part in parts {
             match part {
-                Part::Bytes(bytes) => self.data(&mut pending, bytes).await?,
-                Part::Cached(prepared, range) => {
+                BodyPart::Bytes(bytes) => self.data(&mut pending, bytes).await?,
+                BodyPart::Cached(prepared, range) => {
                     self.data(&mut pending, cached_bytes(prepared, range)).await?;
                 }
-                Part::File { file, offset, length } => {
+                BodyPart::File { file, offset, length } => {
                     frame::append_header(FrameType::DATA, length, &mut pending);
                     self.file(&mut pending, &file, offset, length).await?;
                 }
-                Part::Stream { mut body, length } => {
+                BodyPart::Stream { mut body, length } => {
                     let before = self.body_bytes;
                     loop {
                         let next = match poll_once(body.next()).await {

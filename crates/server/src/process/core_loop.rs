@@ -1,6 +1,6 @@
 //! The life of a core: starts it, keeps its clock, reloads it, drains it.
 //!
-//! The thread that started the cores controls them with [`Order`]s.
+//! The thread that started the cores controls them with [`CoreOrder`]s.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::process::listener::{Listener, ListenerSeed};
 const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// An order of the starting thread to a core.
-pub enum Order {
+pub enum CoreOrder {
     /// Apply a new configuration. These listeners and HTTP/3 sockets are new; those that the configuration
     /// does not name are closed. Then send the previous configuration back: the drop of its last handle waits
     /// for its watcher of files, and a core must not wait.
@@ -72,7 +72,7 @@ pub struct CoreSeed {
     /// The error log.
     pub error_log: ErrorLog,
     /// The orders of the starting thread.
-    pub orders: UnboundedReceiver<Order>,
+    pub orders: UnboundedReceiver<CoreOrder>,
     /// The connections of all cores.
     pub connections: Arc<ConnectionCount>,
     /// The counters of all cores.
@@ -111,14 +111,14 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     drop(seed.accepting);
     let departure = loop {
         match orders.recv().await {
-            Some(Order::Reload(snapshot, listeners, http3_sockets, done)) => {
+            Some(CoreOrder::Reload(snapshot, listeners, http3_sockets, done)) => {
                 let before = reload(&core, snapshot, listeners, &mut open)?;
                 http3.reload(http3_sockets)?;
                 let _ = done.send(before);
             }
-            Some(Order::Http3(sockets)) => http3.reload(sockets)?,
-            Some(Order::Sessions(most, asker)) => send_sessions(&core, most, &asker),
-            Some(Order::Drain(departure)) => break departure,
+            Some(CoreOrder::Http3(sockets)) => http3.reload(sockets)?,
+            Some(CoreOrder::Sessions(most, asker)) => send_sessions(&core, most, &asker),
+            Some(CoreOrder::Drain(departure)) => break departure,
             // The thread that gave orders is gone.
             None => break Departure { left: Arc::from([]), patient: false },
         }
@@ -128,7 +128,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
         let core = core.clone();
         async move {
             while let Some(order) = orders.recv().await {
-                if let Order::Sessions(most, asker) = order {
+                if let CoreOrder::Sessions(most, asker) = order {
                     send_sessions(&core, most, &asker);
                 }
             }

@@ -165,9 +165,9 @@ impl Listener {
             };
             let Ok(mut ready) = ready else { return };
             match self.accept_turn(&core) {
-                Turn::Drained(_) => ready.clear_ready(),
-                Turn::More => tokio::task::yield_now().await,
-                Turn::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
+                AcceptResult::Drained(_) => ready.clear_ready(),
+                AcceptResult::More => tokio::task::yield_now().await,
+                AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
         if !self.lent.get() {
@@ -175,21 +175,21 @@ impl Listener {
         }
     }
 
-    fn accept_turn(&self, core: &Rc<Core>) -> Turn {
+    fn accept_turn(&self, core: &Rc<Core>) -> AcceptResult {
         for accepted in 0..ACCEPT_TURN {
             if !core.has_room() {
-                return Turn::Exhausted;
+                return AcceptResult::Exhausted;
             }
             let (descriptor, peer) = match self.accept(core) {
                 Ok(accepted) => accepted,
-                Err(rustix::io::Errno::AGAIN) => return Turn::Drained(accepted),
+                Err(rustix::io::Errno::AGAIN) => return AcceptResult::Drained(accepted),
                 // The client has aborted the connection; that needs no handling.
                 Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
                 Err(errno) => {
                     let message = format_args!("cannot accept a connection: {errno}");
                     core.counts.refused(Refused::AcceptFailed);
                     core.error_log.limited(LogLevel::Error, "accept failed", message);
-                    return Turn::Exhausted;
+                    return AcceptResult::Exhausted;
                 }
             };
             core.counts.accepted.add(1);
@@ -204,7 +204,7 @@ impl Listener {
             }
             begin(core, Socket::fresh(descriptor), peer, permit, self.configured);
         }
-        Turn::More
+        AcceptResult::More
     }
 
     /// Takes the PROXY header off the connection first; it has nearly always arrived already.
@@ -258,8 +258,10 @@ impl Listener {
         let patience = if filtered { 100 } else { 1 };
         for _ in 0..patience {
             match self.accept_turn(core) {
-                Turn::Drained(0) => quiet += pause,
-                Turn::Drained(_) | Turn::More | Turn::Exhausted => quiet = Duration::ZERO,
+                AcceptResult::Drained(0) => quiet += pause,
+                AcceptResult::Drained(_) | AcceptResult::More | AcceptResult::Exhausted => {
+                    quiet = Duration::ZERO
+                }
             }
             if quiet >= QUIET_BEFORE_CLOSE {
                 break;
@@ -305,7 +307,7 @@ fn begin_for(
     begin(core, socket, client, permit, listener);
 }
 
-enum Turn {
+enum AcceptResult {
     /// No connection waits any more; so many were accepted.
     Drained(usize),
     /// There may be more.

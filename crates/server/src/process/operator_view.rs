@@ -15,7 +15,7 @@ use touchstone_admin::connection_info::CoreSessions;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
-use crate::process::core_loop::Order;
+use crate::process::core_loop::CoreOrder;
 
 /// How long a core may take to answer; after that its answer is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub struct OperatorView {
 
 #[derive(Default)]
 struct State {
-    orders: Vec<UnboundedSender<Order>>,
+    orders: Vec<UnboundedSender<CoreOrder>>,
     /// Bound addresses by configured address.
     bound: BTreeMap<SocketAddr, SocketAddr>,
     listeners: Vec<String>,
@@ -45,7 +45,7 @@ impl OperatorView {
     }
 
     /// A core has started.
-    pub fn add_core(&self, orders: UnboundedSender<Order>) {
+    pub fn add_core(&self, orders: UnboundedSender<CoreOrder>) {
         self.state().orders.push(orders);
     }
 
@@ -97,7 +97,7 @@ impl OperatorView {
         let (asker, answers) = channel();
         for orders in &self.state().orders {
             // A core that has ended does not answer.
-            let _ = orders.send(Order::Sessions(most, asker.clone()));
+            let _ = orders.send(CoreOrder::Sessions(most, asker.clone()));
         }
         // The wait ends once every core has answered or ended.
         drop(asker);

@@ -20,9 +20,9 @@ use super::log_line;
 use super::settings_file::{SETTINGS_FILE, Settings, own_directory};
 use super::wire::{self, Kind, Parsed};
 use crate::directory::{PrivateDirectory, stable_name};
+use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
-use crate::standing::Standing;
 
 /// The first and the longest wait before a child is started again, if the last one has not run for long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Child {
     name: String,
     directory: PrivateDirectory,
-    standing: watch::Sender<Standing>,
+    route_state: watch::Sender<RouteState>,
     state: Mutex<State>,
     changed: Condvar,
     /// Another child waits to take over.
@@ -77,7 +77,7 @@ impl Child {
         let child = Arc::new(Child {
             name: settings.name(),
             directory,
-            standing: watch::Sender::new(Standing::Starting),
+            route_state: watch::Sender::new(RouteState::Starting),
             state: Mutex::default(),
             changed: Condvar::new(),
             has_standby: settings.standby,
@@ -94,8 +94,8 @@ impl Child {
     }
 
     /// Its state.
-    pub fn standing(&self) -> &watch::Sender<Standing> {
-        &self.standing
+    pub fn route_state(&self) -> &watch::Sender<RouteState> {
+        &self.route_state
     }
 
     /// The path at which it listens.
@@ -148,7 +148,8 @@ impl Child {
     /// Waits until it has ended, and kills it if it does not end in time.
     pub fn wait_for_end(&self) {
         // A child that is not ready has no sessions to store.
-        let patience = if *self.standing.borrow() == Standing::Ready { STOP_TIMEOUT } else { Duration::ZERO };
+        let patience =
+            if *self.route_state.borrow() == RouteState::Ready { STOP_TIMEOUT } else { Duration::ZERO };
         let running = |state: &mut State| !state.is_over;
         let waited = self.changed.wait_timeout_while(self.lock(), patience, running);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +167,7 @@ impl Child {
 
     /// Keeps a child running, and another one ready to take its place, until it is stopped.
     fn watch(&self, listener: &UnixListener) {
-        let (tell, told) = mpsc::channel();
+        let (reports, report) = mpsc::channel();
         let mut children: VecDeque<Running> = VecDeque::new();
         let mut last_number = 0;
         let mut wait = FIRST_WAIT;
@@ -179,7 +180,7 @@ impl Child {
             if start_at.is_some_and(|at| at <= Instant::now()) && !self.lock().is_stopping {
                 start_at = None;
                 last_number += 1;
-                match self.run_one(listener, last_number, &tell) {
+                match self.run_one(listener, last_number, &reports) {
                     Ok(pid) => children.push_back(Running { number: last_number, pid, ready_at: None }),
                     Err(error) => {
                         log(0, &format!("the process for applications cannot be started: {error}"));
@@ -189,21 +190,21 @@ impl Child {
                 self.lock().pids = children.iter().map(|child| child.pid).collect();
             }
             let patience = start_at.map_or(LONGEST_WAIT, |at| at.saturating_duration_since(Instant::now()));
-            match told.recv_timeout(patience) {
-                Ok(Told::Ready(number)) => {
+            match report.recv_timeout(patience) {
+                Ok(ChildReport::Ready(number)) => {
                     let Some(child) = children.iter_mut().find(|child| child.number == number) else {
                         continue;
                     };
                     child.ready_at = Some(Instant::now());
-                    self.standing.send_replace(Standing::Ready);
+                    self.route_state.send_replace(RouteState::Ready);
                     if self.has_standby && children.len() < 2 {
                         start_at = Some(Instant::now());
                     }
                 }
-                Ok(Told::Failed) => {
-                    self.standing.send_replace(Standing::Failed);
+                Ok(ChildReport::Failed) => {
+                    self.route_state.send_replace(RouteState::Failed);
                 }
-                Ok(Told::Ended(number, how)) => {
+                Ok(ChildReport::Ended(number, how)) => {
                     let Some(at) = children.iter().position(|child| child.number == number) else { continue };
                     let Some(ended) = children.remove(at) else { continue };
                     self.lock().pids = children.iter().map(|child| child.pid).collect();
@@ -211,7 +212,7 @@ impl Child {
                         continue;
                     }
                     if at == 0 {
-                        self.standing.send_replace(Standing::Starting);
+                        self.route_state.send_replace(RouteState::Starting);
                         let message = format!(
                             "the process for the applications of {} has ended ({how}): it is started again",
                             self.name
@@ -235,7 +236,12 @@ impl Child {
     }
 
     /// Starts one child. A thread reports its messages and its end.
-    fn run_one(&self, listener: &UnixListener, number: u64, tell: &Sender<Told>) -> io::Result<u32> {
+    fn run_one(
+        &self,
+        listener: &UnixListener,
+        number: u64,
+        reports: &Sender<ChildReport>,
+    ) -> io::Result<u32> {
         // The link leads to the file that is being executed, even if another file has replaced it since.
         let mut command = Command::new("/proc/self/exe");
         command
@@ -247,15 +253,15 @@ impl Child {
         leave_no_orphan(&mut command, Signal::KILL);
         let mut child = command.spawn()?;
         let pid = child.id();
-        let tell = tell.clone();
+        let reports = reports.clone();
         let left_behind = own_directory(self.directory.path(), pid);
         std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
-            read_lines(&mut child, number, &tell);
+            read_lines(&mut child, number, &reports);
             let ended = how(&child.wait());
             // Files that cannot be removed are removed with the directory around them.
             let _ = std::fs::remove_dir_all(left_behind);
             // The receiver is dropped when the server ends.
-            let _ = tell.send(Told::Ended(number, ended));
+            let _ = reports.send(ChildReport::Ended(number, ended));
         })?;
         Ok(pid)
     }
@@ -274,20 +280,20 @@ struct Running {
     ready_at: Option<Instant>,
 }
 
-enum Told {
+enum ChildReport {
     Ready(u64),
     Failed,
     Ended(u64, String),
 }
 
-fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
+fn read_lines(child: &mut process::Child, number: u64, reports: &Sender<ChildReport>) {
     let Some(output) = child.stdout.take() else { return };
     for line in BufReader::new(output).split(b'\n') {
         let Ok(line) = line else { return };
         let line = String::from_utf8_lossy(&line).into_owned();
-        let told = match line.split_once(' ') {
-            None if line == "ready" => Some(Told::Ready(number)),
-            None if line == "failed" => Some(Told::Failed),
+        let report = match line.split_once(' ') {
+            None if line == "ready" => Some(ChildReport::Ready(number)),
+            None if line == "failed" => Some(ChildReport::Failed),
             Some(("log", rest)) => {
                 let (level, text) = log_line::read(rest);
                 log(level, &text);
@@ -299,9 +305,9 @@ fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
                 None
             }
         };
-        if let Some(told) = told {
+        if let Some(report) = report {
             // The receiver is dropped when the server ends.
-            let _ = tell.send(told);
+            let _ = reports.send(report);
         }
     }
 }

@@ -12,15 +12,15 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
-use crate::exchange::{End, Exchange, Gone};
 use crate::head::{Piece, are_lines};
+use crate::java_call::{AnswerEnd, ClientDisconnected, JavaCall};
 
 /// The number of bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
 /// The connection. It is used until one end closes it.
 pub struct Link {
-    under_way: RefCell<HashMap<u32, Arc<Exchange>>>,
+    under_way: RefCell<HashMap<u32, Arc<JavaCall>>>,
     last_number: Cell<u32>,
     outgoing: Outgoing,
 }
@@ -51,10 +51,10 @@ impl Link {
     }
 
     /// Sends a request. Returns its number.
-    pub fn submit(&self, exchange: &Arc<Exchange>, request: &[u8], flags: Flags) -> u32 {
+    pub fn submit(&self, java_call: &Arc<JavaCall>, request: &[u8], flags: Flags) -> u32 {
         let number = self.last_number.get().wrapping_add(1);
         self.last_number.set(number);
-        self.under_way.borrow_mut().insert(number, exchange.clone());
+        self.under_way.borrow_mut().insert(number, java_call.clone());
         self.send(Kind::Request, number, &[&[flags.byte()], request]);
         number
     }
@@ -82,10 +82,10 @@ impl Link {
     }
 
     /// Sends the end of the body, with its trailers.
-    pub fn end_body(&self, number: u32, end: Result<Vec<u8>, Gone>) {
+    pub fn end_body(&self, number: u32, end: Result<Vec<u8>, ClientDisconnected>) {
         match end {
             Ok(trailers) => self.send(Kind::BodyEnd, number, &[&trailers]),
-            Err(Gone) => self.send(Kind::BodyFailed, number, &[]),
+            Err(ClientDisconnected) => self.send(Kind::BodyFailed, number, &[]),
         }
     }
 
@@ -130,20 +130,20 @@ impl Link {
     /// Processes a frame. Returns false if the child may not send it.
     fn take(&self, kind: Kind, number: u32, payload: &[u8]) -> bool {
         // Frames of a request that was let go may still arrive.
-        let Some(exchange) = self.under_way.borrow().get(&number).cloned() else { return true };
+        let Some(java_call) = self.under_way.borrow().get(&number).cloned() else { return true };
         match kind {
-            Kind::Wanted => exchange.acknowledge(),
-            Kind::EarlyHints if are_lines(payload) => exchange.hint(payload),
-            Kind::Trailers if are_lines(payload) => exchange.set_trailers(payload),
+            Kind::Wanted => java_call.acknowledge(),
+            Kind::EarlyHints if are_lines(payload) => java_call.hint(payload),
+            Kind::Trailers if are_lines(payload) => java_call.set_trailers(payload),
             Kind::Answer => {
                 let Some(answered) = wire::parse_answer(payload) else { return false };
                 let piece = Piece { head: answered.head, body: answered.body };
                 match answered.end {
                     // The task that waits for the client reports that it has disconnected.
-                    None => drop(exchange.write(piece, false)),
+                    None => drop(java_call.write(piece, false)),
                     Some(end) => {
                         self.under_way.borrow_mut().remove(&number);
-                        exchange.finish(Some(piece), end, true);
+                        java_call.finish(Some(piece), end, true);
                     }
                 }
             }
@@ -156,6 +156,6 @@ impl Link {
     fn has_broken(&self) {
         self.close();
         let under_way = std::mem::take(&mut *self.under_way.borrow_mut());
-        under_way.into_values().for_each(|exchange| exchange.finish(None, End::Broken, true));
+        under_way.into_values().for_each(|java_call| java_call.finish(None, AnswerEnd::Broken, true));
     }
 }

@@ -7,8 +7,8 @@
 //! Both ends are the same program, so there are no versions. An application can overwrite anything in its
 //! process, so frames from the child are checked like all bytes from outside.
 
-use crate::exchange::{End, Output};
 use crate::head::{Head, are_lines};
+use crate::java_call::{AnswerEnd, Output};
 
 /// The longest frame.
 pub const LONGEST_BYTES: usize = 1 << 20;
@@ -126,9 +126,9 @@ pub fn append_answer(to: &mut Vec<u8>, number: u32, output: &Output) {
     }
     let end = match output.end {
         None => 0,
-        Some(End::Whole) => 1,
-        Some(End::Broken) => 2,
-        Some(End::Unavailable) => 3,
+        Some(AnswerEnd::Whole) => 1,
+        Some(AnswerEnd::Broken) => 2,
+        Some(AnswerEnd::Unavailable) => 3,
     };
     let mut prefix = Vec::with_capacity(32);
     if let Some(head) = &output.head {
@@ -158,7 +158,7 @@ pub struct Answered<'a> {
     /// A piece of the body.
     pub body: &'a [u8],
     /// How it has ended.
-    pub end: Option<End>,
+    pub end: Option<AnswerEnd>,
 }
 
 /// Reads a part of an answer; `None` if it is not valid.
@@ -166,9 +166,9 @@ pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
     let (&flags, rest) = payload.split_first()?;
     let end = match flags & 0x0F {
         0 => None,
-        1 => Some(End::Whole),
-        2 => Some(End::Broken),
-        3 => Some(End::Unavailable),
+        1 => Some(AnswerEnd::Whole),
+        2 => Some(AnswerEnd::Broken),
+        3 => Some(AnswerEnd::Unavailable),
         _ => return None,
     };
     if flags & 0x10 == 0 {
@@ -215,7 +215,8 @@ mod tests {
             status in 200u16..=999, value in "[a-z]{0,9}", length: Option<u32>,
             pieces: Vec<Vec<u8>>, end in 0usize..4, has_head: bool,
         ) {
-            let end = [None, Some(End::Whole), Some(End::Broken), Some(End::Unavailable)][end];
+            let ends = [None, Some(AnswerEnd::Whole), Some(AnswerEnd::Broken), Some(AnswerEnd::Unavailable)];
+            let end = ends[end];
             let fields = format!("A: {value}\r\n").into_bytes();
             let head = has_head.then_some(Head { status, fields, content_length: length.map(u64::from) });
             let mut bytes = Vec::new();

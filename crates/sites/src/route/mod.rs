@@ -12,7 +12,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
@@ -150,7 +150,7 @@ impl Outcome<'_> {
                 (status, "") => Answer::new(status),
                 (status, body) => Answer::new(status)
                     .field("Content-Type", &respond.content_type)
-                    .part(Part::Bytes(body.as_bytes().to_vec().into())),
+                    .part(BodyPart::Bytes(body.as_bytes().to_vec().into())),
             }),
         }
     }

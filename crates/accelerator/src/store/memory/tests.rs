@@ -7,7 +7,7 @@ use crate::rules::fields::FieldText;
 use crate::rules::key::Target;
 use crate::rules::policy::Policy;
 use crate::rules::storing::Terms;
-use crate::store::{Front, NewObject, PlainRequest};
+use crate::store::{NewObject, PlainRequest, StoredAnswers};
 
 fn object(key: &str, fields: &str, body: usize) -> Arc<Object> {
     let key = [&0u64.to_le_bytes()[..], key.as_bytes()].concat();
@@ -174,7 +174,7 @@ fn a_purge_that_is_not_the_callers_own_is_noticed() {
 #[test]
 fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
     let store = Arc::new(Store::new(1 << 20, None));
-    let mut front = Front::new(store.clone());
+    let mut stored_answers = StoredAnswers::new(store.clone());
     let stored = object("ha/", "X: 1\r\n", 5);
     store.insert(stored.clone(), 0);
     let target = Target { space: 0, is_secure: false, host: b"a", path: b"/", query: None };
@@ -187,22 +187,28 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
         site_fields: b"S: 1\r\n",
         added: None,
     };
-    let prepared = front.hit(plain(b""), ConnectionForm::Close, &second(110)).unwrap();
+    let prepared = stored_answers.hit(plain(b""), ConnectionForm::Close, &second(110)).unwrap();
     let expected = "HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: Thu, 01 Jan 1970 00:01:40 GMT\r\n\
         X: 1\r\nAge: 10\r\n\
         Cache-Status: touchstone; hit; ttl=40\r\nS: 1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nxxxxx";
     assert_eq!(String::from_utf8_lossy(prepared.first_buffer()), expected);
-    assert!(front.hit(plain(b"Cache-Control: no-cache\r\n"), ConnectionForm::Close, &second(110)).is_none());
-    assert!(front.hit(plain(b"Authorization: x\r\n"), ConnectionForm::Close, &second(110)).is_none());
-    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(149)).is_some());
-    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(150)).is_none());
-    front.tick();
-    assert_eq!(front.len(), 1);
-    front.tick();
-    assert!(front.is_empty());
-    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_some());
+    assert!(
+        stored_answers
+            .hit(plain(b"Cache-Control: no-cache\r\n"), ConnectionForm::Close, &second(110))
+            .is_none()
+    );
+    assert!(
+        stored_answers.hit(plain(b"Authorization: x\r\n"), ConnectionForm::Close, &second(110)).is_none()
+    );
+    assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(149)).is_some());
+    assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(150)).is_none());
+    stored_answers.tick();
+    assert_eq!(stored_answers.len(), 1);
+    stored_answers.tick();
+    assert!(stored_answers.is_empty());
+    assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_some());
     store.purge(&Purge::All, PurgeMode::Remove);
-    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_none());
+    assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_none());
 }
 
 /// Stated in docs/accelerator.md: what a small object costs beside its own bytes.

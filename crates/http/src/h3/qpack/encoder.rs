@@ -49,12 +49,12 @@ fn encode_field(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) 
     let is_secret =
         matches!(known, KnownName::Authorization | KnownName::ProxyAuthorization | KnownName::SetCookie);
     match static_table::find(name, value) {
-        static_table::Found::Field(index) => return integer::encode(index, 6, INDEXED_STATIC, out),
-        static_table::Found::Name(index) => {
+        static_table::TableMatch::Field(index) => return integer::encode(index, 6, INDEXED_STATIC, out),
+        static_table::TableMatch::Name(index) => {
             let secret_bit = if is_secret { 0x20 } else { 0 };
             integer::encode(index, 4, LITERAL_WITH_STATIC_NAME | secret_bit, out);
         }
-        static_table::Found::Nothing => {
+        static_table::TableMatch::Nothing => {
             let secret_bit = if is_secret { 0x10 } else { 0 };
             encode_string(name, 3, LITERAL | secret_bit, out);
         }

@@ -142,7 +142,7 @@ const TABLE: [Entry; COUNT] = [
 
 /// What the table contains of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum TableMatch {
     /// Name and value, at this index.
     Field(usize),
     /// The name, at this index.
@@ -152,9 +152,9 @@ pub enum Found {
 }
 
 /// Searches for a field, whose name is in lower case.
-pub fn find(name: &[u8], value: &[u8]) -> Found {
-    let mut found = Found::Nothing;
-    let Some(range) = BY_LENGTH.starts.get(name.len()..name.len() + 2) else { return found };
+pub fn find(name: &[u8], value: &[u8]) -> TableMatch {
+    let mut best = TableMatch::Nothing;
+    let Some(range) = BY_LENGTH.starts.get(name.len()..name.len() + 2) else { return best };
     for &index in &BY_LENGTH.indexes[usize::from(range[0])..usize::from(range[1])] {
         let index = usize::from(index);
         let entry = &ENTRIES[index];
@@ -162,13 +162,13 @@ pub fn find(name: &[u8], value: &[u8]) -> Found {
             continue;
         }
         if entry.value.as_bytes() == value {
-            return Found::Field(index);
+            return TableMatch::Field(index);
         }
-        if found == Found::Nothing {
-            found = Found::Name(index);
+        if best == TableMatch::Nothing {
+            best = TableMatch::Name(index);
         }
     }
-    found
+    best
 }
 
 /// The longest name: `access-control-allow-credentials`.
@@ -211,13 +211,13 @@ mod tests {
     #[test]
     fn every_entry_is_found() {
         for (index, entry) in ENTRIES.iter().enumerate() {
-            assert_eq!(find(entry.name.as_bytes(), entry.value.as_bytes()), Found::Field(index));
+            assert_eq!(find(entry.name.as_bytes(), entry.value.as_bytes()), TableMatch::Field(index));
             let first = ENTRIES.iter().position(|other| other.name == entry.name).unwrap();
-            assert_eq!(find(entry.name.as_bytes(), b"something else"), Found::Name(first));
+            assert_eq!(find(entry.name.as_bytes(), b"something else"), TableMatch::Name(first));
             assert_eq!(entry.known, KnownName::of(entry.name.as_bytes()), "{}", entry.name);
         }
         for name in [&b""[..], b"x", b"content-typf", &[b'a'; 32], &[b'a'; 33], &[b'a'; 500]] {
-            assert_eq!(find(name, b""), Found::Nothing);
+            assert_eq!(find(name, b""), TableMatch::Nothing);
         }
     }
 }

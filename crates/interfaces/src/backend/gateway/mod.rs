@@ -20,9 +20,9 @@ use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, On
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
-use super::about::About;
 use super::caller::{Call, CallRules, Caller, unavailable};
 use super::group::{Group, SharedGroup};
+use super::log_name::RequestLogName;
 use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
@@ -157,8 +157,8 @@ impl<P: ProgramProtocol> Gateway<P> {
         };
         match self.call_of(&request, &script, 0) {
             Ok(call) => {
-                let (busy, exchange) = begun.into_exchange();
-                self.caller.go_on(call, busy, exchange).await
+                let (guard, backend_call) = begun.into_backend_call();
+                self.caller.go_on(call, guard, backend_call).await
             }
             Err(answer) => Handled::Answer(answer),
         }
@@ -178,7 +178,7 @@ impl<P: ProgramProtocol> Gateway<P> {
             owner: None,
             is_head: request.method() == Method::Head,
             is_idempotent: request.method().is_idempotent(),
-            about: About::of(request),
+            log_name: RequestLogName::of(request),
             interim: request.interim.clone(),
         })
     }

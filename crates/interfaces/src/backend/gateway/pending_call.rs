@@ -16,9 +16,9 @@ use touchstone_handler::handler::{Handled, OnCore, PendingCall};
 use touchstone_handler::request::{PlainGet, Request};
 
 use super::Gateway;
+use crate::backend::backend_call::BackendCall;
 use crate::backend::connections::Connection;
-use crate::backend::exchange::Exchange;
-use crate::backend::group::Busy;
+use crate::backend::group::RequestGuard;
 use crate::backend::protocol::{ProgramProtocol, WholeAnswer};
 use crate::backend::respond::{self, Body};
 use crate::backend::variables::ProgramVariables;
@@ -37,7 +37,7 @@ pub struct Scratch {
 /// A request that was sent to a program.
 pub struct PendingGet<P> {
     gateway: Rc<Gateway<P>>,
-    busy: Busy,
+    guard: RequestGuard,
     /// The connection that it was sent on. `None` if there was no kept connection, and after the answer has
     /// arrived.
     connection: Option<Connection>,
@@ -62,16 +62,16 @@ impl<P: ProgramProtocol> PendingGet<P> {
         // A connection that accepts only a part of the request is dropped, so the program sees its end.
         let connection = kept.filter(|connection| connection.stream.try_send_all(&request));
         gateway.scratch.borrow_mut().request = request;
-        let busy = gateway.group.begin(index);
-        Some(PendingGet { gateway, busy, connection, began: get.received_at })
+        let guard = gateway.group.begin(index);
+        Some(PendingGet { gateway, guard, connection, began: get.received_at })
     }
 
-    /// The backend, and the exchange with it if there is one.
-    pub fn into_exchange(self) -> (Busy, Option<Box<Exchange<P>>>) {
+    /// The backend, and the call of it if there is one.
+    pub fn into_backend_call(self) -> (RequestGuard, Option<Box<BackendCall<P>>>) {
         let times = self.gateway.settings.times;
-        let exchange =
-            |connection| Exchange::sent(connection, P::Decoder::default(), times, self.began.into());
-        (self.busy, self.connection.map(|connection| Box::new(exchange(connection))))
+        let backend_call =
+            |connection| BackendCall::sent(connection, P::Decoder::default(), times, self.began.into());
+        (self.guard, self.connection.map(|connection| Box::new(backend_call(connection))))
     }
 
     /// Gives the answer if it was received completely and needs no action of the server; returns whether it
@@ -121,8 +121,8 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
         // The next receive returns the error again.
         let received = &received[..count.unwrap_or(0)];
         if self.give_whole(received, give) {
-            gateway.group.succeeded(self.busy.index());
-            gateway.group.connections(self.busy.index()).give_back(connection);
+            gateway.group.succeeded(self.guard.index());
+            gateway.group.connections(self.guard.index()).give_back(connection);
         } else {
             connection.received.extend_from_slice(received);
             self.connection = Some(connection);

@@ -28,7 +28,7 @@ const MOST_PENDING: usize = 64 * 1024 * 1024;
 const MOST_MESSAGES: usize = 16;
 
 /// What all requests use.
-pub struct Shared {
+pub struct AsgiContext {
     pub api: &'static Api,
     pub worker: &'static Worker,
     pub names: Names,
@@ -40,26 +40,26 @@ pub struct Shared {
     /// Makes the event loop call a function in its next turn.
     pub call_soon: Object,
     /// Tells the cores of written frames.
-    pub tell: OnceLock<Object>,
+    pub wake_cores: OnceLock<Object>,
     pub calls: Mutex<FxHashMap<Key, Arc<Call>>>,
     /// The rings are being read: cores are told afterwards.
     pub is_reading: AtomicBool,
     /// Cores will be told in the next turn of the loop.
-    pub will_tell: AtomicBool,
+    pub will_wake_cores: AtomicBool,
 }
 
-static SHARED: OnceLock<Shared> = OnceLock::new();
+static CONTEXT: OnceLock<AsgiContext> = OnceLock::new();
 
 /// Sets what all requests use, once.
-pub fn set_shared(shared: Shared) -> &'static Shared {
-    SHARED.get_or_init(|| shared)
+pub fn set_context(context: AsgiContext) -> &'static AsgiContext {
+    CONTEXT.get_or_init(|| context)
 }
 
-fn shared() -> &'static Shared {
-    SHARED.get().expect("objects are made after the start")
+fn context() -> &'static AsgiContext {
+    CONTEXT.get().expect("objects are made after the start")
 }
 
-impl Shared {
+impl AsgiContext {
     pub(super) fn calls(&self) -> MutexGuard<'_, FxHashMap<Key, Arc<Call>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,17 +75,17 @@ impl Shared {
 
     /// Called when something was written: the cores are told once for all frames of this turn.
     pub(super) fn has_written(&self) {
-        if self.is_reading.load(Ordering::Relaxed) || self.will_tell.swap(true, Ordering::Relaxed) {
+        if self.is_reading.load(Ordering::Relaxed) || self.will_wake_cores.swap(true, Ordering::Relaxed) {
             return;
         }
         // SAFETY: it has written a frame for the application, so the thread may call Python.
         // SAFETY: as said.
         let gil = unsafe { Gil::assume(self.api) };
-        let told = self.tell.get().map(|tell| gil.call1(&self.call_soon, tell));
-        if !matches!(told, Some(Ok(_))) {
+        let scheduled = self.wake_cores.get().map(|wake_cores| gil.call1(&self.call_soon, wake_cores));
+        if !matches!(scheduled, Some(Ok(_))) {
             gil.clear_error();
-            self.will_tell.store(false, Ordering::Relaxed);
-            self.worker.hub.tell(true);
+            self.will_wake_cores.store(false, Ordering::Relaxed);
+            self.worker.hub.wake_cores(true);
         }
     }
 
@@ -108,7 +108,7 @@ impl Shared {
 
 /// A request.
 pub struct Call {
-    pub(super) shared: &'static Shared,
+    pub(super) context: &'static AsgiContext,
     pub(super) key: Key,
     pub(super) out: Arc<Out>,
     /// Its method and its path, for the log, and its id. The query may hold a secret.
@@ -169,7 +169,7 @@ pub struct Socket {
 }
 
 /// The next message for the application.
-enum Next {
+enum NextMessage {
     Piece(Vec<u8>, bool),
     Disconnect,
     Connect,
@@ -199,11 +199,11 @@ pub static END: Function = Function::of::<Call, End>(c"end");
 
 impl Functions for Call {
     fn api() -> &'static Api {
-        shared().api
+        context().api
     }
 
     fn offset() -> usize {
-        shared().kind.offset()
+        context().kind.offset()
     }
 }
 
@@ -213,21 +213,21 @@ impl State {
         State { credit: ANSWER_WINDOW, ..State::default() }
     }
 
-    fn next(&mut self) -> Option<Next> {
+    fn next(&mut self) -> Option<NextMessage> {
         if let Some(socket) = &mut self.socket {
             return socket.next();
         }
         if let Some(piece) = self.body.pop_front() {
             let more = !self.body.is_empty() || self.body_end != Some(false);
             self.has_told_end = !more;
-            return Some(Next::Piece(piece, more));
+            return Some(NextMessage::Piece(piece, more));
         }
         if self.is_gone || self.is_over || self.body_end == Some(true) {
-            return Some(Next::Disconnect);
+            return Some(NextMessage::Disconnect);
         }
         if self.body_end == Some(false) && !self.has_told_end {
             self.has_told_end = true;
-            return Some(Next::Piece(Vec::new(), false));
+            return Some(NextMessage::Piece(Vec::new(), false));
         }
         None
     }
@@ -239,14 +239,14 @@ impl Socket {
         Socket { accept, ..Socket::default() }
     }
 
-    fn next(&mut self) -> Option<Next> {
+    fn next(&mut self) -> Option<NextMessage> {
         if !std::mem::replace(&mut self.has_told_connect, true) {
-            return Some(Next::Connect);
+            return Some(NextMessage::Connect);
         }
         if let Some(message) = self.messages.pop_front() {
-            return Some(Next::Message(message));
+            return Some(NextMessage::Message(message));
         }
-        self.end.clone().map(|(code, reason)| Next::SocketEnd(code, reason))
+        self.end.clone().map(|(code, reason)| NextMessage::SocketEnd(code, reason))
     }
 
     fn set_end(&mut self, code: u16, reason: String) {
@@ -271,7 +271,7 @@ impl Call {
             links::sleep(time);
         };
         self.out.push(kind, flags, self.key.number, parts, &mut wait);
-        self.shared.has_written();
+        self.context.has_written();
     }
 
     fn want(&self, gil: Gil, bytes: usize) {
@@ -282,7 +282,7 @@ impl Call {
     }
 
     /// Processes a frame for this request.
-    pub(super) fn hear(&self, gil: Gil, kind: Kind, flags: u8, payload: &[u8]) {
+    pub(super) fn take_frame(&self, gil: Gil, kind: Kind, flags: u8, payload: &[u8]) {
         match kind {
             Kind::Body => self.take_body(gil, payload),
             Kind::BodyEnd => {
@@ -305,7 +305,7 @@ impl Call {
                 let pending = state.pending.take();
                 drop(state);
                 if let Some(pending) = pending {
-                    self.shared.resolve(gil, &pending.future, &gil.none());
+                    self.context.resolve(gil, &pending.future, &gil.none());
                 }
             }
             _ => {}
@@ -367,7 +367,7 @@ impl Call {
             let Some(future) = state.receivers.pop_front() else { return };
             drop(state);
             match self.message(gil, &next) {
-                Ok(message) if self.shared.resolve(gil, &future, &message) => {}
+                Ok(message) if self.context.resolve(gil, &future, &message) => {}
                 // The receive was cancelled: the next one gets the message.
                 Ok(_) => self.put_back(next),
                 Err(Raised) => gil.clear_error(),
@@ -375,12 +375,12 @@ impl Call {
         }
     }
 
-    fn put_back(&self, next: Next) {
+    fn put_back(&self, next: NextMessage) {
         let mut state = self.lock();
         match (next, &mut state.socket) {
-            (Next::Message(message), Some(socket)) => socket.messages.push_front(message),
-            (Next::Connect, Some(socket)) => socket.has_told_connect = false,
-            (Next::Piece(piece, more), None) => {
+            (NextMessage::Message(message), Some(socket)) => socket.messages.push_front(message),
+            (NextMessage::Connect, Some(socket)) => socket.has_told_connect = false,
+            (NextMessage::Piece(piece, more), None) => {
                 if !more {
                     state.has_told_end = false;
                 }
@@ -393,19 +393,19 @@ impl Call {
         }
     }
 
-    fn message(&self, gil: Gil, next: &Next) -> Result<Object, Raised> {
-        let names = &self.shared.names;
+    fn message(&self, gil: Gil, next: &NextMessage) -> Result<Object, Raised> {
+        let names = &self.context.names;
         let dict = gil.dict()?;
         match next {
-            Next::Piece(piece, more) => {
+            NextMessage::Piece(piece, more) => {
                 gil.set(&dict, &names.kind, &names.request)?;
                 gil.set(&dict, &names.body, &gil.make_bytes(piece)?)?;
                 gil.set(&dict, &names.more_body, &gil.truth(*more)?)?;
                 self.want(gil, piece.len());
             }
-            Next::Disconnect => gil.set(&dict, &names.kind, &names.disconnect)?,
-            Next::Connect => gil.set(&dict, &names.kind, &names.ws_connect)?,
-            Next::Message(message) => {
+            NextMessage::Disconnect => gil.set(&dict, &names.kind, &names.disconnect)?,
+            NextMessage::Connect => gil.set(&dict, &names.kind, &names.ws_connect)?,
+            NextMessage::Message(message) => {
                 gil.set(&dict, &names.kind, &names.ws_receive)?;
                 match message {
                     Message::Text(text) => gil.set(&dict, &names.text, &gil.utf8(text.as_bytes())?)?,
@@ -415,7 +415,7 @@ impl Call {
                 let wanted = self.lock().socket.as_mut().map_or(0, |socket| socket.take_unasked());
                 self.want(gil, wanted);
             }
-            Next::SocketEnd(code, reason) => {
+            NextMessage::SocketEnd(code, reason) => {
                 gil.set(&dict, &names.kind, &names.ws_disconnect)?;
                 gil.set(&dict, &names.code, &gil.number((*code).into())?)?;
                 gil.set(&dict, &names.reason, &gil.utf8(reason.as_bytes())?)?;
@@ -447,9 +447,9 @@ impl Call {
             if ends {
                 self.finish(gil, 0);
             }
-            return Ok(self.shared.done.clone());
+            return Ok(self.context.done.clone());
         }
-        let future = gil.call0(&self.shared.create_future)?;
+        let future = gil.call0(&self.context.create_future)?;
         self.lock().pending = Some(Pending { bytes: rest.to_vec(), future: future.clone(), ends });
         Ok(future)
     }
@@ -474,7 +474,7 @@ impl Call {
             if ends {
                 self.finish(gil, 0);
             }
-            self.shared.resolve(gil, &future, &gil.none());
+            self.context.resolve(gil, &future, &gil.none());
         }
     }
 
@@ -498,8 +498,8 @@ impl Call {
     }
 
     fn start_response(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
-        let response = messages::response(gil, &self.shared.names, message)?;
-        let has_trailers = truth(gil, message, &self.shared.names.trailers)?;
+        let response = messages::response(gil, &self.context.names, message)?;
+        let has_trailers = truth(gil, message, &self.context.names.trailers)?;
         let mut state = self.lock();
         if state.response.is_some() {
             return Err(gil.raise(Class::Runtime, "the response was started before"));
@@ -510,7 +510,7 @@ impl Call {
     }
 
     fn send_body(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
-        let names = &self.shared.names;
+        let names = &self.context.names;
         let body = messages::bytes(gil, message, &names.body)?;
         let more = truth(gil, message, &names.more_body)?;
         let bytes = body.as_ref().map_or(&[][..], Object::bytes);
@@ -535,13 +535,13 @@ impl Call {
                 let body = if has_body { bytes } else { &[] };
                 if more {
                     // The rest of a body that is not sent need not be awaited.
-                    return Ok(self.shared.done.clone());
+                    return Ok(self.context.done.clone());
                 }
                 response.with_parts(length, |[a, b, c]| self.push(gil, Kind::Whole, 0, &[a, b, c, body]));
                 (state.is_head_sent, state.is_over) = (true, true);
                 drop(state);
                 self.deliver(gil);
-                return Ok(self.shared.done.clone());
+                return Ok(self.context.done.clone());
             }
             let length = declared.or(is_whole.then_some(bytes.len() as u64));
             response.with_parts(length, |parts| self.push(gil, Kind::Head, 0, &parts));
@@ -554,7 +554,7 @@ impl Call {
     }
 
     fn send_trailers(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
-        let names = &self.shared.names;
+        let names = &self.context.names;
         let mut fields = Response::default();
         if let Some(headers) = gil.get(message, &names.headers)? {
             messages::add_fields(gil, &mut fields, &headers)?;
@@ -579,7 +579,7 @@ impl Call {
 
     /// Fields `Link` of an interim response 103.
     fn send_hints(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
-        let links = required(gil, message, &self.shared.names.links, "links")?;
+        let links = required(gil, message, &self.context.names.links, "links")?;
         let mut fields = Response::default();
         let iterator = gil.iterate(&links)?;
         while let Some(link) = gil.next(&iterator)? {
@@ -592,7 +592,7 @@ impl Call {
 
     /// The body is a file.
     fn send_path(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
-        let path = required(gil, message, &self.shared.names.path, "path")?;
+        let path = required(gil, message, &self.context.names.path, "path")?;
         let path = gil.text(&path)?;
         let failed = |error: std::io::Error| gil.raise(Class::Os, &format!("{path}: {error}"));
         let file = File::open(path).map_err(failed)?;
@@ -621,7 +621,7 @@ impl Call {
     }
 
     fn accept(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
-        let names = &self.shared.names;
+        let names = &self.context.names;
         let mut response = Response { status: 101, ..Response::default() };
         response.lines.extend_from_slice(b"Upgrade: websocket\r\nSec-WebSocket-Accept: ");
         {
@@ -648,7 +648,7 @@ impl Call {
     }
 
     fn close_socket(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
-        let names = &self.shared.names;
+        let names = &self.context.names;
         let code = match gil.get(message, &names.code)?.filter(|found| !gil.is_none(found)) {
             Some(code) => u16::try_from(gil.as_number(&code)?).unwrap_or(1000),
             None => 1000,
@@ -658,7 +658,7 @@ impl Call {
             None => String::new(),
         };
         let mut state = self.lock();
-        let Some(socket) = &mut state.socket else { return Ok(self.shared.done.clone()) };
+        let Some(socket) = &mut state.socket else { return Ok(self.context.done.clone()) };
         socket.set_end(code, reason.clone());
         if !socket.is_accepted {
             // The handshake is refused.
@@ -666,10 +666,10 @@ impl Call {
             drop(state);
             let response = Response { status: 403, ..Response::default() };
             response.with_parts(Some(0), |parts| self.push(gil, Kind::Whole, 0, &parts));
-            return Ok(self.shared.done.clone());
+            return Ok(self.context.done.clone());
         }
         if std::mem::replace(&mut socket.has_closed, true) {
-            return Ok(self.shared.done.clone());
+            return Ok(self.context.done.clone());
         }
         drop(state);
         let code = if websocket::is_sendable(code) { code } else { 1000 };
@@ -677,7 +677,7 @@ impl Call {
     }
 
     fn send_socket(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
-        let names = &self.shared.names;
+        let names = &self.context.names;
         {
             let state = self.lock();
             let socket = state.socket.as_ref();
@@ -705,8 +705,8 @@ impl Call {
             && !(is_gone && is_sent)
         {
             let id = if self.id.is_empty() { String::new() } else { format!(" (request {})", self.id) };
-            let text = self.shared.application.describe(gil, error);
-            let app = &self.shared.worker.settings.app;
+            let text = self.context.application.describe(gil, error);
+            let app = &self.context.worker.settings.app;
             server::log('e', &format!("{app}: {}{id} has failed\n{text}", self.name.escape_ascii()));
         }
         if is_over {
@@ -724,7 +724,7 @@ impl Call {
         } else {
             if error.is_none() {
                 let what = if is_started { "has not sent a whole answer" } else { "has not answered" };
-                let app = &self.shared.worker.settings.app;
+                let app = &self.context.worker.settings.app;
                 server::log('e', &format!("{app}: {} {what}", self.name.escape_ascii()));
             }
             let response = Response { status: 500, ..Response::default() };
@@ -741,8 +741,8 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
     if let Some(next) = state.next() {
         drop(state);
         let message = call.message(gil, &next)?;
-        let future = gil.call0(&call.shared.create_future)?;
-        call.shared.resolve(gil, &future, &message);
+        let future = gil.call0(&call.context.create_future)?;
+        call.context.resolve(gil, &future, &message);
         return Ok(future);
     }
     let must_ask = std::mem::take(&mut state.must_ask);
@@ -755,14 +755,14 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
         // The core is told that the application waits for the client.
         call.push(gil, Kind::Want, 0, &[&0u32.to_le_bytes()]);
     }
-    let future = gil.call0(&call.shared.create_future)?;
+    let future = gil.call0(&call.context.create_future)?;
     call.lock().receivers.push_back(future.clone());
     Ok(future)
 }
 
 /// `send(message)`
 fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, Raised> {
-    let names = &call.shared.names;
+    let names = &call.context.names;
     if !message.is_dict() {
         return Err(gil.raise(Class::Type, "a message is a dict"));
     }
@@ -775,7 +775,7 @@ fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, Raised> {
     if is_gone {
         return Err(gil.raise(Class::Os, "the client has left"));
     }
-    let done = |()| call.shared.done.clone();
+    let done = |()| call.context.done.clone();
     match (kind, is_socket) {
         ("http.response.start", false) => call.start_response(gil, &message).map(done),
         ("http.response.body", false) => call.send_body(gil, &message),
@@ -797,6 +797,6 @@ fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, Raised> {
 /// `end(error)`
 fn end(gil: Gil, call: &Arc<Call>, error: Object) -> Result<Object, Raised> {
     call.ended(gil, (!gil.is_none(&error)).then_some(error));
-    call.shared.forget(call.key);
+    call.context.forget(call.key);
     Ok(gil.none())
 }

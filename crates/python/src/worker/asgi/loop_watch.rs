@@ -11,13 +11,13 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The action to take.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WatchAction {
     /// Nothing.
     Nothing,
     /// The loop must be woken, so that it has a turn.
     Wake,
     /// It has not returned for this time: the server must be told.
-    Tell(Duration),
+    Report(Duration),
 }
 
 /// The watch.
@@ -26,36 +26,36 @@ pub struct LoopWatch {
     limit: Duration,
     /// The number of turns when the loop was asked, and the time.
     asked: Option<(u64, Instant)>,
-    has_told: bool,
+    has_reported: bool,
 }
 
 impl LoopWatch {
     /// A watch that reports the loop if it has not returned for longer than a request may take.
     pub fn new(limit: Duration) -> LoopWatch {
         // A request that blocks the loop itself is answered with 504 first.
-        LoopWatch { limit: limit + ASKED_EVERY, asked: None, has_told: false }
+        LoopWatch { limit: limit + ASKED_EVERY, asked: None, has_reported: false }
     }
 
     /// Checks how many turns the loop has had.
-    pub fn look(&mut self, turns: u64, has_requests: bool, now: Instant) -> Step {
+    pub fn check(&mut self, turns: u64, has_requests: bool, now: Instant) -> WatchAction {
         if !has_requests {
             self.asked = None;
-            return Step::Nothing;
+            return WatchAction::Nothing;
         }
         let Some((before, at)) = self.asked else {
             self.asked = Some((turns, now));
-            return Step::Wake;
+            return WatchAction::Wake;
         };
         let waited = now.saturating_duration_since(at);
         if turns != before {
             if waited >= ASKED_EVERY {
                 self.asked = Some((turns, now));
-                return Step::Wake;
+                return WatchAction::Wake;
             }
-        } else if waited >= self.limit && !std::mem::replace(&mut self.has_told, true) {
-            return Step::Tell(waited);
+        } else if waited >= self.limit && !std::mem::replace(&mut self.has_reported, true) {
+            return WatchAction::Report(waited);
         }
-        Step::Nothing
+        WatchAction::Nothing
     }
 }
 
@@ -68,22 +68,22 @@ mod tests {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        assert_eq!(watch.look(1, false, at(0)), Step::Nothing);
-        assert_eq!(watch.look(1, true, at(10)), Step::Wake);
-        assert_eq!(watch.look(1, true, at(20)), Step::Nothing);
-        assert_eq!(watch.look(2, true, at(30)), Step::Nothing, "it has come back");
-        assert_eq!(watch.look(2, true, at(1_020)), Step::Wake);
-        assert_eq!(watch.look(2, true, at(4_000)), Step::Nothing);
-        assert_eq!(watch.look(2, true, at(4_020)), Step::Tell(Duration::from_secs(3)));
-        assert_eq!(watch.look(2, true, at(9_000)), Step::Nothing, "it is told once");
+        assert_eq!(watch.check(1, false, at(0)), WatchAction::Nothing);
+        assert_eq!(watch.check(1, true, at(10)), WatchAction::Wake);
+        assert_eq!(watch.check(1, true, at(20)), WatchAction::Nothing);
+        assert_eq!(watch.check(2, true, at(30)), WatchAction::Nothing, "it has come back");
+        assert_eq!(watch.check(2, true, at(1_020)), WatchAction::Wake);
+        assert_eq!(watch.check(2, true, at(4_000)), WatchAction::Nothing);
+        assert_eq!(watch.check(2, true, at(4_020)), WatchAction::Report(Duration::from_secs(3)));
+        assert_eq!(watch.check(2, true, at(9_000)), WatchAction::Nothing, "it is told once");
     }
 
     #[test]
     fn without_requests_nothing_is_asked() {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
-        assert_eq!(watch.look(1, true, start), Step::Wake);
-        assert_eq!(watch.look(1, false, start + Duration::from_secs(60)), Step::Nothing);
-        assert_eq!(watch.look(1, true, start + Duration::from_secs(61)), Step::Wake);
+        assert_eq!(watch.check(1, true, start), WatchAction::Wake);
+        assert_eq!(watch.check(1, false, start + Duration::from_secs(60)), WatchAction::Nothing);
+        assert_eq!(watch.check(1, true, start + Duration::from_secs(61)), WatchAction::Wake);
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use crate::api::{Gil, Object, Raised};
-use crate::shared::request::{Facts, Fields, IS_HTTPS};
+use crate::shared::request::{Fields, IS_HTTPS, WorkerRequestHead};
 
 /// The most names and values that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
@@ -53,19 +53,19 @@ impl Scopes {
         &mut self,
         gil: Gil,
         names: &Names,
-        facts: &Facts<'_>,
+        request_head: &WorkerRequestHead<'_>,
         fields: Fields<'_>,
         is_websocket: bool,
     ) -> Result<Object, Raised> {
         let scope = gil.copy_dict(if is_websocket { &self.websocket } else { &self.http })?;
-        let version: &[u8] = match facts.version {
+        let version: &[u8] = match request_head.version {
             10 => b"1.0",
             20 => b"2",
             30 => b"3",
             _ => b"1.1",
         };
         gil.set(&scope, &names.http_version, &self.text(gil, version)?)?;
-        let scheme: &[u8] = match (is_websocket, facts.flags & IS_HTTPS != 0) {
+        let scheme: &[u8] = match (is_websocket, request_head.flags & IS_HTTPS != 0) {
             (false, false) => b"http",
             (false, true) => b"https",
             (true, false) => b"ws",
@@ -73,23 +73,23 @@ impl Scopes {
         };
         gil.set(&scope, &names.scheme, &self.text(gil, scheme)?)?;
         if !is_websocket {
-            gil.set(&scope, &names.method, &self.text(gil, facts.method)?)?;
+            gil.set(&scope, &names.method, &self.text(gil, request_head.method)?)?;
         }
         // The path includes the root path, as in the specification from version 2.3 on.
-        gil.set(&scope, &names.path, &gil.utf8(facts.path)?)?;
-        gil.set(&scope, &names.raw_path, &gil.make_bytes(facts.raw_path)?)?;
-        gil.set(&scope, &names.query_string, &gil.make_bytes(facts.query)?)?;
+        gil.set(&scope, &names.path, &gil.utf8(request_head.path)?)?;
+        gil.set(&scope, &names.raw_path, &gil.make_bytes(request_head.raw_path)?)?;
+        gil.set(&scope, &names.query_string, &gil.make_bytes(request_head.query)?)?;
         debug_assert!(self.root_path.is_ascii());
-        let client = match facts.client.is_empty() {
+        let client = match request_head.client.is_empty() {
             true => gil.none(),
             false => {
-                let port = gil.number(facts.client_port.into())?;
-                gil.tuple([self.text(gil, facts.client)?, port])?
+                let port = gil.number(request_head.client_port.into())?;
+                gil.tuple([self.text(gil, request_head.client)?, port])?
             }
         };
         gil.set(&scope, &names.client, &client)?;
-        let port = gil.number(facts.server_port.into())?;
-        let server = gil.tuple([self.text(gil, facts.server_name)?, port])?;
+        let port = gil.number(request_head.server_port.into())?;
+        let server = gil.tuple([self.text(gil, request_head.server_name)?, port])?;
         gil.set(&scope, &names.server, &server)?;
         if is_websocket {
             gil.set(&scope, &names.subprotocols, &subprotocols(gil, fields.clone())?)?;
@@ -103,8 +103,8 @@ impl Scopes {
         if let Some(state) = &self.state {
             gil.set(&scope, &names.state, &gil.copy_dict(state)?)?;
         }
-        if !facts.id.is_empty() {
-            gil.set(&scope, &names.request_id, &gil.latin1(facts.id)?)?;
+        if !request_head.id.is_empty() {
+            gil.set(&scope, &names.request_id, &gil.latin1(request_head.id)?)?;
         }
         Ok(scope)
     }

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::call::{self, Call, END, RECEIVE, SEND, Shared, Socket, State};
-use super::loop_watch::{LoopWatch, Step};
+use super::call::{self, AsgiContext, Call, END, RECEIVE, SEND, Socket, State};
+use super::loop_watch::{LoopWatch, WatchAction};
 use super::names::Names;
 use super::scope::Scopes;
 use super::websocket;
 use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, Raised};
 use crate::shared::control;
 use crate::shared::frame::Kind;
-use crate::shared::request::{self, EXPECTS_CONTINUE, Facts, Fields, HAS_BODY, MAY_SWITCH};
+use crate::shared::request::{self, EXPECTS_CONTINUE, Fields, HAS_BODY, MAY_SWITCH, WorkerRequestHead};
 use crate::worker::application::Application;
 use crate::worker::links::Key;
 use crate::worker::monitor::{Duty, Monitor};
@@ -24,7 +24,7 @@ const MOST_FRAMES: usize = 256;
 
 /// The state of the event loop, besides that of requests.
 struct Serve {
-    shared: &'static Shared,
+    context: &'static AsgiContext,
     wake_kind: NativeType<Wake>,
     start: Object,
     scopes: Mutex<Scopes>,
@@ -41,12 +41,12 @@ fn serve() -> &'static Serve {
 
 /// The object that the event loop calls.
 struct Wake;
-struct Hear;
-struct Tell;
+struct ReadRings;
+struct WakeCores;
 
 impl Functions for Wake {
     fn api() -> &'static Api {
-        serve().shared.api
+        serve().context.api
     }
 
     fn offset() -> usize {
@@ -54,20 +54,20 @@ impl Functions for Wake {
     }
 }
 
-impl Calls<Wake> for Hear {
-    const FORM: Form<Wake> = Form::None(|gil, _| gil.truth(serve().hear(gil)));
+impl Calls<Wake> for ReadRings {
+    const FORM: Form<Wake> = Form::None(|gil, _| gil.truth(serve().read_rings(gil)));
 }
 
-impl Calls<Wake> for Tell {
+impl Calls<Wake> for WakeCores {
     const FORM: Form<Wake> = Form::None(|gil, _| {
-        serve().shared.will_tell.store(false, Ordering::Relaxed);
-        serve().shared.worker.hub.tell(true);
+        serve().context.will_wake_cores.store(false, Ordering::Relaxed);
+        serve().context.worker.hub.wake_cores(true);
         Ok(gil.none())
     });
 }
 
-static HEAR: Function = Function::of::<Wake, Hear>(c"hear");
-static TELL: Function = Function::of::<Wake, Tell>(c"tell");
+static READ_RINGS: Function = Function::of::<Wake, ReadRings>(c"read_rings");
+static WAKE_CORES: Function = Function::of::<Wake, WakeCores>(c"wake_cores");
 
 /// Runs the application's lifespan and the event loop, until the worker must end.
 pub fn run(
@@ -91,7 +91,7 @@ pub fn run(
     let dicts = [attribute(c"versions")?, attribute(c"extensions")?, attribute(c"socket_extensions")?];
     let state = (!gil.is_none(&state)).then_some(state);
     let scopes = Scopes::new(gil, &names, dicts.each_ref(), state, &worker.settings.script_name);
-    let shared = Shared {
+    let context = AsgiContext {
         api: gil.api(),
         worker,
         names,
@@ -100,13 +100,13 @@ pub fn run(
         create_future: attribute(c"create_future")?,
         done: attribute(c"done")?,
         call_soon: attribute(c"call_soon")?,
-        tell: OnceLock::new(),
+        wake_cores: OnceLock::new(),
         calls: Mutex::default(),
         is_reading: AtomicBool::new(false),
-        will_tell: AtomicBool::new(false),
+        will_wake_cores: AtomicBool::new(false),
     };
     let serve = Serve {
-        shared: call::set_shared(shared),
+        context: call::set_context(context),
         wake_kind: NativeType::new(gil, c"touchstone.Wake").map_err(set_up)?,
         start: attribute(c"start")?,
         scopes: Mutex::new(scopes.map_err(set_up)?),
@@ -115,8 +115,8 @@ pub fn run(
     };
     let serve = SERVE.get_or_init(|| serve);
     let wake = serve.wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
-    let hear = HEAR.bind(gil, &wake).map_err(set_up)?;
-    let _ = serve.shared.tell.set(TELL.bind(gil, &wake).map_err(set_up)?);
+    let read_rings = READ_RINGS.bind(gil, &wake).map_err(set_up)?;
+    let _ = serve.context.wake_cores.set(WAKE_CORES.bind(gil, &wake).map_err(set_up)?);
     let duty = LoopDuty { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
     let _ = serve.monitor.set(Monitor::start(&worker.hub, duty));
     ready();
@@ -124,8 +124,8 @@ pub fn run(
     worker.hub.wake();
     let run = attribute(c"run")?;
     let descriptor = gil.number(worker.hub.descriptor().into()).map_err(set_up)?;
-    gil.call2(&run, &descriptor, &hear).map_err(|Raised| failed("the event loop has ended"))?;
-    worker.hub.tell(true);
+    gil.call2(&run, &descriptor, &read_rings).map_err(|Raised| failed("the event loop has ended"))?;
+    worker.hub.wake_cores(true);
     Ok(())
 }
 
@@ -137,7 +137,7 @@ struct LoopDuty {
 
 impl Duty for LoopDuty {
     fn has_requests(&self) -> bool {
-        !self.serve.shared.calls().is_empty()
+        !self.serve.context.calls().is_empty()
     }
 
     /// Waiting requests hold no thread, and may wait for hours.
@@ -145,18 +145,18 @@ impl Duty for LoopDuty {
         false
     }
 
-    fn look(&mut self, _: bool) {
-        let hub = &self.serve.shared.worker.hub;
-        hub.tell(false);
+    fn check(&mut self, _: bool) {
+        let hub = &self.serve.context.worker.hub;
+        hub.wake_cores(false);
         let Some(watch) = &mut self.watch else { return };
         let turns = self.serve.turns.load(Ordering::Relaxed);
-        let has_requests = !self.serve.shared.calls().is_empty();
-        match watch.look(turns, has_requests, Instant::now()) {
-            Step::Nothing => {}
-            Step::Wake => hub.wake(),
-            Step::Tell(time) => {
+        let has_requests = !self.serve.context.calls().is_empty();
+        match watch.check(turns, has_requests, Instant::now()) {
+            WatchAction::Nothing => {}
+            WatchAction::Wake => hub.wake(),
+            WatchAction::Report(time) => {
                 let text = format!("has an event loop that has not come back for {} s", time.as_secs());
-                server::tell(control::HUNG, text.as_bytes());
+                server::report(control::HUNG, text.as_bytes());
             }
         }
     }
@@ -164,15 +164,15 @@ impl Duty for LoopDuty {
 
 impl Serve {
     /// Reads the rings. Returns whether the event loop must end.
-    fn hear(&'static self, gil: Gil) -> bool {
-        self.shared.is_reading.store(true, Ordering::Relaxed);
-        let hub = &self.shared.worker.hub;
+    fn read_rings(&'static self, gil: Gil) -> bool {
+        self.context.is_reading.store(true, Ordering::Relaxed);
+        let hub = &self.context.worker.hub;
         hub.take_wake();
         hub.with_links(|links| links.wake_up());
         let mut payload = Vec::new();
         for count in 0.. {
             let Some(taken) = hub.with_links(|links| links.take(&mut payload)) else {
-                hub.tell(true);
+                hub.wake_cores(true);
                 if hub.with_links(|links| links.fall_asleep()) {
                     break;
                 }
@@ -181,52 +181,52 @@ impl Serve {
             if taken.kind == Kind::Request {
                 self.begin(gil, taken.key, &payload);
             } else {
-                let call = self.shared.calls().get(&taken.key).cloned();
+                let call = self.context.calls().get(&taken.key).cloned();
                 if let Some(call) = call {
-                    call.hear(gil, taken.kind, taken.flags, &payload);
+                    call.take_frame(gil, taken.kind, taken.flags, &payload);
                 }
             }
             if count >= MOST_FRAMES {
-                hub.tell(true);
+                hub.wake_cores(true);
                 hub.wake();
                 break;
             }
-            hub.tell(false);
+            hub.wake_cores(false);
         }
-        self.shared.is_reading.store(false, Ordering::Relaxed);
+        self.context.is_reading.store(false, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::Relaxed);
-        hub.is_quitting() && self.shared.calls().is_empty()
+        hub.is_quitting() && self.context.calls().is_empty()
     }
 
     /// Called when a request has arrived.
     fn begin(&'static self, gil: Gil, key: Key, payload: &[u8]) {
-        let hub = &self.shared.worker.hub;
+        let hub = &self.context.worker.hub;
         hub.begun.fetch_add(1, Ordering::Relaxed);
         if let Some(monitor) = self.monitor.get() {
             monitor.kick();
         }
-        let (Some((facts, fields)), Some(out)) =
+        let (Some((request_head, fields)), Some(out)) =
             (request::read(payload), hub.with_links(|links| links.out(key.link)))
         else {
             std::process::exit(server::EXIT_BAD_RING);
         };
         out.count_begun();
         let mut state = State::new();
-        state.is_head = facts.method == b"HEAD";
-        state.must_ask = facts.flags & EXPECTS_CONTINUE != 0;
-        if facts.flags & HAS_BODY == 0 {
+        state.is_head = request_head.method == b"HEAD";
+        state.must_ask = request_head.flags & EXPECTS_CONTINUE != 0;
+        if request_head.flags & HAS_BODY == 0 {
             state.body_end = Some(false);
         }
-        state.socket = socket(&facts, fields.clone()).map(Box::new);
+        state.socket = socket(&request_head, fields.clone()).map(Box::new);
         let is_websocket = state.socket.is_some();
-        let name = [facts.method, b" ", facts.raw_path].concat();
-        let id = String::from_utf8_lossy(facts.id).into_owned();
-        let call = Arc::new(Call { shared: self.shared, key, out, name, id, state: Mutex::new(state) });
-        self.shared.calls().insert(key, call.clone());
-        let started = self.shared.kind.hold(gil, call.clone()).and_then(|object| {
+        let name = [request_head.method, b" ", request_head.raw_path].concat();
+        let id = String::from_utf8_lossy(request_head.id).into_owned();
+        let call = Arc::new(Call { context: self.context, key, out, name, id, state: Mutex::new(state) });
+        self.context.calls().insert(key, call.clone());
+        let started = self.context.kind.hold(gil, call.clone()).and_then(|object| {
             let scope = {
                 let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-                scopes.of(gil, &self.shared.names, &facts, fields, is_websocket)?
+                scopes.of(gil, &self.context.names, &request_head, fields, is_websocket)?
             };
             let (receive, send) = (RECEIVE.bind(gil, &object)?, SEND.bind(gil, &object)?);
             let end = END.bind(gil, &object)?;
@@ -235,18 +235,18 @@ impl Serve {
         if started.is_err() {
             let error = gil.take_error();
             if let Some(error) = error {
-                let text = self.shared.application.describe(gil, &error);
-                let (app, name) = (&self.shared.worker.settings.app, call.name.escape_ascii());
+                let text = self.context.application.describe(gil, &error);
+                let (app, name) = (&self.context.worker.settings.app, call.name.escape_ascii());
                 server::log('e', &format!("{app}: {name} cannot be called\n{text}"));
             }
-            self.shared.forget(key);
+            self.context.forget(key);
         }
     }
 }
 
 /// The WebSocket that a request would open (RFC 6455 section 4.2.1).
-fn socket(facts: &Facts<'_>, fields: Fields<'_>) -> Option<Socket> {
-    if facts.flags & MAY_SWITCH == 0 || facts.method != b"GET" {
+fn socket(request_head: &WorkerRequestHead<'_>, fields: Fields<'_>) -> Option<Socket> {
+    if request_head.flags & MAY_SWITCH == 0 || request_head.method != b"GET" {
         return None;
     }
     let value = |wanted: &[u8]| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 
@@ -11,7 +11,7 @@ use super::Http2;
 use super::streams::Outgoing;
 use crate::accounting;
 use crate::core::CoreState;
-use crate::core::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
+use crate::core::cache_lookup::{self, HitOf, Lookup, LookupContext, LookupResult};
 use crate::stream_head::head_of;
 
 impl Http2 {
@@ -22,15 +22,15 @@ impl Http2 {
         }
         let date = self.connection.core.clock.second();
         let transport = &self.connection.transport;
-        let place = Place {
+        let context = LookupContext {
             sites: self.connection.listener.index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| transport.may_serve(host),
             peer: self.connection.peer.address.map(|peer| peer.ip()),
             is_tls: transport.scheme() != "http",
         };
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());
-        let outcome = cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date);
-        let Outcome::Hit { prepared, of, path } = outcome else { return false };
+        let result = cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date);
+        let LookupResult::Hit { prepared, of, path } = result else { return false };
         let block = state.header_blocks.block(of.file_site(), path, prepared);
         let body_bytes = self.send_hit(request, block, prepared);
         self.note_hit(state, request, of, body_bytes);
@@ -43,7 +43,7 @@ impl Http2 {
         match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {
             Responded::Complete | Responded::Gone => {}
             Responded::Queued => {
-                let part = Part::Cached(prepared.clone(), 0..body.len());
+                let part = BodyPart::Cached(prepared.clone(), 0..body.len());
                 self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
             }
         }

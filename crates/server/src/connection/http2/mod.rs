@@ -16,10 +16,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
+use streams::{BodyEnd, BodyProgress, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_field;
@@ -61,7 +61,7 @@ pub struct Http2 {
     events: Events,
     output: Vec<u8>,
     inbox: Rc<Inbox>,
-    exchanges: Vec<Exchange>,
+    tasks: Vec<StreamTask>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
     /// How slowly the client opens the windows that answers wait for; `None` if none waits.
@@ -94,7 +94,7 @@ impl Http2 {
             events: Events::new(),
             output: Vec::new(),
             inbox: Rc::default(),
-            exchanges: Vec::new(),
+            tasks: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
             window_pace: None,
@@ -244,13 +244,20 @@ impl Http2 {
                     if let Some(end) = body_end.filter(|_| !answered.answer.streams()) {
                         end.linger().await;
                     }
-                    inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
+                    inbox.put(StreamAnswer {
+                        stream,
+                        received,
+                        received_at,
+                        answered,
+                        progress,
+                        snapshot: kept,
+                    });
                 });
-                self.exchanges.push(Exchange::new(stream, task.abort_handle()));
+                self.tasks.push(StreamTask::new(stream, task.abort_handle()));
             }
             Err(answer) => {
                 let (answered, snapshot) = (answer.into(), state.snapshot.clone());
-                self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
+                self.inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
             }
         }
     }
@@ -314,13 +321,13 @@ impl Http2 {
 
     /// Ends the exchange of a request whose body is too large.
     fn refuse_body(&mut self, state: &CoreState, stream: StreamKey) {
-        if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
-            self.exchanges.retain(|exchange| exchange.stream != stream);
+        if self.tasks.iter().any(|task| task.stream == stream) {
+            self.tasks.retain(|task| task.stream != stream);
             let received = Rc::new(nothing_received());
             let answered = Answer::error(413).into();
             let snapshot = state.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
-            self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
+            self.inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
         }
     }
 
@@ -328,7 +335,7 @@ impl Http2 {
     fn forget(&mut self, stream: StreamKey) {
         self.outgoing.retain(|outgoing| outgoing.stream != stream);
         self.incoming.retain(|incoming| incoming.stream != stream);
-        self.exchanges.retain(|exchange| exchange.stream != stream);
+        self.tasks.retain(|task| task.stream != stream);
     }
 
     /// Starts the responses that are ready.
@@ -338,14 +345,14 @@ impl Http2 {
             let block = encode_fields(status, lines.filter_map(split_field));
             self.engine.inform(stream, &block, &mut self.output);
         }
-        while let Some(found) = self.inbox.take() {
-            self.exchanges.retain(|exchange| exchange.stream != found.stream);
-            self.respond(found);
+        while let Some(answer) = self.inbox.take() {
+            self.tasks.retain(|task| task.stream != answer.stream);
+            self.respond(answer);
         }
     }
 
-    fn respond(&mut self, found: Found) {
-        let Found { stream, received, received_at, answered, progress, snapshot } = found;
+    fn respond(&mut self, answer: StreamAnswer) {
+        let StreamAnswer { stream, received, received_at, answered, progress, snapshot } = answer;
         let (answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
@@ -360,7 +367,7 @@ impl Http2 {
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);
-        let streams = matches!(answer.body.last(), Some(Part::Stream { .. }));
+        let streams = matches!(answer.body.last(), Some(BodyPart::Stream { .. }));
         let body = match answer.body_length() {
             _ if framing == Framing::None || head.method == Method::Head => Body::Empty,
             Some(0) if !streams => Body::Empty,
@@ -468,7 +475,7 @@ impl Http2 {
     }
 
     fn waits_for_handlers(&self) -> bool {
-        (!self.exchanges.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
+        (!self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
             && !self.engine.is_blocked()
             && self.incoming.iter().all(Incoming::may_pause)
     }
@@ -490,13 +497,13 @@ impl Http2 {
         while index < self.outgoing.len() {
             let outgoing = &mut self.outgoing[index];
             match outgoing.poll_source(&mut self.engine, &mut self.output, context) {
-                Poll::Ready(Brought::Broken(error)) => {
+                Poll::Ready(BodyProgress::Broken(error)) => {
                     core.error_log.debug(format_args!("a body broke off: {error}"));
                     outgoing.reset(&mut self.engine);
                     self.outgoing.swap_remove(index);
                     progress = true;
                 }
-                Poll::Ready(Brought::More) => {
+                Poll::Ready(BodyProgress::More) => {
                     progress = true;
                     if outgoing.is_finished() {
                         self.outgoing.swap_remove(index);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use touchstone_admin::connection_info::UnderWayGuard;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::grammar::split_field;
@@ -29,7 +29,7 @@ use crate::exchange::{Answered, Progress};
 const AHEAD_BYTES: u64 = 256 * 1024;
 
 /// An answer that is ready.
-pub struct Found {
+pub struct StreamAnswer {
     /// The stream.
     pub stream: StreamKey,
     /// The request.
@@ -50,7 +50,7 @@ type Interim = (StreamKey, u16, Arc<[u8]>);
 /// Where the tasks of a connection put their answers.
 #[derive(Default)]
 pub struct Inbox {
-    found: RefCell<VecDeque<Found>>,
+    answers: RefCell<VecDeque<StreamAnswer>>,
     /// Interim responses to be sent before answers.
     interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
@@ -58,8 +58,8 @@ pub struct Inbox {
 
 impl Inbox {
     /// Adds an answer.
-    pub fn put(&self, found: Found) {
-        self.found.borrow_mut().push_back(found);
+    pub fn put(&self, answer: StreamAnswer) {
+        self.answers.borrow_mut().push_back(answer);
         self.wake();
     }
 
@@ -81,13 +81,13 @@ impl Inbox {
     }
 
     /// The next answer.
-    pub fn take(&self) -> Option<Found> {
-        self.found.borrow_mut().pop_front()
+    pub fn take(&self) -> Option<StreamAnswer> {
+        self.answers.borrow_mut().pop_front()
     }
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() || !self.interim.borrow().is_empty() {
+        if !self.answers.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
@@ -96,20 +96,20 @@ impl Inbox {
 }
 
 /// A running handler; dropping this ends it.
-pub struct Exchange {
+pub struct StreamTask {
     /// The stream.
     pub stream: StreamKey,
     task: tokio::task::AbortHandle,
 }
 
-impl Exchange {
+impl StreamTask {
     /// The work of a stream.
-    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> Exchange {
-        Exchange { stream, task }
+    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> StreamTask {
+        StreamTask { stream, task }
     }
 }
 
-impl Drop for Exchange {
+impl Drop for StreamTask {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -236,7 +236,7 @@ impl Incoming {
 pub struct Outgoing {
     /// The stream.
     pub stream: StreamKey,
-    parts: VecDeque<Part>,
+    parts: VecDeque<BodyPart>,
     /// The source of the rest.
     source: Option<Receiver>,
     /// How many bytes may still come from there, if a length was declared.
@@ -246,7 +246,7 @@ pub struct Outgoing {
 }
 
 /// How a body continues.
-pub enum Brought {
+pub enum BodyProgress {
     /// It has grown, or ended.
     More,
     /// It broke off.
@@ -255,10 +255,10 @@ pub enum Brought {
 
 impl Outgoing {
     /// A body whose parts are all present, except the last if that is a stream.
-    pub fn new(stream: StreamKey, parts: Vec<Part>) -> Outgoing {
+    pub fn new(stream: StreamKey, parts: Vec<BodyPart>) -> Outgoing {
         let mut parts = VecDeque::from(parts);
         let (source, promised_bytes) = match parts.pop_back() {
-            Some(Part::Stream { body, length }) => (Some(body), length),
+            Some(BodyPart::Stream { body, length }) => (Some(body), length),
             Some(other) => {
                 parts.push_back(other);
                 (None, None)
@@ -279,7 +279,7 @@ impl Outgoing {
         engine: &mut ServerConnection,
         out: &mut Vec<u8>,
         context: &mut Context<'_>,
-    ) -> Poll<Brought> {
+    ) -> Poll<BodyProgress> {
         let Some(source) = &mut self.source else { return Poll::Pending };
         if engine.unsent(self.stream) >= AHEAD_BYTES {
             return Poll::Pending;
@@ -289,26 +289,26 @@ impl Outgoing {
             Poll::Ready(Some(Ok(piece))) => {
                 if let Some(promised) = &mut self.promised_bytes {
                     let Some(left) = promised.checked_sub(piece.len() as u64) else {
-                        return Poll::Ready(Brought::Broken(io::Error::other(
+                        return Poll::Ready(BodyProgress::Broken(io::Error::other(
                             "a program sent more than its Content-Length",
                         )));
                     };
                     *promised = left;
                 }
                 engine.offer(self.stream, piece.len());
-                self.parts.push_back(Part::Bytes(piece));
-                Poll::Ready(Brought::More)
+                self.parts.push_back(BodyPart::Bytes(piece));
+                Poll::Ready(BodyProgress::More)
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
-            Poll::Ready(None) if self.promised_bytes.is_some_and(|left| left > 0) => {
-                Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
-            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(BodyProgress::Broken(error)),
+            Poll::Ready(None) if self.promised_bytes.is_some_and(|left| left > 0) => Poll::Ready(
+                BodyProgress::Broken(io::Error::other("a program sent less than its Content-Length")),
+            ),
             Poll::Ready(None) => {
                 let trailers = source.take_trailers();
                 self.source = None;
                 let block = (!trailers.is_empty()).then(|| encode_trailers(&trailers));
                 engine.finish(self.stream, block.as_deref(), out);
-                Poll::Ready(Brought::More)
+                Poll::Ready(BodyProgress::More)
             }
         }
     }
@@ -326,25 +326,25 @@ impl Outgoing {
                 return Err(io::Error::other("a body is shorter than was said"));
             };
             let (taken, is_empty) = match part {
-                Part::Bytes(bytes) => {
+                BodyPart::Bytes(bytes) => {
                     let count = bytes.len().min(missing);
                     out.extend_from_slice(&bytes.split_to(count));
                     (count, bytes.is_empty())
                 }
-                Part::Cached(prepared, range) => {
+                BodyPart::Cached(prepared, range) => {
                     let count = range.len().min(missing);
                     out.extend_from_slice(&prepared.body()[range.start..range.start + count]);
                     range.start += count;
                     (count, range.start >= range.end)
                 }
-                Part::File { file, offset, length } => {
+                BodyPart::File { file, offset, length } => {
                     let count = usize::try_from(*length).unwrap_or(usize::MAX).min(missing);
                     append_file(file, *offset, count, out)?;
                     *offset += count as u64;
                     *length -= count as u64;
                     (count, *length == 0)
                 }
-                Part::Stream { .. } => {
+                BodyPart::Stream { .. } => {
                     return Err(io::Error::other("a stream is not the last part of its body"));
                 }
             };
@@ -358,7 +358,7 @@ impl Outgoing {
 
     /// Offers the parts of a body of unknown length that are present to the engine.
     pub fn offer_parts(&self, engine: &mut ServerConnection) {
-        let bytes: u64 = self.parts.iter().filter_map(Part::length).sum();
+        let bytes: u64 = self.parts.iter().filter_map(BodyPart::length).sum();
         if bytes > 0 {
             engine.offer(self.stream, usize::try_from(bytes).unwrap_or(usize::MAX));
         }

@@ -11,7 +11,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
-use super::link::{Order, WorkerLink};
+use super::link::{WorkerLink, WorkerOrder};
 use super::socket_end::SocketEnd;
 use crate::connection_number::ConnectionNumber;
 use crate::core::connection_count::ConnectionCount;
@@ -105,14 +105,14 @@ impl Worker {
     /// The configuration has changed.
     pub fn apply_config(&self, snapshot: &Arc<Snapshot>) {
         if let State::At(link) = &*self.state.borrow() {
-            let _ = link.send(Order::ApplyConfig(snapshot.clone()));
+            let _ = link.send(WorkerOrder::ApplyConfig(snapshot.clone()));
         }
     }
 
     /// Calls all connections back and sends no more.
     pub fn end(&self) {
         if let State::At(link) = std::mem::replace(&mut *self.state.borrow_mut(), State::Off) {
-            let _ = link.send(Order::End);
+            let _ = link.send(WorkerOrder::End);
         }
     }
 }

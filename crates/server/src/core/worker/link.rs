@@ -33,7 +33,7 @@ pub struct Arrival {
 }
 
 /// An order of a core to its thread.
-pub enum Order {
+pub enum WorkerOrder {
     /// Takes this connection.
     Arrive(Arrival),
     /// The configuration has changed.
@@ -127,7 +127,7 @@ pub struct WorkerLink {
 
 #[derive(Default)]
 struct Inbox {
-    orders: Vec<Order>,
+    orders: Vec<WorkerOrder>,
     /// The thread is in a long call, or has ended: it takes no connection.
     is_closed: bool,
 }
@@ -157,9 +157,9 @@ impl WorkerLink {
     // --- The core's side.
 
     /// Sends an order to the thread. Returns a connection that the thread cannot take.
-    pub fn send(&self, order: Order) -> Result<(), Order> {
+    pub fn send(&self, order: WorkerOrder) -> Result<(), WorkerOrder> {
         let mut inbox = lock(&self.inbox);
-        if inbox.is_closed && matches!(order, Order::Arrive(_)) {
+        if inbox.is_closed && matches!(order, WorkerOrder::Arrive(_)) {
             return Err(order);
         }
         inbox.orders.push(order);
@@ -172,7 +172,7 @@ impl WorkerLink {
     // --- The thread's side.
 
     /// The orders of the core.
-    pub fn take_orders(&self) -> Vec<Order> {
+    pub fn take_orders(&self) -> Vec<WorkerOrder> {
         let mut counter = [0u8; 8];
         // The read finds nothing if another wake-up was read before.
         let _ = rustix::io::read(&self.wake, &mut counter);
@@ -201,9 +201,9 @@ impl WorkerLink {
     }
 
     /// Reports to the core.
-    pub fn tell(&self, told: WorkerReport) {
+    pub fn report(&self, report: WorkerReport) {
         // If the core has ended, the server has ended too.
-        let _ = self.to_core.send(told);
+        let _ = self.to_core.send(report);
     }
 
     /// A call begins, for the request with this head.
@@ -226,7 +226,7 @@ impl WorkerLink {
     }
 
     /// Refuses further connections; returns the orders that the thread has not read.
-    pub fn close(&self) -> Vec<Order> {
+    pub fn close(&self) -> Vec<WorkerOrder> {
         let mut inbox = lock(&self.inbox);
         inbox.is_closed = true;
         std::mem::take(&mut inbox.orders)
@@ -245,7 +245,7 @@ impl ConnectionReturn for WorkerLink {
             let Some(connection) = connection else { continue };
             let (input, to_do) = caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ToDo::Serve));
             let requests = connection.requests.load(Ordering::Relaxed);
-            self.tell(match connection.socket.try_clone() {
+            self.report(match connection.socket.try_clone() {
                 Ok(socket) => WorkerReport::HandedBack(Box::new(HandBack {
                     place: at,
                     socket,
@@ -261,9 +261,9 @@ impl ConnectionReturn for WorkerLink {
         }
         let mut inbox = lock(&self.inbox);
         inbox.is_closed = true;
-        for order in inbox.orders.extract_if(.., |order| matches!(order, Order::Arrive(_))) {
-            if let Order::Arrive(arrival) = order {
-                self.tell(arrival.back());
+        for order in inbox.orders.extract_if(.., |order| matches!(order, WorkerOrder::Arrive(_))) {
+            if let WorkerOrder::Arrive(arrival) = order {
+                self.report(arrival.back());
             }
         }
     }

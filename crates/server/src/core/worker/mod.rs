@@ -28,5 +28,5 @@ mod socket_end;
 
 pub use callers::Callers;
 pub use handle::{LeftAtCore, Worker, WorkerSeed};
-pub use link::{Arrival, CallOf, HandBack, Order, PendingCall, ToDo, WorkerLink, WorkerReport};
+pub use link::{Arrival, CallOf, HandBack, PendingCall, ToDo, WorkerLink, WorkerOrder, WorkerReport};
 pub use socket_end::SocketEnd;

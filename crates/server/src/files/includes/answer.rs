@@ -13,7 +13,7 @@ use bytes::Bytes;
 use touchstone_files::cache::{Lasts, NewEntry, Prepared, ReadTicket, Representation};
 use touchstone_files::coding::Codings;
 use touchstone_files::root::FileFacts;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::Method;
@@ -115,7 +115,7 @@ pub async fn answer(
 }
 
 /// The body that an evaluation makes, complete or as a stream.
-pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> Part {
+pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> BodyPart {
     match run_ahead(&mut rendering).await {
         (pieces, true) => whole(pieces),
         (pieces, false) => rest_of(rendering, pieces, method),
@@ -123,15 +123,15 @@ pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> Part
 }
 
 /// A body that is complete.
-fn whole(pieces: Vec<Bytes>) -> Part {
+fn whole(pieces: Vec<Bytes>) -> BodyPart {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     if length <= TOGETHER_BYTES {
-        return Part::Bytes(pieces.concat().into());
+        return BodyPart::Bytes(pieces.concat().into());
     }
     let (mut sender, body) = pipe(length);
     pieces.into_iter().for_each(|piece| sender.push(piece));
     sender.finish();
-    Part::Stream { body, length: Some(length as u64) }
+    BodyPart::Stream { body, length: Some(length as u64) }
 }
 
 fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &FileFacts) -> Representation {
@@ -169,7 +169,7 @@ async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
 }
 
 /// Sends the rest of the output as fast as it is read, and stops when its reader is dropped.
-fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -> Part {
+fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -> BodyPart {
     let (mut sender, body) = pipe(AHEAD_BYTES);
     pieces.into_iter().for_each(|piece| sender.push(piece));
     if method == Method::Head {
@@ -178,7 +178,7 @@ fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -
     } else {
         tokio::task::spawn_local(send(rendering, sender));
     }
-    Part::Stream { body, length: None }
+    BodyPart::Stream { body, length: None }
 }
 
 async fn send(mut rendering: Rendering<PageHost>, mut sender: Sender) {

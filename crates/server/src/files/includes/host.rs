@@ -10,17 +10,17 @@ use bytes::Bytes;
 use touchstone_config::LogLevel;
 use touchstone_files::cache::Prepared;
 use touchstone_files::root::{FileKind, Root};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Request;
 use touchstone_includes::{
-    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
+    DependsOn, Fetched, Host, PageSource, Problem, Resolved, ShellCommand, Target, TargetFacts, TargetKind,
     Variable,
 };
 use touchstone_sites::includes::SiteIncludes;
 use touchstone_sites::site::Snapshot;
 
 use super::command::{self, Limits};
-use super::lead::{Lead, LeadTo, lead, lead_at_once};
+use super::resolve::{IncludeTarget, ResolvedInclude, resolve, resolve_at_once};
 use super::variables::{self, Variables};
 use super::{kept, load};
 use crate::core::Core;
@@ -82,26 +82,26 @@ impl PageHost {
         Ok(None)
     }
 
-    async fn answer(&self, lead: Lead) -> Answer {
+    async fn answer(&self, include: ResolvedInclude) -> Answer {
         let (core, snapshot) = (self.core.clone(), self.snapshot.clone());
-        match lead.to {
-            LeadTo::Files { site } => {
-                (core.own_requests.answer_file)(core, snapshot, site, lead.request).await
+        match include.to {
+            IncludeTarget::Files { site } => {
+                (core.own_requests.answer_file)(core, snapshot, site, include.request).await
             }
-            _ => (core.own_requests.answer)(core, snapshot, lead.request).await,
+            _ => (core.own_requests.answer)(core, snapshot, include.request).await,
         }
     }
 }
 
 impl Host for PageHost {
     async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
-        let lead = lead(&self.snapshot, &self.request, self.site, target).await?;
-        let LeadTo::Files { site } = lead.to else { return Ok(Resolved::Content) };
+        let include = resolve(&self.snapshot, &self.request, self.site, target).await?;
+        let IncludeTarget::Files { site } = include.to else { return Ok(Resolved::Content) };
         // Pages with another site's settings are evaluated separately.
-        match self.page(site, &lead.request).await? {
+        match self.page(site, &include.request).await? {
             Some(mut source) => {
                 source.query = target.query.clone();
-                Ok(Resolved::Page(source, depends_on(&lead)))
+                Ok(Resolved::Page(source, depends_on(&include)))
             }
             None => Ok(Resolved::Content),
         }
@@ -109,14 +109,14 @@ impl Host for PageHost {
 
     async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
         let shown = String::from_utf8_lossy(&target.path).into_owned();
-        let mut lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
-        lead.request.page_variables = Some(variables.into());
-        if target.place == Place::Cgi && lead.to != LeadTo::Handler {
+        let mut include = resolve(&self.snapshot, &self.request, self.site, &target).await?;
+        include.request.page_variables = Some(variables.into());
+        if target.kind == TargetKind::Cgi && include.to != IncludeTarget::Handler {
             return Err(format!("{shown} is no program"));
         }
-        let mut depends_on = depends_on(&lead);
+        let mut depends_on = depends_on(&include);
         let most_bytes = self.includes().map_or(0, |includes| includes.settings.most_output_bytes);
-        let answer = Box::pin(self.answer(lead)).await;
+        let answer = Box::pin(self.answer(include)).await;
         let is_success = (200..300).contains(&answer.status);
         let failure = (!is_success).then(|| format!("{shown} answers {}", answer.status));
         if has_field(&answer.fields, b"content-encoding") {
@@ -142,16 +142,16 @@ impl Host for PageHost {
     }
 
     fn facts(&self, target: &Target) -> Result<TargetFacts, String> {
-        let lead = lead_at_once(&self.snapshot, &self.request, self.site, target)?;
+        let include = resolve_at_once(&self.snapshot, &self.request, self.site, target)?;
         let shown = || String::from_utf8_lossy(&target.path).into_owned();
-        let LeadTo::Files { site } = lead.to else { return Err(format!("{} is no file", shown())) };
+        let IncludeTarget::Files { site } = include.to else { return Err(format!("{} is no file", shown())) };
         let site = &self.snapshot.sites[site];
-        for file_path in site_files::candidates(site, &lead.request.path) {
+        for file_path in site_files::candidates(site, &include.request.path) {
             if let Ok(facts) = site.root.facts(&file_path) {
                 return Ok(TargetFacts {
                     size: facts.size,
                     modified_seconds: facts.modified_seconds,
-                    depends_on: depends_on(&lead),
+                    depends_on: depends_on(&include),
                 });
             }
         }
@@ -159,16 +159,18 @@ impl Host for PageHost {
     }
 
     fn is_accessible(&self, target: &Target) -> bool {
-        let Ok(lead) = lead_at_once(&self.snapshot, &self.request, self.site, target) else { return false };
-        match lead.to {
-            LeadTo::Handler | LeadTo::Files { .. } => true,
-            LeadTo::Answer { status } => status < 400,
+        let Ok(include) = resolve_at_once(&self.snapshot, &self.request, self.site, target) else {
+            return false;
+        };
+        match include.to {
+            IncludeTarget::Handler | IncludeTarget::Files { .. } => true,
+            IncludeTarget::Answer { status } => status < 400,
         }
     }
 
     fn is_file(&self, path: &[u8]) -> bool {
         let Some(path) = self.root().path_of(path) else { return false };
-        let target = Target { path, query: None, place: Place::File };
+        let target = Target { path, query: None, kind: TargetKind::File };
         self.facts(&target).is_ok()
     }
 
@@ -208,16 +210,16 @@ impl Host for PageHost {
     }
 }
 
-fn depends_on(lead: &Lead) -> DependsOn {
-    match lead.to {
-        LeadTo::Files { .. } if !lead.asked_rules => DependsOn::Nothing,
+fn depends_on(include: &ResolvedInclude) -> DependsOn {
+    match include.to {
+        IncludeTarget::Files { .. } if !include.asked_rules => DependsOn::Nothing,
         _ => DependsOn::Request,
     }
 }
 
 /// An answer made of files alone: it can vary only by the coding, and none was requested.
 fn is_static(answer: &Answer) -> bool {
-    answer.body.iter().all(|part| matches!(part, Part::Cached(..) | Part::File { .. }))
+    answer.body.iter().all(|part| matches!(part, BodyPart::Cached(..) | BodyPart::File { .. }))
 }
 
 fn has_field(fields: &[u8], name: &[u8]) -> bool {
@@ -228,26 +230,26 @@ fn has_field(fields: &[u8], name: &[u8]) -> bool {
 }
 
 /// The body of a prepared response, shared.
-struct Shared(Arc<Prepared>, Range<usize>);
+struct PreparedBody(Arc<Prepared>, Range<usize>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for PreparedBody {
     fn as_ref(&self) -> &[u8] {
         self.0.body().get(self.1.clone()).unwrap_or_default()
     }
 }
 
 /// A whole body, if it is not longer than this. Bytes in memory are shared.
-pub async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
+pub async fn collect(parts: Vec<BodyPart>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
     let mut body = Vec::new();
     let mut left = most_bytes;
     let too_long = || format!("its answer is longer than {most_bytes} bytes");
     for part in parts {
         left = left.checked_sub(part.length().unwrap_or(0)).ok_or_else(too_long)?;
         match part {
-            Part::Bytes(bytes) => body.push(bytes),
-            Part::Cached(prepared, range) => body.push(Bytes::from_owner(Shared(prepared, range))),
-            Part::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
-            Part::Stream { body: mut stream, .. } => {
+            BodyPart::Bytes(bytes) => body.push(bytes),
+            BodyPart::Cached(prepared, range) => body.push(Bytes::from_owner(PreparedBody(prepared, range))),
+            BodyPart::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
+            BodyPart::Stream { body: mut stream, .. } => {
                 while let Some(piece) = stream.next().await {
                     let piece = piece.map_err(|error| error.to_string())?;
                     left = left.checked_sub(piece.len() as u64).ok_or_else(too_long)?;

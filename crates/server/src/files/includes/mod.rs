@@ -10,7 +10,7 @@
 //! | `answer` | makes an answer of a page: cached for its second if all clients get the same, else streamed |
 //! | `from_program` | answers of programs and origins that are pages |
 //! | `host` | the functions of the server for a page |
-//! | `lead` | resolves an included path |
+//! | `resolve` | resolves an included path |
 //! | `variables` | the variables of a request |
 //! | `command` | programs of `exec cmd` |
 
@@ -18,8 +18,8 @@ mod answer;
 mod command;
 mod from_program;
 mod host;
-mod lead;
 mod load;
+mod resolve;
 mod variables;
 
 pub use answer::{FoundPage, PageAnswer, answer};

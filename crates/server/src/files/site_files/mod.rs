@@ -9,7 +9,7 @@ use std::rc::Rc;
 use touchstone_config::DirectoryListing;
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::root::{FileKind, Refused};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_http::accept;
 use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::site::Site;
@@ -89,7 +89,7 @@ pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown
             if truncated {
                 answer = answer.field("Listing-Truncated", "?1");
             }
-            answer.part(Part::Bytes(body.into()))
+            answer.part(BodyPart::Bytes(body.into()))
         }
         Err(refused) => refusal(core, path, &refused),
     }

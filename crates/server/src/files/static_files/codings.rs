@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Kept, Prepared,
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Prepared,
     Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
@@ -13,7 +13,7 @@ use touchstone_files::root::{Opened, Refused};
 use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
-use super::content::{Content, Found};
+use super::content::{Content, PathTarget};
 use crate::core::Core;
 use crate::files::file_request::FileRequest;
 use crate::files::site_files::try_again;
@@ -26,28 +26,28 @@ pub async fn choose_coding(
     request: &FileRequest<'_>,
     entry: &Arc<Entry>,
     plain: Arc<Prepared>,
-) -> Option<Found> {
+) -> Option<PathTarget> {
     let plain_content = |plain| {
         let representation = entry.identity().representation().clone();
-        Some(Found::Content(representation, Content::Cached(plain)))
+        Some(PathTarget::Content(representation, Content::Cached(plain)))
     };
     let preference = request.coding_preference();
     let Some(cache) = request.snapshot.cache.as_ref().filter(|_| preference != CodingPreference::IDENTITY)
     else {
         return plain_content(plain);
     };
-    if let Some(kept) = with_dictionary(core, request, cache, entry).await {
-        let prepared = kept.response(entry, request.form, &core.clock.second(), cache);
-        return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+    if let Some(cached) = with_dictionary(core, request, cache, entry).await {
+        let prepared = cached.response(entry, request.form, &core.clock.second(), cache);
+        return Some(PathTarget::Content(cached.representation().clone(), Content::Cached(prepared)));
     }
     loop {
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
-            Selection::Final(kept) | Selection::Meanwhile(kept) => {
-                let prepared = kept.response(entry, request.form, &date, cache);
-                return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+            Selection::Final(cached) | Selection::Meanwhile(cached) => {
+                let prepared = cached.response(entry, request.form, &date, cache);
+                return Some(PathTarget::Content(cached.representation().clone(), Content::Cached(prepared)));
             }
-            Selection::NotAcceptable => return Some(Found::Other(not_acceptable())),
+            Selection::NotAcceptable => return Some(PathTarget::Other(not_acceptable())),
             Selection::Stale => return None,
             Selection::Wait(coding) => {
                 entry.made(coding).await;
@@ -59,7 +59,7 @@ pub async fn choose_coding(
             EncodingStart::Job(job) => make_coded(core, request, cache, entry, job).await?,
             EncodingStart::AlreadyTaken => {}
             EncodingStart::Busy if preference.accepts_identity() => return plain_content(plain),
-            EncodingStart::Busy => return Some(Found::Other(try_again())),
+            EncodingStart::Busy => return Some(PathTarget::Other(try_again())),
         }
     }
 }
@@ -70,7 +70,7 @@ async fn with_dictionary(
     request: &FileRequest<'_>,
     cache: &Arc<FileCache>,
     entry: &Arc<Entry>,
-) -> Option<Arc<Kept>> {
+) -> Option<Arc<CachedForms>> {
     entry.identity().representation().dictionary_for.as_ref()?;
     let wanted = request.available_dictionary()?;
     if let DictionarySelection::Make = entry.select_with_dictionary(&wanted, cache) {
@@ -83,7 +83,7 @@ async fn with_dictionary(
         }
     }
     match entry.select_with_dictionary(&wanted, cache) {
-        DictionarySelection::Final(kept) => Some(kept),
+        DictionarySelection::Final(cached) => Some(cached),
         DictionarySelection::Make | DictionarySelection::None => None,
     }
 }
@@ -140,10 +140,10 @@ pub fn choose_uncached(
     opened: Opened,
     representation: Representation,
     codings: &Codings,
-) -> Found {
+) -> PathTarget {
     let plain = |representation| {
         let size = opened.facts.size;
-        Found::Content(representation, Content::File(Arc::new(opened.descriptor), size))
+        PathTarget::Content(representation, Content::File(Arc::new(opened.descriptor), size))
     };
     for group in request.coding_preference().groups() {
         for coding in group.codings() {
@@ -155,7 +155,10 @@ pub fn choose_uncached(
                     content_coding: Some(coding),
                     ..representation
                 };
-                return Found::Content(representation, Content::File(Arc::new(twin.descriptor), facts.size));
+                return PathTarget::Content(
+                    representation,
+                    Content::File(Arc::new(twin.descriptor), facts.size),
+                );
             }
         }
         if group.identity {
@@ -163,7 +166,7 @@ pub fn choose_uncached(
         }
     }
     // RFC 9110 section 12.4.1: if there is nothing to choose from, the field may be ignored.
-    if codings.is_negotiable() { Found::Other(not_acceptable()) } else { plain(representation) }
+    if codings.is_negotiable() { PathTarget::Other(not_acceptable()) } else { plain(representation) }
 }
 
 fn not_acceptable() -> Answer {

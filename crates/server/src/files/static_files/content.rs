@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use touchstone_files::cache::{Prepared, Representation};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
 };
@@ -30,19 +30,19 @@ impl Content {
         }
     }
 
-    fn part(&self, range: ByteRange) -> Part {
+    fn part(&self, range: ByteRange) -> BodyPart {
         match self {
             Content::Cached(prepared) => {
-                Part::Cached(prepared.clone(), range.first as usize..range.last as usize + 1)
+                BodyPart::Cached(prepared.clone(), range.first as usize..range.last as usize + 1)
             }
             Content::File(file, _) => {
-                Part::File { file: file.clone(), offset: range.first, length: range.len() }
+                BodyPart::File { file: file.clone(), offset: range.first, length: range.len() }
             }
         }
     }
 
     /// All of it, as the body of an answer.
-    pub fn whole(&self) -> Vec<Part> {
+    pub fn whole(&self) -> Vec<BodyPart> {
         match self.length() {
             0 => Vec::new(),
             length => vec![self.part(ByteRange { first: 0, last: length - 1 })],
@@ -51,7 +51,7 @@ impl Content {
 }
 
 /// What a path names.
-pub enum Found {
+pub enum PathTarget {
     /// A file, or the cached output of a page.
     Content(Representation, Content),
     /// The output of a page with directives, for this request only.
@@ -163,11 +163,11 @@ fn partial(representation: &Representation, content: &Content, ranges: &[ByteRan
         for (index, range) in ranges.iter().enumerate() {
             let mut part_head = Vec::new();
             framing.append_part_head(index, &mut part_head);
-            answer.body.extend([Part::Bytes(part_head.into()), content.part(*range)]);
+            answer.body.extend([BodyPart::Bytes(part_head.into()), content.part(*range)]);
         }
         let mut closing = Vec::new();
         framing.append_closing(&mut closing);
-        answer.body.push(Part::Bytes(closing.into()));
+        answer.body.push(BodyPart::Bytes(closing.into()));
     }
     representation.write_validators(&mut answer.fields);
     answer.field("Accept-Ranges", "bytes")

@@ -15,7 +15,7 @@ use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::site::Site;
 
 use super::codings::{choose_coding, choose_uncached};
-use super::content::{Content, Found};
+use super::content::{Content, PathTarget};
 use super::unusable_page;
 use crate::core::Core;
 use crate::files::file_request::FileRequest;
@@ -27,7 +27,7 @@ use crate::files::whole_file;
 const READ_ATTEMPTS: usize = 5;
 
 /// Searches for a file that the configuration names: hidden names are allowed for the operator.
-pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
+pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> PathTarget {
     let path = page.as_bytes();
     let key = match is_refused_name(request.site(), path) {
         // No request path has this form, so no request finds the entry with this key.
@@ -38,7 +38,7 @@ pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -
 }
 
 /// Searches the cache for `key`, then the disk; a directory stands for its index file.
-pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> PathTarget {
     for attempt in 0..READ_ATTEMPTS {
         let kept = core.cache_entry(request.snapshot, request.site, key, request.form);
         if attempt == 0 && request.snapshot.cache.is_some() {
@@ -47,32 +47,32 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
         }
         if let Some((entry, plain)) = kept {
             match choose_coding(core, request, &entry, plain).await {
-                Some(found) => return found,
+                Some(target) => return target,
                 None => continue,
             }
         }
-        match look(core, request, key, path).await {
+        match find_target(core, request, key, path).await {
             // It was just cached: unless there was a change or a reload meanwhile, the coding is chosen as
             // for any other hit.
-            Found::Content(representation, Content::Cached(plain)) => {
+            PathTarget::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
                     core.cache_entry(request.snapshot, request.site, key, request.form)
                 else {
-                    return Found::Content(representation, Content::Cached(plain));
+                    return PathTarget::Content(representation, Content::Cached(plain));
                 };
-                if let Some(found) = choose_coding(core, request, &entry, plain).await {
-                    return found;
+                if let Some(target) = choose_coding(core, request, &entry, plain).await {
+                    return target;
                 }
             }
-            found => return found,
+            target => return target,
         }
     }
     core.error_log.warning(format_args!("{} changes faster than it can be read", path.escape_ascii()));
-    Found::Other(try_again())
+    PathTarget::Other(try_again())
 }
 
 /// Searches for `path` on disk.
-async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+async fn find_target(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> PathTarget {
     if !path.ends_with(b"/") {
         return open(core, request, key, path).await;
     }
@@ -80,31 +80,31 @@ async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8
     for index in &site.config.index {
         let index_path = [path, index.as_bytes()].concat();
         match open(core, request, key, &index_path).await {
-            Found::Other(answer) if answer.status == 404 => {}
-            found => return found,
+            PathTarget::Other(answer) if answer.status == 404 => {}
+            target => return target,
         }
     }
     // A missing directory is not found, whether directories are listed or not.
     match site.root.facts(path) {
-        Ok(_) if site.config.listing == DirectoryListing::Off => Found::Other(Answer::error(403)),
-        Ok(_) => Found::Other(list(core, request, path, path).await),
-        Err(refused) => Found::Other(refusal(core, path, &refused)),
+        Ok(_) if site.config.listing == DirectoryListing::Off => PathTarget::Other(Answer::error(403)),
+        Ok(_) => PathTarget::Other(list(core, request, path, path).await),
+        Err(refused) => PathTarget::Other(refusal(core, path, &refused)),
     }
 }
 
 /// Opens `file_path` and, if it may be cached, reads it and stores it under `key`.
-async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
-    if let Some(found) = show_kept_page(core, request, key, file_path).await {
-        return found;
+async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> PathTarget {
+    if let Some(target) = show_kept_page(core, request, key, file_path).await {
+        return target;
     }
     for _ in 0..READ_ATTEMPTS {
         let ticket = begin_read(request, file_path);
         let opened = match request.site().root.open(file_path) {
             Ok(opened) => opened,
-            Err(refused) => return Found::Other(refusal(core, file_path, &refused)),
+            Err(refused) => return PathTarget::Other(refusal(core, file_path, &refused)),
         };
         if opened.facts.kind == FileKind::Directory {
-            return Found::Other(directory_redirect(key, file_path, request.query));
+            return PathTarget::Other(directory_redirect(key, file_path, request.query));
         }
         if let Some(includes) = &request.site().includes
             && includes.is_page(
@@ -120,15 +120,15 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
                     let found = FoundPage { key, path: file_path, file_path, page, ticket };
                     made(includes::answer(core, request, includes, found).await)
                 }
-                Err(error) => Found::Other(unusable_page(core, file_path, &error)),
+                Err(error) => PathTarget::Other(unusable_page(core, file_path, &error)),
             };
         }
-        if let Some(found) = take_file(core, request, key, file_path, opened, ticket).await {
-            return found;
+        if let Some(target) = take_file(core, request, key, file_path, opened, ticket).await {
+            return target;
         }
     }
     core.error_log.warning(format_args!("{} changes faster than it can be read", file_path.escape_ascii()));
-    Found::Other(try_again())
+    PathTarget::Other(try_again())
 }
 
 /// Notes the state of the cache before a file is checked, if there is a cache.
@@ -143,7 +143,7 @@ async fn show_kept_page(
     request: &FileRequest<'_>,
     key: &[u8],
     file_path: &[u8],
-) -> Option<Found> {
+) -> Option<PathTarget> {
     let includes = request.site().includes.as_ref()?;
     let page = includes::kept(core, request.snapshot, request.site, file_path)?;
     // If its output depended on the request the last time, its files are not watched for the cache.
@@ -161,7 +161,7 @@ async fn take_file(
     file_path: &[u8],
     opened: Opened,
     ticket: Option<ReadTicket>,
-) -> Option<Found> {
+) -> Option<PathTarget> {
     let site = request.site();
     let kept =
         request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
@@ -178,7 +178,7 @@ async fn take_file(
         Ok(body) => body?,
         Err(error) => {
             core.error_log.warning(format_args!("cannot read {}: {error}", file_path.escape_ascii()));
-            return Some(Found::Other(Answer::error(500)));
+            return Some(PathTarget::Other(Answer::error(500)));
         }
     };
     let new = NewEntry {
@@ -192,17 +192,17 @@ async fn take_file(
         body,
     };
     Some(match core.cache_insert(request.snapshot, new, ticket, request.form) {
-        Some(prepared) => Found::Content(representation, Content::Cached(prepared)),
-        None => Found::Other(Answer::error(500)),
+        Some(prepared) => PathTarget::Content(representation, Content::Cached(prepared)),
+        None => PathTarget::Other(Answer::error(500)),
     })
 }
 
-fn made(made: PageAnswer) -> Found {
+fn made(made: PageAnswer) -> PathTarget {
     match made {
         PageAnswer::Kept(representation, prepared) => {
-            Found::Content(representation, Content::Cached(prepared))
+            PathTarget::Content(representation, Content::Cached(prepared))
         }
-        PageAnswer::Answer(representation, answer) => Found::Made(representation, answer),
+        PageAnswer::Answer(representation, answer) => PathTarget::Made(representation, answer),
     }
 }
 

@@ -16,7 +16,7 @@ mod find;
 
 use std::rc::Rc;
 
-use content::{Found, answer_content, precondition};
+use content::{PathTarget, answer_content, precondition};
 use find::{find, find_page};
 use touchstone_config::LogLevel;
 use touchstone_handler::answer::Answer;
@@ -53,16 +53,16 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
         return Answer::error(404);
     }
     match find(core, request, &path, &path).await {
-        Found::Content(representation, content) => {
+        PathTarget::Content(representation, content) => {
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
-        Found::Made(representation, answer) => {
+        PathTarget::Made(representation, answer) => {
             let now = core.clock.second().unix_seconds;
             precondition(request, &representation, now).unwrap_or(answer)
         }
-        Found::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
-        Found::Other(answer) => answer,
+        PathTarget::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
+        PathTarget::Other(answer) => answer,
     }
 }
 
@@ -77,7 +77,7 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
         return not_found.field("Vary", "Accept");
     }
     match find_page(core, request, fallback).await {
-        Found::Content(mut representation, content) => {
+        PathTarget::Content(mut representation, content) => {
             representation.vary = match (representation.vary, &representation.dictionary_for) {
                 ("", _) => "Accept",
                 (_, None) => "Accept-Encoding, Accept",
@@ -86,8 +86,8 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
-        Found::Made(_, answer) => answer.field("Vary", "Accept"),
-        Found::Other(answer) => {
+        PathTarget::Made(_, answer) => answer.field("Vary", "Accept"),
+        PathTarget::Other(answer) => {
             let message = format_args!("the fallback {fallback:?} cannot be served: {}", answer.status);
             core.error_log.limited(LogLevel::Warning, "fallback", message);
             not_found.field("Vary", "Accept")
@@ -104,11 +104,11 @@ fn has_dot_in_last_segment(path: &[u8]) -> bool {
 /// Replaces the body of an error by the site's error page. The fields that belong to the status are kept.
 pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
     match find_page(core, request, page).await {
-        found @ (Found::Content(..) | Found::Made(..)) => {
-            let (representation, body) = match found {
-                Found::Content(representation, content) => (representation, content.whole()),
-                Found::Made(representation, made) => (representation, made.body),
-                Found::Other(_) => return,
+        target @ (PathTarget::Content(..) | PathTarget::Made(..)) => {
+            let (representation, body) = match target {
+                PathTarget::Content(representation, content) => (representation, content.whole()),
+                PathTarget::Made(representation, made) => (representation, made.body),
+                PathTarget::Other(_) => return,
             };
             let mut fields = Vec::with_capacity(answer.fields.len() + 64);
             for line in answer.fields.split_inclusive(|&byte| byte == b'\n') {
@@ -132,7 +132,7 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
             answer.body = body;
         }
         // If the error page itself fails, the built-in page is sent, so this ends here.
-        Found::Other(failure) => {
+        PathTarget::Other(failure) => {
             let message = format_args!("the error page {page:?} cannot be served: {}", failure.status);
             core.error_log.limited(LogLevel::Warning, "error pages", message);
         }

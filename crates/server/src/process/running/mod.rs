@@ -25,7 +25,7 @@ use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_lifecycle::control::{Answer, Control, ControlListener, Reply, Request};
-use touchstone_lifecycle::handover::{Predecessor, Ready};
+use touchstone_lifecycle::handover::{Predecessor, ReadyNotice};
 use touchstone_lifecycle::heartbeat::Heartbeat;
 use touchstone_lifecycle::pid_file::PidFile;
 use touchstone_lifecycle::systemd::{self, Notice, Notifier};
@@ -39,14 +39,14 @@ use upgrade::Upgrade;
 
 use crate::core::connection_count::ConnectionCount;
 use crate::http3;
-use crate::process::core_loop::{Departure, Order};
+use crate::process::core_loop::{CoreOrder, Departure};
 use crate::process::listening::Listening;
 use crate::process::operator_view::OperatorView;
 
 /// A core and the channel to it.
 pub struct RunningCore {
     /// The channel for its orders.
-    pub orders: UnboundedSender<Order>,
+    pub orders: UnboundedSender<CoreOrder>,
     /// Its thread.
     pub thread: JoinHandle<io::Result<()>>,
 }
@@ -95,16 +95,16 @@ pub struct Parts {
 enum Event {
     Signal(i32),
     Request(Request, Reply),
-    Successor(Result<Ready, String>),
+    Successor(Result<ReadyNotice, String>),
     PredecessorGone,
 }
 
 /// Why serving ends.
-enum End {
+enum ServeEnd {
     /// The server stops.
     Stop,
     /// Another process continues.
-    HandedOver(Ready),
+    HandedOver(ReadyNotice),
 }
 
 /// The running server.
@@ -156,10 +156,10 @@ impl Running {
         self.start_watchdog()?;
         self.announce();
         self.parts.acme.apply_config(&self.parts.snapshot.config);
-        self.tell(&Notice::Ready(&self.status_line()));
-        match self.hear() {
-            End::Stop => self.stop(),
-            End::HandedOver(ready) => self.leave_to_successor(&ready),
+        self.notify(&Notice::Ready(&self.status_line()));
+        match self.run_until_end() {
+            ServeEnd::Stop => self.stop(),
+            ServeEnd::HandedOver(ready) => self.leave_to_successor(&ready),
         }
     }
 
@@ -173,15 +173,15 @@ impl Running {
         }
     }
 
-    fn hear(&mut self) -> End {
+    fn run_until_end(&mut self) -> ServeEnd {
         loop {
             // This object holds a sender, so the channel does not end.
-            let Ok(event) = self.received.recv() else { return End::Stop };
+            let Ok(event) = self.received.recv() else { return ServeEnd::Stop };
             match event {
                 Event::Signal(SIGHUP) => drop(self.reload("SIGHUP")),
                 Event::Signal(SIGUSR1) => drop(self.reopen_logs()),
                 Event::Signal(SIGUSR2) => self.begin_upgrade(None, None),
-                Event::Signal(_) => return End::Stop,
+                Event::Signal(_) => return ServeEnd::Stop,
                 Event::Request(Request::Reload, reply) => reply.send(self.reload("touchstone reload")),
                 Event::Request(Request::ReopenLogs, reply) => reply.send(self.reopen_logs()),
                 Event::Request(Request::Status, reply) => reply.send(self.status()),
@@ -192,9 +192,9 @@ impl Running {
                         facts: self.facts(),
                         ..Answer::done("stopping: requests under way are finished")
                     });
-                    return End::Stop;
+                    return ServeEnd::Stop;
                 }
-                Event::Successor(Ok(ready)) => return End::HandedOver(ready),
+                Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
                 Event::PredecessorGone => self.begin_http3(),
             }
@@ -216,7 +216,7 @@ impl Running {
             upgrade.successor.end();
             self.parts.error_log.warning("upgrade: given up, because the server is being stopped");
         }
-        self.tell(&Notice::Stopping);
+        self.notify(&Notice::Stopping);
         self.parts.error_log.info("stopping: requests under way are finished");
         if let Some(control) = self.control.take() {
             control.remove();
@@ -236,7 +236,7 @@ impl Running {
         self.parts.metrics.begin_drain();
         self.parts.listening = Listening::default();
         for core in &self.parts.cores {
-            let _ = core.orders.send(Order::Drain(departure.clone()));
+            let _ = core.orders.send(CoreOrder::Drain(departure.clone()));
         }
     }
 
@@ -260,7 +260,7 @@ impl Running {
         result
     }
 
-    fn tell(&self, notice: &Notice<'_>) {
+    fn notify(&self, notice: &Notice<'_>) {
         if let Err(error) = self.parts.notifier.send(notice) {
             self.parts.error_log.warning(format_args!("systemd cannot be told: {error}"));
         }

@@ -14,7 +14,7 @@ use touchstone_sites::{python, servlet};
 
 use super::Running;
 use crate::http3;
-use crate::process::core_loop::Order;
+use crate::process::core_loop::CoreOrder;
 use crate::process::listening::{Added, addresses};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
@@ -36,7 +36,7 @@ impl Running {
             self.parts.error_log.warning(&message);
             return Answer::refused(message, Vec::new());
         };
-        self.tell(&Notice::Reloading);
+        self.notify(&Notice::Reloading);
         let answer = match self.try_reload(&file) {
             Ok(()) => {
                 self.reloads += 1;
@@ -55,7 +55,7 @@ impl Running {
             }
         };
         let outcome = if answer.ok { "" } else { "; the last reload was refused, see the error log" };
-        self.tell(&Notice::Ready(&format!("{}{outcome}", self.status_line())));
+        self.notify(&Notice::Ready(&format!("{}{outcome}", self.status_line())));
         answer
     }
 
@@ -123,7 +123,7 @@ impl Running {
         parts.metrics.reload_taken_up();
         for ((core, listeners), sockets) in parts.cores.iter().zip(shares).zip(http3_shares) {
             // A core that has ended is reported when the server stops.
-            let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, sockets, done.clone()));
+            let _ = core.orders.send(CoreOrder::Reload(snapshot.clone(), listeners, sockets, done.clone()));
         }
         drop(done);
         parts.view.show(&snapshot);

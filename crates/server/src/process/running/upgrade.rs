@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 use touchstone_lifecycle::control::{Answer, Reply};
-use touchstone_lifecycle::handover::{Ready, Successor, own_program};
+use touchstone_lifecycle::handover::{ReadyNotice, Successor, own_program};
 use touchstone_lifecycle::systemd::Notice;
 
 use super::{Event, Running};
-use crate::process::core_loop::{Departure, Order};
+use crate::process::core_loop::{CoreOrder, Departure};
 
 /// A new process that is starting.
 pub struct Upgrade {
@@ -53,7 +53,7 @@ impl Running {
         if let Some(control) = &self.control {
             sockets.push(control.to_pass().map_err(told)?);
         }
-        self.tell(&Notice::Status("Starting the process that is to take over"));
+        self.notify(&Notice::Status("Starting the process that is to take over"));
         let successor = Arc::new(Successor::start(&program, sockets)?);
         let (waiting, events) = (successor.clone(), self.events.clone());
         let most = self.parts.snapshot.config.server.upgrade_timeout;
@@ -77,14 +77,14 @@ impl Running {
         let message = "the upgrade failed; this process goes on";
         self.parts.error_log.error(message);
         let status = format!("{}; the last upgrade failed, see the error log", self.status_line());
-        self.tell(&Notice::Ready(&status));
+        self.notify(&Notice::Ready(&status));
         for reply in replies {
             reply.send(Answer::refused(message, vec![reason.to_string()]));
         }
     }
 
     /// The new process accepts: releases what that has taken, and finishes the rest.
-    pub(super) fn leave_to_successor(mut self, ready: &Ready) -> io::Result<()> {
+    pub(super) fn leave_to_successor(mut self, ready: &ReadyNotice) -> io::Result<()> {
         let Some(Upgrade { successor, replies }) = self.upgrade.take() else { return self.stop() };
         let process = successor.process();
         self.parts.error_log.info(format_args!(
@@ -92,7 +92,7 @@ impl Running {
         ));
         // The new process sends notices to systemd once it is told to continue; until then systemd accepts
         // notices only from the main process.
-        self.tell(&Notice::MainProcess(process));
+        self.notify(&Notice::MainProcess(process));
         self.parts.notifier.fall_silent();
         if let Some(control) = self.control.take() {
             control.leave();
@@ -120,7 +120,7 @@ impl Running {
         match parts.http3.open(&parts.snapshot, |address| listening.bound_of(address), &parts.error_log) {
             Ok(opened) => {
                 for (core, sockets) in parts.cores.iter().zip(parts.http3.apply(opened)) {
-                    let _ = core.orders.send(Order::Http3(sockets));
+                    let _ = core.orders.send(CoreOrder::Http3(sockets));
                 }
             }
             Err(problem) => parts.error_log.error(format_args!("no HTTP/3 until the next start: {problem}")),

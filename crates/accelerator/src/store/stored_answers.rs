@@ -22,7 +22,7 @@ use crate::rules::reuse::{self, Reuse};
 use crate::rules::vary;
 
 /// The view of one core.
-pub struct Front {
+pub struct StoredAnswers {
     store: Arc<Store>,
     /// By the hash of the key. The table uses this hash without hashing it again.
     slots: FxHashMap<u64, Vec<Slot>>,
@@ -55,10 +55,16 @@ pub struct PlainRequest<'a, F> {
     pub added: Option<&'a AddedFields>,
 }
 
-impl Front {
+impl StoredAnswers {
     /// A view of a store for one core.
-    pub fn new(store: Arc<Store>) -> Front {
-        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new(), key: Vec::new() }
+    pub fn new(store: Arc<Store>) -> StoredAnswers {
+        StoredAnswers {
+            store,
+            slots: FxHashMap::default(),
+            removals_seen: 0,
+            scratch: Vec::new(),
+            key: Vec::new(),
+        }
     }
 
     /// The answer to a plain request, if a fresh response is stored.
@@ -69,7 +75,7 @@ impl Front {
         form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
-        let brings = look_at(&request)?;
+        let brings = check_request(&request)?;
         key::write(&request.target, request.policy, &mut self.key);
         let hash = hash_of(&self.key);
         let index = match self.find(hash, &request, brings, form, date) {
@@ -191,7 +197,7 @@ struct Brings {
 
 /// The properties of the request; `None` if it has directives for caches, which the handler evaluates.
 #[inline]
-fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
+fn check_request<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
     let mut brings = Brings { authorization: request.may_be_known, cookie: false };
     let (mut asks, mut upgrades) = (false, false);
     request.fields.each(&mut |name, _| match name.len() {

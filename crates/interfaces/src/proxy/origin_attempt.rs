@@ -1,4 +1,4 @@
-//! What an attempt holds of its origin while it runs: its place among the requests in progress, and the means
+//! What an attempt holds of its origin while it runs: its guard among the requests in progress, and the means
 //! to give a connection back and to report the result.
 
 use std::rc::Rc;
@@ -9,22 +9,27 @@ use tokio::time::{Instant, timeout_at};
 use super::connections::Connection;
 use super::group::Group;
 use super::member::Member;
-use super::origin::{Busy, SharedOrigin};
+use super::origin::{RequestGuard, SharedOrigin};
 use super::settings::ProxySettings;
 
 /// An origin in use by an attempt.
-pub struct Lease {
+pub struct OriginAttempt {
     group: Rc<Group>,
     index: usize,
-    _busy: Busy,
+    _guard: RequestGuard,
     /// When the whole request must be complete.
     deadline: Option<Instant>,
 }
 
-impl Lease {
+impl OriginAttempt {
     /// The origin with this index, for an attempt that was counted.
-    pub fn new(group: Rc<Group>, index: usize, busy: Busy, deadline: Option<Instant>) -> Lease {
-        Lease { group, index, _busy: busy, deadline }
+    pub fn new(
+        group: Rc<Group>,
+        index: usize,
+        guard: RequestGuard,
+        deadline: Option<Instant>,
+    ) -> OriginAttempt {
+        OriginAttempt { group, index, _guard: guard, deadline }
     }
 
     /// Waits for `work` until the deadline; the error is a timeout or the error of `work`.

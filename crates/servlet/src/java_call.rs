@@ -11,9 +11,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_handler::handler::ConnectionReturn;
 
+use crate::call_durations::PathKey;
 use crate::core_queue::{Announced, CoreQueue};
 use crate::head::{Fault, Head, Piece};
-use crate::pace::PathKey;
 
 /// Bytes of an answer that wait for the client before Java must wait.
 const UNSENT_BYTES: usize = 256 * 1024;
@@ -27,7 +27,7 @@ const MOST_INTERIM: usize = 16;
 
 /// The client has disconnected, or its body broke off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ClientDisconnected;
 
 /// An event for an asynchronous request. The numbers are those of `Host.event`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub trait Threads: Send + Sync {
 
 /// How an answer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum AnswerEnd {
     /// It is complete.
     Whole,
     /// It broke off.
@@ -74,7 +74,7 @@ pub struct Output {
     /// Pieces of the body.
     pub pieces: VecDeque<Vec<u8>>,
     /// How it has ended.
-    pub end: Option<End>,
+    pub end: Option<AnswerEnd>,
     /// Field lines of interim responses 103 (RFC 8297), which are sent before the head.
     pub early_hints: Vec<Vec<u8>>,
     /// The trailers (RFC 9110 section 6.5), once the body has ended.
@@ -88,7 +88,7 @@ impl Output {
 }
 
 /// A request that is being answered.
-pub struct Exchange {
+pub struct JavaCall {
     /// The threads on which Java runs; `None` if Java runs in another process.
     threads: Option<Arc<dyn Threads>>,
     /// The key of its path, for which the duration of calls is known.
@@ -111,7 +111,7 @@ struct State {
     unsent_bytes: usize,
     body: VecDeque<Bytes>,
     body_bytes: usize,
-    body_end: Option<Result<(), Gone>>,
+    body_end: Option<Result<(), ClientDisconnected>>,
     /// The trailers of the request's body.
     body_trailers: Vec<u8>,
     /// Java wants the body.
@@ -120,7 +120,7 @@ struct State {
     has_ended: bool,
     /// Its slab and its number in Java.
     place: Option<(i32, i32)>,
-    goes_on: bool,
+    is_async: bool,
     /// The answer is complete while the call goes on. It has this many bytes of the slab's output.
     complete_bytes: Option<usize>,
     wants_readable: bool,
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-impl Exchange {
+impl JavaCall {
     /// A request for the threads of a route. If the client waits until it is asked for its body, the body is
     /// not read before Java wants it.
     pub fn new(
@@ -151,10 +151,10 @@ impl Exchange {
         path: PathKey,
         has_body: bool,
         is_wanted: bool,
-    ) -> Arc<Exchange> {
+    ) -> Arc<JavaCall> {
         let body_end = if has_body { None } else { Some(Ok(())) };
         let state = State { core: Some(core), body_end, is_wanted, ..State::default() };
-        Arc::new(Exchange {
+        Arc::new(JavaCall {
             threads,
             path,
             since: Instant::now(),
@@ -168,9 +168,9 @@ impl Exchange {
         threads: Arc<dyn Threads>,
         path: PathKey,
         connection_return: Arc<dyn ConnectionReturn>,
-    ) -> Arc<Exchange> {
+    ) -> Arc<JavaCall> {
         let state = Mutex::new(State::called(connection_return));
-        Arc::new(Exchange {
+        Arc::new(JavaCall {
             threads: Some(threads),
             path,
             since: Instant::now(),
@@ -179,7 +179,7 @@ impl Exchange {
         })
     }
 
-    /// Turns an ended exchange into another such request of the same pool.
+    /// Turns an ended call into another such request of the same pool.
     pub fn become_called(&mut self, path: PathKey, connection_return: Arc<dyn ConnectionReturn>) {
         self.path = path;
         self.since = Instant::now();
@@ -289,7 +289,7 @@ impl Exchange {
     }
 
     /// Ends the body, with its trailers.
-    pub fn end_body(self: &Arc<Self>, end: Result<Vec<u8>, Gone>) {
+    pub fn end_body(self: &Arc<Self>, end: Result<Vec<u8>, ClientDisconnected>) {
         let mut state = self.lock();
         if state.body_end.is_none() {
             state.body_end = Some(end.map(|trailers| state.body_trailers = trailers));
@@ -312,7 +312,7 @@ impl Exchange {
             return;
         }
         state.client_is_gone = true;
-        if state.goes_on {
+        if state.is_async {
             self.post(&state, Event::ClientGone);
         }
         drop(state);
@@ -373,7 +373,7 @@ impl Exchange {
     fn take_whole(self: &Arc<Self>, mut state: MutexGuard<'_, State>, piece: Piece<'_>) {
         state.has_ended = true;
         take_in(&mut state, piece, Vec::new());
-        state.output.end = Some(End::Whole);
+        state.output.end = Some(AnswerEnd::Whole);
         self.announce(state, false);
         if let Some(threads) = &self.threads {
             // Most calls return soon, and their thread wakes the core then.
@@ -382,7 +382,7 @@ impl Exchange {
     }
 
     /// Called when it must wait for its application. It is in no call meanwhile.
-    pub fn waits(self: &Arc<Self>) {
+    pub fn wait_for_application(self: &Arc<Self>) {
         let mut state = self.lock();
         state.place = None;
         self.send_back(&mut state);
@@ -390,14 +390,14 @@ impl Exchange {
 
     /// Called when the call has ended on the thread of its connection. Returns false if the connection has
     /// gone back to its core, which must be told of the end.
-    pub fn has_stayed(&self) -> bool {
+    pub fn end_direct_call(&self) -> bool {
         let mut state = self.lock();
-        let has_stayed = state.connection_return.take().is_some();
-        if has_stayed {
+        let end_direct_call = state.connection_return.take().is_some();
+        if end_direct_call {
             state.place = None;
             state.has_ended = true;
         }
-        has_stayed
+        end_direct_call
     }
 
     /// The number of its route.
@@ -406,7 +406,7 @@ impl Exchange {
     }
 
     /// Whether no client waits for the answer any more.
-    pub fn is_for_nobody(&self) -> bool {
+    pub fn has_no_client(&self) -> bool {
         self.lock().client_is_gone
     }
 
@@ -416,23 +416,29 @@ impl Exchange {
     }
 
     /// Called when Java has returned and will end it later.
-    pub fn goes_on(self: &Arc<Self>) {
+    pub fn becomes_async(self: &Arc<Self>) {
         let mut state = self.lock();
         self.send_back(&mut state);
-        state.goes_on = true;
+        state.is_async = true;
         if state.client_is_gone {
             self.post(&state, Event::ClientGone);
         }
     }
 
     /// Ends the answer, with its last piece. `now`: wakes the core at once.
-    pub fn finish(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool) {
+    pub fn finish(self: &Arc<Self>, piece: Option<Piece<'_>>, end: AnswerEnd, now: bool) {
         self.finish_into(piece, end, now, Vec::new());
     }
 
     /// The same, with a buffer for the last piece: the memory of the request, so that the core frees memory
     /// that it has allocated itself.
-    pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
+    pub fn finish_into(
+        self: &Arc<Self>,
+        piece: Option<Piece<'_>>,
+        end: AnswerEnd,
+        now: bool,
+        buffer: Vec<u8>,
+    ) {
         let mut state = self.lock();
         state.place = None;
         if std::mem::replace(&mut state.has_ended, true) {
@@ -444,7 +450,9 @@ impl Exchange {
                 take_in(&mut state, piece, buffer);
                 state.output.end = Some(end);
             }
-            None => state.output.end = Some(if end == End::Unavailable { end } else { End::Broken }),
+            None => {
+                state.output.end = Some(if end == AnswerEnd::Unavailable { end } else { AnswerEnd::Broken })
+            }
         }
         self.announce(state, now);
     }
@@ -452,17 +460,17 @@ impl Exchange {
     /// Cuts it off: the client gets no more of the answer, and Java can neither write nor read any more.
     pub fn cut(self: &Arc<Self>) {
         self.client_has_left();
-        self.finish(None, End::Broken, true);
+        self.finish(None, AnswerEnd::Broken, true);
     }
 
     /// Writes a piece of the answer. If it may wait, it waits while too many bytes were not sent yet.
-    pub fn write(self: &Arc<Self>, piece: Piece<'_>, may_wait: bool) -> Result<(), Gone> {
+    pub fn write(self: &Arc<Self>, piece: Piece<'_>, may_wait: bool) -> Result<(), ClientDisconnected> {
         let mut state = self.lock();
         while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_is_gone {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.client_is_gone || state.has_ended {
-            return Err(Gone);
+            return Err(ClientDisconnected);
         }
         take_in(&mut state, piece, Vec::new());
         self.announce(state, true);
@@ -483,11 +491,11 @@ impl Exchange {
         self: &Arc<Self>,
         waits: bool,
         mut take: impl FnMut(&[u8]) -> usize,
-    ) -> Result<Option<usize>, Gone> {
+    ) -> Result<Option<usize>, ClientDisconnected> {
         let mut state = self.lock();
         loop {
             if state.client_is_gone {
-                return Err(Gone);
+                return Err(ClientDisconnected);
             }
             if let Some(piece) = state.body.front_mut() {
                 let taken = take(piece).min(piece.len());
@@ -504,7 +512,7 @@ impl Exchange {
             }
             match state.body_end {
                 Some(Ok(())) => return Ok(None),
-                Some(Err(Gone)) => return Err(Gone),
+                Some(Err(ClientDisconnected)) => return Err(ClientDisconnected),
                 None => {}
             }
             if !waits {
@@ -530,11 +538,11 @@ impl Exchange {
     }
 
     /// How many bytes of the body have arrived; `None`: the end.
-    pub fn readable(&self) -> Result<Option<usize>, Gone> {
+    pub fn readable(&self) -> Result<Option<usize>, ClientDisconnected> {
         let state = self.lock();
         match (state.body_bytes, state.body_end) {
             (0, Some(Ok(()))) => Ok(None),
-            (0, Some(Err(Gone))) => Err(Gone),
+            (0, Some(Err(ClientDisconnected))) => Err(ClientDisconnected),
             (bytes, _) => Ok(Some(bytes)),
         }
     }
@@ -574,7 +582,7 @@ impl Exchange {
     }
 }
 
-impl Announced for Exchange {
+impl Announced for JavaCall {
     fn take_wakers(&self) -> [Option<Waker>; 2] {
         let mut state = self.lock();
         state.is_announced = false;
@@ -598,8 +606,8 @@ fn take_in(state: &mut State, piece: Piece<'_>, mut buffer: Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn exchange(has_body: bool) -> Arc<Exchange> {
-        Exchange::new(Arc::default(), None, PathKey::default(), has_body, false)
+    fn java_call(has_body: bool) -> Arc<JavaCall> {
+        JavaCall::new(Arc::default(), None, PathKey::default(), has_body, false)
     }
 
     fn poll<T>(ask: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
@@ -612,11 +620,11 @@ mod tests {
 
     #[test]
     fn a_body_is_wanted_when_java_reads_it_and_arrives_in_order() {
-        let exchange = exchange(true);
-        assert!(poll(|context| exchange.poll_body_wanted(context)).is_pending());
-        assert_eq!(exchange.read(false, |_| 0), Ok(Some(0)));
-        assert_eq!(poll(|context| exchange.poll_body_wanted(context)), Poll::Ready(true));
-        let reader = exchange.clone();
+        let java_call = java_call(true);
+        assert!(poll(|context| java_call.poll_body_wanted(context)).is_pending());
+        assert_eq!(java_call.read(false, |_| 0), Ok(Some(0)));
+        assert_eq!(poll(|context| java_call.poll_body_wanted(context)), Poll::Ready(true));
+        let reader = java_call.clone();
         let java = std::thread::spawn(move || {
             let mut all = Vec::new();
             while let Ok(Some(_)) = reader.read(true, |bytes| {
@@ -625,69 +633,72 @@ mod tests {
             }) {}
             all
         });
-        exchange.push_body(Bytes::from_static(b"ab"));
-        exchange.push_body(Bytes::from_static(b"c"));
-        exchange.end_body(Ok(b"A: b\r\n".to_vec()));
+        java_call.push_body(Bytes::from_static(b"ab"));
+        java_call.push_body(Bytes::from_static(b"c"));
+        java_call.end_body(Ok(b"A: b\r\n".to_vec()));
         assert_eq!(java.join().unwrap(), b"abc");
-        assert_eq!(exchange.readable(), Ok(None));
-        assert_eq!(exchange.take_body_trailers(), b"A: b\r\n");
-        assert_eq!(poll(|context| exchange.poll_body_wanted(context)), Poll::Ready(false));
+        assert_eq!(java_call.readable(), Ok(None));
+        assert_eq!(java_call.take_body_trailers(), b"A: b\r\n");
+        assert_eq!(poll(|context| java_call.poll_body_wanted(context)), Poll::Ready(false));
     }
 
     #[test]
     fn java_waits_for_a_slow_client_and_hears_that_one_has_left() {
-        let exchange = exchange(false);
+        let java_call = java_call(false);
         let big = vec![b'x'; UNSENT_BYTES];
-        assert_eq!(exchange.write(piece(&big), true), Ok(()));
-        assert!(!exchange.has_room());
-        let writer = exchange.clone();
+        assert_eq!(java_call.write(piece(&big), true), Ok(()));
+        assert!(!java_call.has_room());
+        let writer = java_call.clone();
         let java = std::thread::spawn(move || writer.write(piece(b"more"), true));
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
         assert_eq!(output.pieces[0].len(), UNSENT_BYTES);
         assert_eq!(java.join().unwrap(), Ok(()));
-        exchange.client_has_left();
-        assert_eq!(exchange.write(piece(b"lost"), true), Err(Gone));
-        assert_eq!(exchange.read(true, |_| 0), Err(Gone));
+        java_call.client_has_left();
+        assert_eq!(java_call.write(piece(b"lost"), true), Err(ClientDisconnected));
+        assert_eq!(java_call.read(true, |_| 0), Err(ClientDisconnected));
     }
 
     #[test]
     fn hints_and_trailers_are_told_and_there_is_an_end_to_hints() {
-        let exchange = exchange(false);
-        (0..MOST_INTERIM + 3).for_each(|_| exchange.hint(b"Link: </a>\r\n"));
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        let java_call = java_call(false);
+        (0..MOST_INTERIM + 3).for_each(|_| java_call.hint(b"Link: </a>\r\n"));
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
         assert_eq!(output.early_hints, vec![b"Link: </a>\r\n".to_vec(); MOST_INTERIM]);
-        assert!(poll(|context| exchange.poll_output(context)).is_pending());
-        assert_eq!(exchange.write(piece(b"some"), true), Ok(()));
-        exchange.set_trailers(b"A: b\r\n");
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert!(poll(|context| java_call.poll_output(context)).is_pending());
+        assert_eq!(java_call.write(piece(b"some"), true), Ok(()));
+        java_call.set_trailers(b"A: b\r\n");
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
         assert_eq!((output.end, output.trailers.len()), (None, 0));
-        exchange.finish(Some(piece(b"body")), End::Whole, true);
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
-        assert_eq!((output.end, &output.trailers[..]), (Some(End::Whole), &b"A: b\r\n"[..]));
+        java_call.finish(Some(piece(b"body")), AnswerEnd::Whole, true);
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
+        assert_eq!((output.end, &output.trailers[..]), (Some(AnswerEnd::Whole), &b"A: b\r\n"[..]));
     }
 
     #[test]
     fn what_was_cut_stays_cut() {
-        let exchange = exchange(true);
-        assert_eq!(exchange.write(piece(&vec![b'x'; UNSENT_BYTES]), true), Ok(()));
-        let (writer, reader) = (exchange.clone(), exchange.clone());
+        let java_call = java_call(true);
+        assert_eq!(java_call.write(piece(&vec![b'x'; UNSENT_BYTES]), true), Ok(()));
+        let (writer, reader) = (java_call.clone(), java_call.clone());
         let writes = std::thread::spawn(move || writer.write(piece(b"more"), true));
         let reads = std::thread::spawn(move || reader.read(true, |_| 0));
-        exchange.cut();
-        assert_eq!((writes.join().unwrap(), reads.join().unwrap()), (Err(Gone), Err(Gone)));
-        exchange.finish(Some(piece(b"late")), End::Whole, true);
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
-        assert_eq!((output.end, output.pieces.len()), (Some(End::Broken), 1));
+        java_call.cut();
+        assert_eq!(
+            (writes.join().unwrap(), reads.join().unwrap()),
+            (Err(ClientDisconnected), Err(ClientDisconnected))
+        );
+        java_call.finish(Some(piece(b"late")), AnswerEnd::Whole, true);
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
+        assert_eq!((output.end, output.pieces.len()), (Some(AnswerEnd::Broken), 1));
     }
 
     #[test]
     fn an_end_is_told_once_and_what_java_could_not_write_is_broken() {
-        let exchange = exchange(false);
-        assert!(poll(|context| exchange.poll_output(context)).is_pending());
-        exchange.finish(None, End::Whole, true);
-        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
-        assert_eq!(output.end, Some(End::Broken));
-        assert!(poll(|context| exchange.poll_output(context)).is_pending());
-        assert!(poll(|context| exchange.poll_ended(context)).is_ready());
+        let java_call = java_call(false);
+        assert!(poll(|context| java_call.poll_output(context)).is_pending());
+        java_call.finish(None, AnswerEnd::Whole, true);
+        let Poll::Ready(output) = poll(|context| java_call.poll_output(context)) else { panic!("nothing") };
+        assert_eq!(output.end, Some(AnswerEnd::Broken));
+        assert!(poll(|context| java_call.poll_output(context)).is_pending());
+        assert!(poll(|context| java_call.poll_ended(context)).is_ready());
     }
 }

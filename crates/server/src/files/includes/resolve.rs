@@ -8,7 +8,7 @@ use touchstone_files::percent::encode_path;
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::request_view::{HeadFields, RequestView};
-use touchstone_includes::{Place, Target};
+use touchstone_includes::{Target, TargetKind};
 use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::route::{Outcome, Resolved};
 use touchstone_sites::site::Snapshot;
@@ -16,18 +16,18 @@ use touchstone_sites::site::Snapshot;
 use crate::files::site_files;
 
 /// A resolved path.
-pub struct Lead {
+pub struct ResolvedInclude {
     /// The request for it, rewritten as the routes say.
     pub request: Request,
     /// The target.
-    pub to: LeadTo,
+    pub to: IncludeTarget,
     /// Whether access rules were applied, which may decide differently for other requests.
     pub asked_rules: bool,
 }
 
 /// The target of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeadTo {
+pub enum IncludeTarget {
     /// Files of this site.
     Files {
         /// Its index in the snapshot.
@@ -64,35 +64,35 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
 
 /// Resolves a target; waits if a rule has to check a password. `files` is the site whose files the page
 /// belongs to.
-pub async fn lead(
+pub async fn resolve(
     snapshot: &Snapshot,
     request: &Request,
     files: usize,
     target: &Target,
-) -> Result<Lead, String> {
-    let mut lead = begin(snapshot, request, files, target)?;
-    let Some(rules) = rules_for(snapshot, &lead) else { return Ok(lead) };
-    let held = Held::of(&lead.request);
+) -> Result<ResolvedInclude, String> {
+    let mut include = begin(snapshot, request, files, target)?;
+    let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
+    let held = Held::of(&include.request);
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
     let view = held.view(&fields);
     let resolved = rules.resolve(&view);
     if let Err(refusal) = access::pass(&resolved.gates, &view).await {
         return Err(format!("{} is refused with {}", held.shown(), refusal.answer().status));
     }
-    lead.follow(snapshot, resolved, &view);
-    Ok(lead)
+    include.apply_rules(snapshot, resolved, &view);
+    Ok(include)
 }
 
 /// The same without waiting: if a rule would have to wait, the target is refused.
-pub fn lead_at_once(
+pub fn resolve_at_once(
     snapshot: &Snapshot,
     request: &Request,
     files: usize,
     target: &Target,
-) -> Result<Lead, String> {
-    let mut lead = begin(snapshot, request, files, target)?;
-    let Some(rules) = rules_for(snapshot, &lead) else { return Ok(lead) };
-    let held = Held::of(&lead.request);
+) -> Result<ResolvedInclude, String> {
+    let mut include = begin(snapshot, request, files, target)?;
+    let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
+    let held = Held::of(&include.request);
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
     let view = held.view(&fields);
     let resolved = rules.resolve(&view);
@@ -102,25 +102,33 @@ pub fn lead_at_once(
     {
         return Err(format!("{} is refused", held.shown()));
     }
-    lead.follow(snapshot, resolved, &view);
-    Ok(lead)
+    include.apply_rules(snapshot, resolved, &view);
+    Ok(include)
 }
 
-fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) -> Result<Lead, String> {
+fn begin(
+    snapshot: &Snapshot,
+    request: &Request,
+    files: usize,
+    target: &Target,
+) -> Result<ResolvedInclude, String> {
     let derived = derive(request, target)?;
     // Files of a route's own directory are not reachable by a path; those of the site are, through its
     // routes.
-    let beside = target.place == Place::File && files != request.site;
+    let beside = target.kind == TargetKind::File && files != request.site;
     let site = if beside { files } else { request.site };
     if is_refused_name(&snapshot.sites[site], &derived.path) {
         return Err(format!("{} is hidden", String::from_utf8_lossy(&derived.path)));
     }
-    Ok(Lead { request: derived, to: LeadTo::Files { site }, asked_rules: false })
+    Ok(ResolvedInclude { request: derived, to: IncludeTarget::Files { site }, asked_rules: false })
 }
 
-fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s touchstone_sites::route::SiteRules> {
-    match lead.to {
-        LeadTo::Files { site } if site == lead.request.site => snapshot.sites[site].rules.as_ref(),
+fn rules_for<'s>(
+    snapshot: &'s Snapshot,
+    include: &ResolvedInclude,
+) -> Option<&'s touchstone_sites::route::SiteRules> {
+    match include.to {
+        IncludeTarget::Files { site } if site == include.request.site => snapshot.sites[site].rules.as_ref(),
         _ => None,
     }
 }
@@ -161,8 +169,8 @@ impl Held {
     }
 }
 
-impl Lead {
-    fn follow(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
+impl ResolvedInclude {
+    fn apply_rules(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
         self.asked_rules = true;
         let mut rewritten = resolved.rewritten.take();
         if let Some(route) = resolved.tries_files() {
@@ -177,13 +185,15 @@ impl Lead {
         }
         self.to = match resolved.outcome {
             // If an authority must allow it, it is requested through the routes, as a client would.
-            _ if !resolved.authorities.is_empty() => LeadTo::Handler,
-            Outcome::Files { root } => LeadTo::Files { site: snapshot.files_of(self.request.site, root) },
-            Outcome::Handler(_) => LeadTo::Handler,
-            outcome => LeadTo::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },
+            _ if !resolved.authorities.is_empty() => IncludeTarget::Handler,
+            Outcome::Files { root } => {
+                IncludeTarget::Files { site: snapshot.files_of(self.request.site, root) }
+            }
+            Outcome::Handler(_) => IncludeTarget::Handler,
+            outcome => IncludeTarget::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },
         };
         // A program is requested through the routes again, with the original path.
-        if let (Some(rewritten), LeadTo::Files { .. }) = (rewritten, self.to) {
+        if let (Some(rewritten), IncludeTarget::Files { .. }) = (rewritten, self.to) {
             self.request.path = rewritten.path;
             self.request.path_as_sent = rewritten.path_as_sent;
             self.request.query = rewritten.query;

@@ -17,7 +17,7 @@ use crate::abi::{
     ATTRIBUTE_KEEP_ALIVE, ConfGlobals, Netbuf, Pblock, REQ_NOACTION, REQ_PROCEED, Request, Session,
     method_number,
 };
-use crate::connection::{AnswerHead, Connection, Gone, HostRequest};
+use crate::connection::{AnswerHead, ClientDisconnected, Connection, HostRequest};
 use crate::current;
 use crate::engine::Engine;
 use crate::functions::Function;
@@ -37,7 +37,7 @@ pub const BODY_BUFFER_BYTES: c_int = 8_192;
 
 /// A request, with its C structures first.
 #[repr(C)]
-pub struct Exchange {
+pub struct PluginRequest {
     pub session: Session,
     pub request: Request,
     pub inbuf: Netbuf,
@@ -70,17 +70,17 @@ enum AnswerState {
     Started,
 }
 
-// SAFETY: all pointers point into the exchange's own memory or to memory that is never freed. `connection` is
-// only used between `attach` and `detach`, on one thread.
-unsafe impl Send for Exchange {}
+// SAFETY: all pointers point into the plug-in request's own memory or to memory that is never freed.
+// `connection` is only used between `attach` and `detach`, on one thread.
+unsafe impl Send for PluginRequest {}
 
-impl Exchange {
-    /// Makes an exchange without a request.
-    pub fn new() -> Box<Exchange> {
+impl PluginRequest {
+    /// Makes a plug-in request that has not begun.
+    pub fn new() -> Box<PluginRequest> {
         // SAFETY: the C structures hold only integers and pointers.
         let (session, request, inbuf) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
-        let mut exchange = Box::new(Exchange {
+        let mut plugin_request = Box::new(PluginRequest {
             session,
             request,
             inbuf,
@@ -100,9 +100,9 @@ impl Exchange {
             body_bytes_written: 0,
             raw_head: Vec::new(),
         });
-        let itself: *mut Exchange = &mut *exchange;
-        exchange.csd = Handle::client(itself);
-        exchange
+        let itself: *mut PluginRequest = &mut *plugin_request;
+        plugin_request.csd = Handle::client(itself);
+        plugin_request
     }
 
     /// Fills the structures for a request.
@@ -203,7 +203,7 @@ impl Exchange {
     /// Reads and writes through `connection` from now on.
     ///
     /// # Safety
-    /// Until [`Exchange::detach`], the connection must live and must not be used elsewhere.
+    /// Until [`PluginRequest::detach`], the connection must live and must not be used elsewhere.
     pub unsafe fn attach(&mut self, connection: &mut dyn Connection) {
         let pointer: *mut (dyn Connection + '_) = connection;
         // This only removes the lifetime; `detach` ends the use.
@@ -211,7 +211,7 @@ impl Exchange {
             std::mem::transmute::<*mut (dyn Connection + '_), *mut (dyn Connection + 'static)>(pointer);
     }
 
-    /// Ends what [`Exchange::attach`] began.
+    /// Ends what [`PluginRequest::attach`] began.
     pub fn detach(&mut self) {
         self.connection = no_connection();
     }
@@ -271,7 +271,7 @@ impl Exchange {
         if self.has_written() {
             return if self.no_body { REQ_NOACTION } else { REQ_PROCEED };
         }
-        // SAFETY: the structures are those of this exchange, and plug-ins keep them valid.
+        // SAFETY: the structures are those of this plug-in request, and plug-ins keep them valid.
         let (status, reason, fields) = unsafe { head_of(&mut self.request) };
         if self.start(status, reason, fields).is_err() {
             return crate::abi::REQ_EXIT;
@@ -279,7 +279,12 @@ impl Exchange {
         if self.no_body { REQ_NOACTION } else { REQ_PROCEED }
     }
 
-    fn start(&mut self, status: u16, reason: &[u8], mut fields: Fields<'_>) -> Result<(), Gone> {
+    fn start(
+        &mut self,
+        status: u16,
+        reason: &[u8],
+        mut fields: Fields<'_>,
+    ) -> Result<(), ClientDisconnected> {
         self.answer = AnswerState::Started;
         self.request.senthdrs = 1;
         self.no_body = self.is_head || matches!(status, 204 | 205 | 304);
@@ -303,9 +308,9 @@ impl Exchange {
     }
 
     /// `net_write`: writes the body, or a whole answer if the data begins with `HTTP/`.
-    pub fn write(&mut self, data: &[u8]) -> Result<(), Gone> {
+    pub fn write(&mut self, data: &[u8]) -> Result<(), ClientDisconnected> {
         if self.gone {
-            return Err(Gone);
+            return Err(ClientDisconnected);
         }
         match self.answer {
             AnswerState::Started => self.write_piece(data),
@@ -318,7 +323,7 @@ impl Exchange {
     }
 
     /// Writes a piece of the body in the plug-in's framing.
-    fn write_piece(&mut self, mut data: &[u8]) -> Result<(), Gone> {
+    fn write_piece(&mut self, mut data: &[u8]) -> Result<(), ClientDisconnected> {
         let Some(mut decoder) = self.chunks.take().filter(|_| !self.no_body) else {
             return self.write_body(data);
         };
@@ -332,7 +337,7 @@ impl Exchange {
                 }
                 Err(_) => {
                     self.gone = true;
-                    Err(Gone)
+                    Err(ClientDisconnected)
                 }
             };
         }
@@ -340,9 +345,9 @@ impl Exchange {
         written
     }
 
-    fn write_body(&mut self, mut data: &[u8]) -> Result<(), Gone> {
+    fn write_body(&mut self, mut data: &[u8]) -> Result<(), ClientDisconnected> {
         if self.no_body || data.is_empty() {
-            return if self.gone { Err(Gone) } else { Ok(()) };
+            return if self.gone { Err(ClientDisconnected) } else { Ok(()) };
         }
         if let Some(remaining) = &mut self.remaining {
             // The client would take bytes beyond the declared length for the next answer.
@@ -357,7 +362,7 @@ impl Exchange {
 
     /// Writes for a plug-in that writes status line and fields itself. They are parsed, so that the answer
     /// can be framed for the client's version and the connection can be kept.
-    fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
+    fn write_raw(&mut self, data: &[u8]) -> Result<(), ClientDisconnected> {
         self.answer = AnswerState::RawHead;
         let mut joined = std::mem::take(&mut self.raw_head);
         let is_begun = !joined.is_empty();
@@ -376,7 +381,7 @@ impl Exchange {
         }
         if all.len() - begin > LONGEST_RAW_HEAD_BYTES {
             self.gone = true;
-            return Err(Gone);
+            return Err(ClientDisconnected);
         }
         if is_begun {
             joined.drain(..begin);
@@ -387,7 +392,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn start_raw(&mut self, head: &[u8]) -> Result<(), Gone> {
+    fn start_raw(&mut self, head: &[u8]) -> Result<(), ClientDisconnected> {
         let mut lines =
             head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let status_line = lines.next().unwrap_or_default();
@@ -421,9 +426,9 @@ impl Exchange {
     }
 
     /// Sends the bytes that were held back.
-    pub fn flush(&mut self) -> Result<(), Gone> {
+    pub fn flush(&mut self) -> Result<(), ClientDisconnected> {
         if self.gone {
-            return Err(Gone);
+            return Err(ClientDisconnected);
         }
         if self.answer != AnswerState::Started {
             return Ok(());
@@ -434,9 +439,9 @@ impl Exchange {
     }
 
     /// Reads more of the body; 0: the body has ended.
-    pub fn read_body(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+    pub fn read_body(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         if self.gone {
-            return Err(Gone);
+            return Err(ClientDisconnected);
         }
         let read = self.connection().read(to);
         self.gone |= read.is_err();
@@ -444,21 +449,21 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for PluginRequest {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// The exchange of a session; null if a plug-in has made the session.
+/// The plug-in request of a session; null if a plug-in has made the session.
 ///
 /// # Safety
 /// `session` is null or a session.
-pub unsafe fn of_session(session: *const Session) -> *mut Exchange {
+pub unsafe fn of_session(session: *const Session) -> *mut PluginRequest {
     if session.is_null() {
-        return current::exchange();
+        return current::plugin_request();
     }
-    handle((*session).csd).map_or(ptr::null_mut(), Handle::exchange)
+    handle((*session).csd).map_or(ptr::null_mut(), Handle::plugin_request)
 }
 
 /// Fills the block with the facts about the client.
@@ -561,17 +566,17 @@ fn parse_status_line(line: &[u8]) -> Option<(u16, &[u8])> {
 struct NoConnection;
 
 impl Connection for NoConnection {
-    fn read(&mut self, _to: &mut [u8]) -> Result<usize, Gone> {
-        Err(Gone)
+    fn read(&mut self, _to: &mut [u8]) -> Result<usize, ClientDisconnected> {
+        Err(ClientDisconnected)
     }
-    fn start(&mut self, _head: &AnswerHead<'_>) -> Result<(), Gone> {
-        Err(Gone)
+    fn start(&mut self, _head: &AnswerHead<'_>) -> Result<(), ClientDisconnected> {
+        Err(ClientDisconnected)
     }
-    fn write(&mut self, _bytes: &[u8]) -> Result<(), Gone> {
-        Err(Gone)
+    fn write(&mut self, _bytes: &[u8]) -> Result<(), ClientDisconnected> {
+        Err(ClientDisconnected)
     }
-    fn flush(&mut self) -> Result<(), Gone> {
-        Err(Gone)
+    fn flush(&mut self) -> Result<(), ClientDisconnected> {
+        Err(ClientDisconnected)
     }
     fn is_alive(&self) -> bool {
         false
@@ -584,12 +589,12 @@ fn no_connection() -> *mut (dyn Connection + 'static) {
     nothing
 }
 
-/// The exchange behind a `SYS_NETFD` that is a client.
+/// The plug-in request behind a `SYS_NETFD` that is a client.
 ///
 /// # Safety
 /// As [`handle`].
-pub unsafe fn of_handle(pointer: *mut c_void) -> Option<&'static mut Exchange> {
-    handle(pointer)?.exchange().as_mut()
+pub unsafe fn of_handle(pointer: *mut c_void) -> Option<&'static mut PluginRequest> {
+    handle(pointer)?.plugin_request().as_mut()
 }
 
 #[cfg(test)]

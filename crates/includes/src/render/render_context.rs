@@ -25,7 +25,7 @@ pub(super) type Task = Pin<Box<dyn Future<Output = ()>>>;
 const MOST_VARIABLES: usize = 1000;
 const MOST_VARIABLE_BYTES: usize = 1024 * 1024;
 
-pub(super) struct Shared<H> {
+pub(super) struct RenderContext<H> {
     pub(super) host: Rc<H>,
     pub(super) settings: Arc<Settings>,
     /// The requested page.
@@ -53,9 +53,14 @@ pub(super) struct Block {
     pub(super) nodes: std::ops::Range<usize>,
 }
 
-impl<H: Host> Shared<H> {
-    pub(super) fn new(host: Rc<H>, settings: Arc<Settings>, document: PageSource, now: i64) -> Shared<H> {
-        Shared {
+impl<H: Host> RenderContext<H> {
+    pub(super) fn new(
+        host: Rc<H>,
+        settings: Arc<Settings>,
+        document: PageSource,
+        now: i64,
+    ) -> RenderContext<H> {
+        RenderContext {
             date_format: RefCell::new(settings.time_format.clone()),
             output_bytes_left: Cell::new(settings.most_output_bytes),
             host,

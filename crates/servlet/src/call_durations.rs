@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 
 /// Entries of the table.
-const PLACES: usize = 4096;
+const ENTRIES: usize = 4096;
 
 /// A call that takes this long should have its own thread.
 const LONG: Duration = Duration::from_millis(1);
@@ -40,30 +40,30 @@ impl PathKey {
     /// The key of a path.
     pub fn of(path: &[u8]) -> PathKey {
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        PathKey { path: place(path, 1), directory: place(&path[..slash], 2) }
+        PathKey { path: entry(path, 1), directory: entry(&path[..slash], 2) }
     }
 }
 
-fn place(text: &[u8], kind: u8) -> usize {
+fn entry(text: &[u8], kind: u8) -> usize {
     let mut hasher = FxHasher::default();
     hasher.write(text);
     hasher.write_u8(kind);
     // The upper bits are mixed better.
-    (hasher.finish() >> 40) as usize % PLACES
+    (hasher.finish() >> 40) as usize % ENTRIES
 }
 
 /// How quickly paths were answered so far.
-pub struct Pace {
-    places: Box<[AtomicU8]>,
+pub struct CallDurations {
+    entries: Box<[AtomicU8]>,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace { places: (0..PLACES).map(|_| AtomicU8::new(0)).collect() }
+impl Default for CallDurations {
+    fn default() -> CallDurations {
+        CallDurations { entries: (0..ENTRIES).map(|_| AtomicU8::new(0)).collect() }
     }
 }
 
-impl Pace {
+impl CallDurations {
     /// Whether the next call is likely to be short.
     pub fn is_quick(&self, key: PathKey) -> bool {
         self.at(key.path) < SLOW_PATH && self.at(key.directory) < SLOW_DIRECTORY
@@ -88,18 +88,18 @@ impl Pace {
 
     // Another thread may change the number between reading and writing; losing one call does not matter.
 
-    fn at(&self, place: usize) -> u8 {
-        self.places[place].load(Ordering::Relaxed)
+    fn at(&self, entry: usize) -> u8 {
+        self.entries[entry].load(Ordering::Relaxed)
     }
 
-    fn raise(&self, place: usize, by: u8) {
-        self.places[place].store(self.at(place).saturating_add(by), Ordering::Relaxed);
+    fn raise(&self, entry: usize, by: u8) {
+        self.entries[entry].store(self.at(entry).saturating_add(by), Ordering::Relaxed);
     }
 
-    fn lower(&self, place: usize) {
-        let now = self.at(place);
+    fn lower(&self, entry: usize) {
+        let now = self.at(entry);
         if now > 0 {
-            self.places[place].store(now - 1, Ordering::Relaxed);
+            self.entries[entry].store(now - 1, Ordering::Relaxed);
         }
     }
 }
@@ -112,26 +112,26 @@ mod tests {
 
     #[test]
     fn what_was_slow_is_quick_again_after_many_quick_calls() {
-        let (pace, key) = (Pace::default(), PathKey::of(b"/shop/search"));
-        assert!(pace.is_quick(key));
-        pace.note(key, Duration::from_millis(2));
-        assert!(pace.is_quick(key), "one pause");
-        pace.note(key, Duration::from_secs(1));
-        assert!(!pace.is_quick(key));
+        let (call_durations, key) = (CallDurations::default(), PathKey::of(b"/shop/search"));
+        assert!(call_durations.is_quick(key));
+        call_durations.note(key, Duration::from_millis(2));
+        assert!(call_durations.is_quick(key), "one pause");
+        call_durations.note(key, Duration::from_secs(1));
+        assert!(!call_durations.is_quick(key));
         for _ in 0..255 {
-            pace.note(key, QUICK);
+            call_durations.note(key, QUICK);
         }
-        assert!(pace.is_quick(key));
+        assert!(call_durations.is_quick(key));
     }
 
     #[test]
     fn a_directory_full_of_slow_paths_is_slow() {
-        let pace = Pace::default();
+        let call_durations = CallDurations::default();
         for path in [&b"/reports/1"[..], b"/reports/2"] {
-            assert!(pace.is_quick(PathKey::of(path)));
-            pace.note_moved(PathKey::of(path));
+            assert!(call_durations.is_quick(PathKey::of(path)));
+            call_durations.note_moved(PathKey::of(path));
         }
-        assert!(!pace.is_quick(PathKey::of(b"/reports/3")));
-        assert!(pace.is_quick(PathKey::of(b"/shop/cart")));
+        assert!(!call_durations.is_quick(PathKey::of(b"/reports/3")));
+        assert!(call_durations.is_quick(PathKey::of(b"/shop/cart")));
     }
 }

@@ -13,15 +13,15 @@ use crate::pool::Pool;
 
 /// The state of the current turn.
 #[derive(Default)]
-pub struct Turn {
+pub struct EndOfTurn {
     has_request: Cell<bool>,
     is_closed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Turn {
+impl EndOfTurn {
     /// Called when a request was added to the queue.
-    pub fn has_request(&self) {
+    pub fn note_request(&self) {
         if !self.has_request.replace(true) {
             self.wake();
         }
@@ -39,7 +39,7 @@ impl Turn {
         }
     }
 
-    /// Tells the pool of requests, until [`Turn::close`]. It runs as a task of the core.
+    /// Tells the pool of requests, until [`EndOfTurn::close`]. It runs as a task of the core.
     pub async fn announce(self: Rc<Self>, pool: Arc<Pool>) {
         poll_fn(|context| {
             if self.has_request.replace(false) {

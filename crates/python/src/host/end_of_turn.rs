@@ -9,22 +9,22 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// Something that is woken at the end of a turn.
-pub trait Tell {
+pub trait WakeWorker {
     /// Wakes the worker, if it sleeps.
-    fn tell(&self);
+    fn wake_if_asleep(&self);
 }
 
 /// The links whose workers must be woken at the end of this turn.
 #[derive(Default)]
-pub struct Turn {
-    links: RefCell<Vec<Rc<dyn Tell>>>,
+pub struct EndOfTurn {
+    links: RefCell<Vec<Rc<dyn WakeWorker>>>,
     is_closed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Turn {
+impl EndOfTurn {
     /// Called when a frame was written for this worker.
-    pub fn has_written(&self, link: Rc<dyn Tell>) {
+    pub fn note_written(&self, link: Rc<dyn WakeWorker>) {
         let mut links = self.links.borrow_mut();
         if links.is_empty() {
             wake(&self.waker);
@@ -40,11 +40,11 @@ impl Turn {
         wake(&self.waker);
     }
 
-    /// Wakes workers, until [`Turn::close`]. It runs as a task of the core.
+    /// Wakes workers, until [`EndOfTurn::close`]. It runs as a task of the core.
     pub async fn run(self: Rc<Self>) {
         poll_fn(|context| {
             for link in self.links.borrow_mut().drain(..) {
-                link.tell();
+                link.wake_if_asleep();
             }
             if self.is_closed.get() {
                 return Poll::Ready(());

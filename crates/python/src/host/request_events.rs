@@ -23,7 +23,7 @@ pub enum Event {
     /// The body is a part of a file.
     File(SentFile),
     /// The answer has ended: with these trailers, or early.
-    End(Result<Vec<u8>, Ended>),
+    End(Result<Vec<u8>, EarlyEnd>),
     /// Fields of an interim response 103.
     Hints(Vec<u8>),
     /// The worker has ended.
@@ -32,11 +32,11 @@ pub enum Event {
 
 /// Why an answer has ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum EarlyEnd {
     /// It has broken off.
     Broken,
     /// The application was not called.
-    Untouched,
+    NotCalled,
 }
 
 /// A part of a file.
@@ -52,7 +52,7 @@ pub struct SentFile {
 
 /// A request.
 #[derive(Default)]
-pub struct Exchange {
+pub struct RequestEvents {
     state: RefCell<State>,
 }
 
@@ -73,11 +73,11 @@ struct State {
     is_lost: bool,
 }
 
-impl Exchange {
+impl RequestEvents {
     /// A request for whose body the worker initially accepts so many bytes.
-    pub fn new(wanted: usize) -> Exchange {
+    pub fn new(wanted: usize) -> RequestEvents {
         let wanted = as_credit(wanted);
-        Exchange { state: RefCell::new(State { wanted, ..State::default() }) }
+        RequestEvents { state: RefCell::new(State { wanted, ..State::default() }) }
     }
 
     /// A whole answer is in the ring.
@@ -112,7 +112,7 @@ impl Exchange {
     }
 
     /// The worker has ended. Returns whether its answer was incomplete.
-    pub fn lose(&self) -> bool {
+    pub fn note_worker_end(&self) -> bool {
         let is_lost = !self.state.borrow().is_over;
         if is_lost {
             self.state.borrow_mut().is_lost = true;
@@ -226,29 +226,29 @@ fn wake(waker: &mut Option<Waker>) {
 mod tests {
     use super::*;
 
-    fn wants(exchange: &Exchange) -> bool {
-        exchange.poll_wanted(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true)
+    fn wants(request_events: &RequestEvents) -> bool {
+        request_events.poll_wanted(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true)
     }
 
     #[test]
     fn what_is_sent_beyond_what_was_wanted_counts() {
-        let exchange = Exchange::new(100);
-        assert!(wants(&exchange));
-        exchange.sent_body(1_000);
-        assert!(!wants(&exchange));
-        exchange.want(899);
-        assert!(!wants(&exchange), "one byte of the window is not given back");
-        exchange.want(2);
-        assert!(wants(&exchange));
+        let request_events = RequestEvents::new(100);
+        assert!(wants(&request_events));
+        request_events.sent_body(1_000);
+        assert!(!wants(&request_events));
+        request_events.want(899);
+        assert!(!wants(&request_events), "one byte of the window is not given back");
+        request_events.want(2);
+        assert!(wants(&request_events));
     }
 
     #[test]
     fn a_wait_for_the_body_ends_with_its_next_piece() {
-        let exchange = Exchange::new(100);
-        assert!(!exchange.waits_for_body());
-        exchange.want(0);
-        assert!(exchange.waits_for_body() && wants(&exchange));
-        exchange.sent_body(1);
-        assert!(!exchange.waits_for_body());
+        let request_events = RequestEvents::new(100);
+        assert!(!request_events.waits_for_body());
+        request_events.want(0);
+        assert!(request_events.waits_for_body() && wants(&request_events));
+        request_events.sent_body(1);
+        assert!(!request_events.waits_for_body());
     }
 }

@@ -8,8 +8,8 @@ use crate::monitor::Monitor;
 use crate::pool::Pool;
 use crate::slab::Slabs;
 
-/// The shared state.
-pub struct Shared {
+/// What threads that call Java share.
+pub struct JavaRuntime {
     machine: OnceLock<Machine>,
     slabs: Slabs,
     monitor: Arc<Monitor>,
@@ -18,23 +18,23 @@ pub struct Shared {
     has_ended: AtomicBool,
 }
 
-static SHARED: OnceLock<Shared> = OnceLock::new();
+static RUNTIME: OnceLock<JavaRuntime> = OnceLock::new();
 
 /// The state of this process. Only threads that an engine has started may call this.
-pub fn of_process() -> &'static Shared {
-    SHARED.get().expect("Java's threads come from an engine")
+pub fn of_process() -> &'static JavaRuntime {
+    RUNTIME.get().expect("Java's threads come from an engine")
 }
 
 /// The state of this process, if Java was ever started.
-pub fn if_started() -> Option<&'static Shared> {
-    SHARED.get()
+pub fn if_started() -> Option<&'static JavaRuntime> {
+    RUNTIME.get()
 }
 
-impl Shared {
+impl JavaRuntime {
     /// Makes the state of this process, with a running monitor. The engine calls it once.
-    pub fn start() -> std::io::Result<&'static Shared> {
+    pub fn start() -> std::io::Result<&'static JavaRuntime> {
         let monitor = Monitor::start()?;
-        Ok(SHARED.get_or_init(|| Shared {
+        Ok(RUNTIME.get_or_init(|| JavaRuntime {
             machine: OnceLock::new(),
             slabs: Slabs::default(),
             monitor,

@@ -2,7 +2,7 @@
 
 /// The state of a route's applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum RouteState {
     /// Java or the applications are being started.
     Starting,
     /// They answer requests.

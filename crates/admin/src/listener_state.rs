@@ -7,7 +7,7 @@ use super::gate::Gate;
 use super::pages::Pages;
 
 /// What the threads of a listener share.
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     /// Who may ask; replaced by a reload.
     pub(super) gate: RwLock<Arc<Gate>>,
     /// What is shown.

@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use touchstone_handler::component_counts::Counts;
 use touchstone_handler::handler::Handler;
 use touchstone_handler::pipe::{Receiver, Sender};
-use touchstone_handler::request::{Next, Request};
+use touchstone_handler::request::{NextHandler, Request};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use crate::guest::{Live, Reply};
-use crate::hooks::{Destination, Order};
+use crate::guest::{Reply, ReusableInstance};
+use crate::hooks::{Destination, OutgoingRequest};
 use crate::inflow::Feeder;
-use crate::next::{self, Kept};
+use crate::next::{self, NextAnswer};
 use crate::output::Logged;
 use crate::state::Meter;
 use crate::{message, outgoing, threads, ticker};
@@ -34,10 +34,10 @@ use crate::{message, outgoing, threads, ticker};
 const LONG_FOR: Duration = Duration::from_secs(1);
 
 /// The end of an instance's work for a request.
-pub type Ended = wasmtime::Result<Box<Live>>;
+pub type WorkResult = wasmtime::Result<Box<ReusableInstance>>;
 
 /// The work of an instance.
-pub type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 
 /// Why an instance has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +53,10 @@ pub enum Failure {
 }
 
 /// Outgoing requests, and the clients for them.
-pub type Orders = (mpsc::UnboundedReceiver<Order>, Rc<[Rc<dyn Handler>]>);
+pub type OutgoingRequests = (mpsc::UnboundedReceiver<OutgoingRequest>, Rc<[Rc<dyn Handler>]>);
 
-/// The parts of an exchange.
-pub struct Begin {
+/// The parts of a run.
+pub struct RunParts {
     /// The work.
     pub work: Work,
     /// It begins in a thread.
@@ -68,9 +68,9 @@ pub struct Begin {
     /// Takes the request's body to the instance.
     pub feed: Option<(Feeder, Receiver)>,
     /// Outgoing requests, and the clients for them.
-    pub orders: Option<Orders>,
+    pub outgoing_requests: Option<OutgoingRequests>,
     /// The action that follows the component.
-    pub next: Option<Rc<dyn Next>>,
+    pub next: Option<Rc<dyn NextHandler>>,
     /// The request, without its body.
     pub asked: Request,
     /// The instance's standard output and error.
@@ -80,32 +80,32 @@ pub struct Begin {
 }
 
 /// A request in an instance.
-pub struct Exchange {
+pub struct InstanceRun {
     guest: Guest,
     meter: Arc<Meter>,
     counts: Arc<Counts>,
     feed: Option<(Feeder, Receiver)>,
-    orders: Option<Orders>,
-    next: Option<Rc<dyn Next>>,
+    outgoing_requests: Option<OutgoingRequests>,
+    next: Option<Rc<dyn NextHandler>>,
     /// The answer of the next handler.
-    pub kept: Kept,
+    pub next_answer: NextAnswer,
     asked: Request,
     long_until: Arc<AtomicU64>,
     _output: Logged,
     /// Why the instance has failed, once it has.
     failed: Option<Failure>,
     /// The instance, once it has ended well.
-    pub live: Option<Box<Live>>,
+    pub reusable: Option<Box<ReusableInstance>>,
 }
 
 enum Guest {
     Here(Work),
-    There(JoinHandle<Ended>),
+    There(JoinHandle<WorkResult>),
     Ended,
 }
 
 /// The part of an answer's body that was available at once.
-pub struct Gathered {
+pub struct BufferedBody {
     /// Its pieces.
     pub pieces: Vec<Bytes>,
     /// Field lines of trailers.
@@ -114,28 +114,39 @@ pub struct Gathered {
     pub is_all: bool,
 }
 
-impl Exchange {
-    /// Starts the exchange.
-    pub fn new(begin: Begin) -> Exchange {
-        let Begin { work, in_thread, meter, counts, feed, orders, next, asked, output, long_until } = begin;
-        let mut exchange = Exchange {
+impl InstanceRun {
+    /// Starts the run.
+    pub fn new(parts: RunParts) -> InstanceRun {
+        let RunParts {
+            work,
+            in_thread,
+            meter,
+            counts,
+            feed,
+            outgoing_requests,
+            next,
+            asked,
+            output,
+            long_until,
+        } = parts;
+        let mut run = InstanceRun {
             guest: Guest::Here(work),
             meter,
             counts,
             feed,
-            orders,
+            outgoing_requests,
             next,
-            kept: Kept::default(),
+            next_answer: NextAnswer::default(),
             asked,
             long_until,
             _output: output,
             failed: None,
-            live: None,
+            reusable: None,
         };
         if in_thread {
-            exchange.go_on_in_thread();
+            run.go_on_in_thread();
         }
-        exchange
+        run
     }
 
     fn go_on_in_thread(&mut self) {
@@ -151,14 +162,14 @@ impl Exchange {
     /// Drives the instance and everything that belongs to it. Ready once it has ended.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let ended = self.poll_guest(context);
-        self.carry_out_orders(context);
+        self.send_outgoing(context);
         if let Some((feeder, receiver)) = &mut self.feed
             && feeder.poll(context, receiver).is_ready()
         {
             self.feed = None;
         }
         match ready!(ended) {
-            Some(Ok(live)) => self.live = Some(live),
+            Some(Ok(reusable)) => self.reusable = Some(reusable),
             Some(Err(error)) => {
                 let failure = self.failure(&error);
                 self.failed = Some(failure.clone());
@@ -169,26 +180,26 @@ impl Exchange {
         Poll::Ready(Ok(()))
     }
 
-    fn carry_out_orders(&mut self, context: &mut Context<'_>) {
-        let Some((orders, clients)) = &mut self.orders else { return };
-        while let Poll::Ready(Some(order)) = orders.poll_recv(context) {
-            match order.to {
+    fn send_outgoing(&mut self, context: &mut Context<'_>) {
+        let Some((outgoing_requests, clients)) = &mut self.outgoing_requests else { return };
+        while let Poll::Ready(Some(outgoing_request)) = outgoing_requests.poll_recv(context) {
+            match outgoing_request.to {
                 Destination::Origin(origin) => {
                     if let Some(client) = clients.get(origin) {
-                        outgoing::carry_out(order, client.clone(), &self.asked);
+                        outgoing::carry_out(outgoing_request, client.clone(), &self.asked);
                     }
                 }
                 Destination::Next => {
                     let Some(next) = self.next.clone() else { continue };
-                    let untouched = self.feed.take_if(|(feeder, _)| feeder.is_untouched());
-                    let client_body = untouched.map(|(_, receiver)| receiver);
-                    next::carry_out(order, next, &self.asked, client_body, &self.kept);
+                    let unread = self.feed.take_if(|(feeder, _)| feeder.is_unread());
+                    let client_body = unread.map(|(_, receiver)| receiver);
+                    next::carry_out(outgoing_request, next, &self.asked, client_body, &self.next_answer);
                 }
             }
         }
     }
 
-    fn poll_guest(&mut self, context: &mut Context<'_>) -> Poll<Option<Ended>> {
+    fn poll_guest(&mut self, context: &mut Context<'_>) -> Poll<Option<WorkResult>> {
         if let Guest::Here(work) = &mut self.guest {
             self.meter.begin_turn();
             let polled = work.as_mut().poll(context);
@@ -286,8 +297,12 @@ impl Exchange {
     }
 
     /// Takes the available part of the body without waiting, up to a number of bytes.
-    pub async fn gather(&mut self, body: &mut WasiBody, most_bytes: usize) -> Result<Gathered, Failure> {
-        let mut gathered = Gathered { pieces: Vec::new(), trailers: Vec::new(), is_all: false };
+    pub async fn take_available(
+        &mut self,
+        body: &mut WasiBody,
+        most_bytes: usize,
+    ) -> Result<BufferedBody, Failure> {
+        let mut buffered = BufferedBody { pieces: Vec::new(), trailers: Vec::new(), is_all: false };
         let mut bytes = 0;
         poll_fn(|context| {
             let mut has_polled = self.has_ended();
@@ -298,9 +313,9 @@ impl Exchange {
                         match Piece::of(frame) {
                             Piece::Bytes(piece) => {
                                 bytes += piece.len();
-                                gathered.pieces.push(piece);
+                                buffered.pieces.push(piece);
                             }
-                            Piece::Trailers(lines) => gathered.trailers = lines,
+                            Piece::Trailers(lines) => buffered.trailers = lines,
                         }
                         if bytes > most_bytes {
                             return Poll::Ready(Ok(()));
@@ -308,7 +323,7 @@ impl Exchange {
                     }
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
                     Poll::Ready(None) => {
-                        gathered.is_all = true;
+                        buffered.is_all = true;
                         return self.poll_whole(context);
                     }
                     Poll::Pending if has_polled => return Poll::Ready(Ok(())),
@@ -324,7 +339,7 @@ impl Exchange {
             }
         })
         .await?;
-        Ok(gathered)
+        Ok(buffered)
     }
 
     /// Passes the rest of the body to the client as fast as it reads. `most_bytes` is how much may still
@@ -374,7 +389,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for InstanceRun {
     fn drop(&mut self) {
         if let Guest::There(handle) = &self.guest {
             handle.abort();
@@ -392,17 +407,13 @@ struct Flow {
 
 impl Flow {
     /// Ready with true when the client accepts more, with false when it has disconnected.
-    fn poll_room(
-        &mut self,
-        exchange: &mut Exchange,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<bool, Failure>> {
+    fn poll_room(&mut self, run: &mut InstanceRun, context: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
         let Some(sender) = &mut self.sender else { return Poll::Ready(Ok(false)) };
         if let Poll::Ready(ready) = sender.poll_ready(context) {
             return Poll::Ready(Ok(ready.is_ok()));
         }
-        if !exchange.has_ended()
-            && let Poll::Ready(Err(failure)) = exchange.poll(context)
+        if !run.has_ended()
+            && let Poll::Ready(Err(failure)) = run.poll(context)
         {
             return Poll::Ready(Err(failure));
         }
@@ -412,16 +423,16 @@ impl Flow {
     /// Ready with true when a piece was passed on, with false when it was the last one.
     fn poll_piece(
         &mut self,
-        exchange: &mut Exchange,
+        run: &mut InstanceRun,
         context: &mut Context<'_>,
     ) -> Poll<Result<bool, Failure>> {
-        let mut has_polled = exchange.has_ended();
+        let mut has_polled = run.has_ended();
         loop {
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.pass_on(Piece::of(frame))),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
                 Poll::Ready(None) => {
-                    ready!(exchange.poll_whole(context))?;
+                    ready!(run.poll_whole(context))?;
                     if let Some(sender) = self.sender.take() {
                         sender.finish();
                     }
@@ -430,7 +441,7 @@ impl Flow {
                 Poll::Pending if has_polled => {}
                 Poll::Pending => {
                     has_polled = true;
-                    if let Poll::Ready(Err(failure)) = exchange.poll(context) {
+                    if let Poll::Ready(Err(failure)) = run.poll(context) {
                         return Poll::Ready(Err(failure));
                     }
                     continue;
@@ -496,9 +507,9 @@ struct Metered {
 }
 
 impl Future for Metered {
-    type Output = Ended;
+    type Output = WorkResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WorkResult> {
         self.meter.begin_turn_in_thread();
         let polled = self.work.as_mut().poll(context);
         self.meter.end_turn();

@@ -2,7 +2,7 @@
 //! the other.
 //!
 //! The caller takes one [`Output`] after the other. Between two of them nothing is received, so a client that
-//! reads slowly slows the program down. Dropping an exchange closes its connection, which tells the program
+//! reads slowly slows the program down. Dropping a call closes its connection, which tells the program
 //! that the answer is no longer needed.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ const RECEIVE_BYTES: usize = 8 * 1024;
 /// How many bytes are received at once when an answer has filled the first buffer.
 const LONG_RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Why an exchange has failed.
+/// Why a call has failed.
 #[derive(Debug)]
 pub struct Failure {
     /// What kind of failure.
@@ -57,7 +57,7 @@ impl fmt::Display for Failure {
 }
 
 /// A request in progress.
-pub struct Exchange<P: Protocol> {
+pub struct BackendCall<P: Protocol> {
     connection: Connection,
     decoder: P::Decoder,
     outgoing: VecDeque<Bytes>,
@@ -80,7 +80,7 @@ pub struct Exchange<P: Protocol> {
     moved: Instant,
 }
 
-impl<P: Protocol> Exchange<P> {
+impl<P: Protocol> BackendCall<P> {
     /// Begins a request on a connection.
     pub fn new(
         connection: Connection,
@@ -88,10 +88,10 @@ impl<P: Protocol> Exchange<P> {
         head: Bytes,
         upload: Upload,
         limits: TimeLimits,
-    ) -> Exchange<P> {
+    ) -> BackendCall<P> {
         let now = Instant::now();
         let has_no_body = upload.length() == 0 && !P::ASKS_FOR_BODY;
-        Exchange {
+        BackendCall {
             connection,
             decoder,
             outgoing: VecDeque::from([head]),
@@ -116,9 +116,9 @@ impl<P: Protocol> Exchange<P> {
         decoder: P::Decoder,
         limits: TimeLimits,
         began: Instant,
-    ) -> Exchange<P> {
+    ) -> BackendCall<P> {
         let has_heard = !connection.received.is_empty();
-        Exchange {
+        BackendCall {
             connection,
             decoder,
             outgoing: VecDeque::new(),
@@ -192,12 +192,12 @@ impl<P: Protocol> Exchange<P> {
     }
 
     /// Whether nothing of the answer has arrived.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_unanswered(&self) -> bool {
         !self.has_heard
     }
 
     /// Whether also nothing of the request was sent, so that the program cannot have begun with it.
-    pub fn is_untouched(&self) -> bool {
+    pub fn is_unsent(&self) -> bool {
         !self.has_sent && !self.has_heard
     }
 
@@ -219,7 +219,7 @@ impl<P: Protocol> Exchange<P> {
     }
 
     /// Sends the available part of the request. If the program accepts no more, its answer is still received.
-    /// After an error the exchange must not be used any more.
+    /// After an error the call must not be used any more.
     pub fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         while self.refuses_more.is_none() {
             self.fill(context)?;
