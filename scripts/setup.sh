@@ -41,6 +41,7 @@ testing|groff|groff-base|manual pages
 testing|/usr/lib/python3/dist-packages/markdown|python3-markdown|the book as a site
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
+testing|rsyslogd|rsyslog|messages of syslog as another program reads them
 testing|prometheus|prometheus|figures of a load while it runs
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC, WebSockets

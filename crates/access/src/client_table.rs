@@ -21,20 +21,32 @@ const WAYS: usize = 8;
 /// How many shards there are, each with a lock of its own.
 const SHARDS: usize = 64;
 
-/// A client for which limits count.
+/// A client for which limits count, or those who have the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
-    is_ipv4: bool,
+    kind: Kind,
     bits: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Ipv4,
+    Ipv6,
+    Key,
+}
+
 impl Client {
+    /// Those who have the same key, by its hash.
+    pub fn of_key(hash: u64) -> Client {
+        Client { kind: Kind::Key, bits: hash }
+    }
+
     /// The client behind an address.
     #[inline]
     pub fn of(address: IpAddr) -> Client {
         match address.to_canonical() {
-            IpAddr::V4(address) => Client { is_ipv4: true, bits: u64::from(address.to_bits()) },
-            IpAddr::V6(address) => Client { is_ipv4: false, bits: (address.to_bits() >> 64) as u64 },
+            IpAddr::V4(address) => Client { kind: Kind::Ipv4, bits: u64::from(address.to_bits()) },
+            IpAddr::V6(address) => Client { kind: Kind::Ipv6, bits: (address.to_bits() >> 64) as u64 },
         }
     }
 }

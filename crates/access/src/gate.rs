@@ -2,6 +2,7 @@
 
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::allow::AddressRules;
 use super::basic::{self, BasicAuthentication, PendingCheck, User};
@@ -10,8 +11,10 @@ use super::geoip::GeoRules;
 use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
+use super::signed_link::SignedLinks;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
-use touchstone_config::{AccessConfig, NetworkSet, PasswordSource};
+use touchstone_config::{AccessConfig, NetworkSet, PasswordSource, RateLimitConfig};
+use touchstone_expression::{Known, Text};
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request
@@ -19,9 +22,39 @@ use touchstone_http::request_view::RequestView;
 pub struct Gate {
     addresses: Option<Arc<AddressRules>>,
     places: Option<Arc<GeoRules>>,
-    rate: Option<Arc<Limit>>,
+    links: Option<Arc<SignedLinks>>,
+    rate: Option<Arc<RateRule>>,
     user: Option<Authentication>,
     shared: Arc<AccessShared>,
+}
+
+/// A limit, and whose requests are counted together.
+struct RateRule {
+    limit: Limit,
+    /// `None`: those of a client's address.
+    key: Option<Text>,
+}
+
+impl RateRule {
+    fn open(config: &RateLimitConfig, name: &impl Hash, shared: &AccessShared) -> Option<Arc<RateRule>> {
+        let burst = if config.burst == 0 { config.requests } else { config.burst };
+        let id = match (config.delay, config.key.as_str()) {
+            (0, "") => shared.limit_id(&(name, config.requests, config.per, burst)),
+            (delay, key) => shared.limit_id(&(name, config.requests, config.per, burst, delay, key)),
+        };
+        let rate = Rate::new(config.requests, config.per, burst)?.with_delayed(config.delay);
+        // The configuration was checked: what it holds is a text.
+        let key = Some(config.key.as_str()).filter(|key| !key.is_empty());
+        let key = key.and_then(|key| Text::read(key, Known::Request).ok());
+        Some(Arc::new(RateRule { limit: Limit::new(id, rate), key }))
+    }
+
+    /// Whose request it is; `None`: it is not counted.
+    fn client(&self, request: &RequestView<'_>, shared: &AccessShared) -> Option<Client> {
+        let Some(key) = &self.key else { return request.client.map(Client::of) };
+        let key = key.render(request);
+        (!key.is_empty()).then(|| shared.client_of_key(&key))
+    }
 }
 
 /// How users are authenticated.
@@ -145,21 +178,25 @@ impl Gate {
             let exempt = NetworkSet::new(&config.allow);
             shared.geoip().and_then(|geoip| GeoRules::new(rules, exempt, &geoip)).map(Arc::new)
         });
-        let rate = config.rate_limit.as_ref().map(|limit| {
-            let burst = if limit.burst == 0 { limit.requests } else { limit.burst };
-            let id = shared.limit_id(&(name, limit.requests, limit.per, burst));
-            Rate::new(limit.requests, limit.per, burst).map(|rate| Arc::new(Limit::new(id, rate)))
-        });
+        let rate = config.rate_limit.as_ref().map(|limit| RateRule::open(limit, name, shared));
+        let links = match &config.signed_link {
+            Some(link) => Some(SignedLinks::open(link).map_err(|problem| vec![problem])?.map(Arc::new)),
+            None => None,
+        };
         let user = Gate::authentication(config, shared)?;
         let gate = Gate {
             addresses: addresses.or_else(|| site.and_then(|site| site.addresses.clone())),
             places: places.unwrap_or_else(|| site.and_then(|site| site.places.clone())),
+            links: links.unwrap_or_else(|| site.and_then(|site| site.links.clone())),
             rate: rate.unwrap_or_else(|| site.and_then(|site| site.rate.clone())),
             user: user.unwrap_or_else(|| site.and_then(|site| site.user.clone())),
             shared: shared.clone(),
         };
-        let says_nothing =
-            gate.addresses.is_none() && gate.places.is_none() && gate.rate.is_none() && gate.user.is_none();
+        let says_nothing = gate.addresses.is_none()
+            && gate.places.is_none()
+            && gate.links.is_none()
+            && gate.rate.is_none()
+            && gate.user.is_none();
         Ok((!says_nothing).then(|| Arc::new(gate)))
     }
 
@@ -191,13 +228,13 @@ impl Gate {
 
     /// Looks at a request and counts it.
     pub fn check(&self, request: &RequestView<'_>) -> Verdict {
-        self.check_behind(&[], request)
+        self.check_behind(&[], request).1
     }
 
     /// Lets a request through if nothing is to be waited for and nothing is against it, and counts it;
     /// otherwise does nothing, and [`Gate::check`] says what becomes of it.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<Admitted> {
-        if !self.allows(request) || !self.allows_place(request) {
+        if !self.allows(request) || !self.allows_place(request) || self.check_link(request).is_err() {
             return None;
         }
         let admitted = match self.user.as_ref().map(|user| user.decide(request)) {
@@ -205,12 +242,11 @@ impl Gate {
             Some(GateDecision::Known(admitted)) => admitted,
             Some(GateDecision::Refuse(_) | GateDecision::Verify(_)) => return None,
         };
-        self.count(request).ok()?;
-        Some(admitted)
+        self.counts_at_once(request).then_some(admitted)
     }
 
-    /// The rules that ask for no user.
-    fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
+    /// The rules that ask for no user. Gives how long the request must wait for its turn.
+    fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
             return Err(Refusal::new(403));
@@ -218,29 +254,34 @@ impl Gate {
         if is_new(&|gate| same(&gate.places, &self.places)) && !self.allows_place(request) {
             return Err(Refusal::new(403));
         }
-        if is_new(&|gate| same(&gate.rate, &self.rate)) {
-            self.count(request)?;
+        if is_new(&|gate| same(&gate.links, &self.links)) {
+            self.check_link(request)?;
         }
-        Ok(())
+        match is_new(&|gate| same(&gate.rate, &self.rate)) {
+            true => self.count(request),
+            false => Ok(Duration::ZERO),
+        }
     }
 
     /// As [`Gate::check`], without the rules that gates before this one have applied already.
-    fn check_behind(&self, before: &[&Gate], request: &RequestView<'_>) -> Verdict {
+    fn check_behind(&self, before: &[&Gate], request: &RequestView<'_>) -> (Duration, Verdict) {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
-        if let Err(refusal) = self.check_without_user(before, request) {
-            return Verdict::Refuse(refusal);
-        }
+        let wait = match self.check_without_user(before, request) {
+            Ok(wait) => wait,
+            Err(refusal) => return (Duration::ZERO, Verdict::Refuse(refusal)),
+        };
         let is_same = |gate: &Gate| match (&gate.user, &self.user) {
             (Some(one), Some(other)) => one.is_same(other),
             _ => false,
         };
         let user = self.user.as_ref().filter(|_| is_new(&is_same));
-        match user.map(|user| user.decide(request)) {
+        let verdict = match user.map(|user| user.decide(request)) {
             None => Verdict::Proceed(Admitted::default()),
             Some(GateDecision::Known(admitted)) => Verdict::Proceed(admitted),
             Some(GateDecision::Refuse(refusal)) => Verdict::Refuse(refusal),
             Some(GateDecision::Verify(check)) => Verdict::Verify(check),
-        }
+        };
+        (wait, verdict)
     }
 
     fn allows(&self, request: &RequestView<'_>) -> bool {
@@ -251,9 +292,24 @@ impl Gate {
         self.places.as_ref().is_none_or(|rules| rules.allows(request.client))
     }
 
-    fn count(&self, request: &RequestView<'_>) -> Result<(), Refusal> {
-        let (Some(limit), Some(address)) = (&self.rate, request.client) else { return Ok(()) };
-        limit.take(&self.shared.clients, Client::of(address), self.shared.now_ns()).map_err(Refusal::too_many)
+    fn check_link(&self, request: &RequestView<'_>) -> Result<(), Refusal> {
+        let Some(links) = &self.links else { return Ok(()) };
+        links.check(request, self.shared.unix_seconds())
+    }
+
+    /// Counts a request; gives how long it must wait for its turn.
+    fn count(&self, request: &RequestView<'_>) -> Result<Duration, Refusal> {
+        let Some(rule) = &self.rate else { return Ok(Duration::ZERO) };
+        let Some(client) = rule.client(request, &self.shared) else { return Ok(Duration::ZERO) };
+        let taken = rule.limit.take_turn(&self.shared.clients, client, self.shared.now_ns());
+        taken.map_err(Refusal::too_many)
+    }
+
+    /// Counts a request that need not wait; otherwise does nothing, and returns false.
+    fn counts_at_once(&self, request: &RequestView<'_>) -> bool {
+        let Some(rule) = &self.rate else { return true };
+        let Some(client) = rule.client(request, &self.shared) else { return true };
+        rule.limit.take_at_once(&self.shared.clients, client, self.shared.now_ns())
     }
 }
 
@@ -262,7 +318,11 @@ impl Gate {
 pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted, Refusal> {
     let mut admitted = Admitted::default();
     for (position, gate) in gates.iter().enumerate() {
-        let now = match gate.check_behind(&gates[..position], request) {
+        let (wait, verdict) = gate.check_behind(&gates[..position], request);
+        if !wait.is_zero() && !matches!(verdict, Verdict::Refuse(_)) {
+            tokio::time::sleep(wait).await;
+        }
+        let now = match verdict {
             Verdict::Proceed(admitted) => admitted,
             Verdict::Refuse(refusal) => return Err(refusal),
             Verdict::Verify(check) => check.run().await?,
@@ -276,7 +336,7 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
 /// The same for the rules that ask for no user.
 pub fn pass_without_user(gates: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
     let mut gates_before = (0..gates.len()).map(|position| (&gates[..position], gates[position]));
-    gates_before.try_for_each(|(before, gate)| gate.check_without_user(before, request))
+    gates_before.try_for_each(|(before, gate)| gate.check_without_user(before, request).map(|_| ()))
 }
 
 fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {

@@ -12,6 +12,7 @@
 //! | `geoip` | where an address is, and from where clients are admitted |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
+//! | `signed_link` | links that need a signature |
 //! | `token`, `token_keys` | JSON Web Tokens, and the keys of their issuers |
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
 //! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those found correct of late |
@@ -37,6 +38,7 @@ mod rate;
 pub mod real_ip;
 mod refusal;
 mod shared;
+mod signed_link;
 mod success_cache;
 mod token;
 mod token_keys;
@@ -51,6 +53,7 @@ pub use pace::{MinimumPace, Pace};
 pub use password_file::PasswordFile;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
+pub use signed_link::SignedLinks;
 pub use token::token_is_accepted;
 pub use token_keys::KeySource;
 

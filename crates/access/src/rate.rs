@@ -16,6 +16,8 @@ pub struct Rate {
     interval_ns: NonZeroU64,
     /// How far ahead of an even pace a client may be.
     tolerance_ns: u64,
+    /// How much further it may be if it waits.
+    delay_ns: u64,
 }
 
 /// A limit on a table of clients. Limits with the same id share what they know of a client.
@@ -40,7 +42,12 @@ impl Rate {
         let interval_ns = period_ns.checked_div(requests)?;
         let interval_ns = NonZeroU64::new(interval_ns).unwrap_or(NonZeroU64::MIN);
         let tolerance_ns = interval_ns.get().saturating_mul(burst.max(1) - 1);
-        Some(Rate { interval_ns, tolerance_ns })
+        Some(Rate { interval_ns, tolerance_ns, delay_ns: 0 })
+    }
+
+    /// The same, with so many requests more that wait for their turn.
+    pub fn with_delayed(self, requests: u64) -> Rate {
+        Rate { delay_ns: self.interval_ns.get().saturating_mul(requests), ..self }
     }
 }
 
@@ -53,16 +60,34 @@ impl Limit {
     /// Counts one request at this moment of the process's clock, or refuses it.
     #[inline]
     pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+        self.take_turn(table, client, now_ns).map(|_| ())
+    }
+
+    /// The same; gives how long the request must wait for its turn.
+    #[inline]
+    pub fn take_turn(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<Duration, TooMany> {
         table.update(self.id, client, |whole_at_ns| {
-            self.check(*whole_at_ns, now_ns)?;
+            let wait = self.turn(*whole_at_ns, now_ns)?;
             *whole_at_ns = (*whole_at_ns).max(now_ns).saturating_add(self.rate.interval_ns.get());
-            Ok(())
+            Ok(wait)
+        })
+    }
+
+    /// Counts one request if it need not wait; otherwise does nothing, and returns false.
+    #[inline]
+    pub fn take_at_once(&self, table: &ClientTable, client: Client, now_ns: u64) -> bool {
+        table.update(self.id, client, |whole_at_ns| {
+            let is_at_once = self.turn(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
+            if is_at_once {
+                *whole_at_ns = (*whole_at_ns).max(now_ns).saturating_add(self.rate.interval_ns.get());
+            }
+            is_at_once
         })
     }
 
     /// Whether [`Limit::take`] would refuse now.
     pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
-        table.update(self.id, client, |whole_at_ns| self.check(*whole_at_ns, now_ns))
+        table.update(self.id, client, |whole_at_ns| self.turn(*whole_at_ns, now_ns).map(|_| ()))
     }
 
     /// Takes back one request that was counted.
@@ -72,11 +97,12 @@ impl Limit {
         });
     }
 
-    fn check(&self, whole_at_ns: u64, now_ns: u64) -> Result<(), TooMany> {
+    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, TooMany> {
         let ahead_ns = whole_at_ns.saturating_sub(now_ns);
-        match ahead_ns.checked_sub(self.rate.tolerance_ns) {
-            None | Some(0) => Ok(()),
-            Some(wait_ns) => Err(TooMany { wait: Duration::from_nanos(wait_ns) }),
+        let wait_ns = ahead_ns.saturating_sub(self.rate.tolerance_ns);
+        match wait_ns.checked_sub(self.rate.delay_ns) {
+            None | Some(0) => Ok(Duration::from_nanos(wait_ns)),
+            Some(over_ns) => Err(TooMany { wait: Duration::from_nanos(over_ns) }),
         }
     }
 }
@@ -128,6 +154,21 @@ mod tests {
         // After a rest the whole burst is there again, and no more.
         let later = now + 100 * SECOND_NS;
         assert_eq!((0..9).filter(|_| limit.take(&table, client(1), later).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn some_wait_for_their_turn() {
+        let table = ClientTable::new(64);
+        let rate = Rate::new(10, Duration::from_secs(1), 2).unwrap().with_delayed(3);
+        let limit = Limit::new(1, rate);
+        let waits = |now| limit.take_turn(&table, client(1), now).map(|wait| wait.as_millis());
+        let now = 77 * SECOND_NS;
+        assert_eq!([waits(now), waits(now)], [Ok(0), Ok(0)]);
+        assert!(!limit.take_at_once(&table, client(1), now));
+        assert_eq!([waits(now), waits(now), waits(now)], [Ok(100), Ok(200), Ok(300)]);
+        assert_eq!(waits(now), Err(TooMany { wait: Duration::from_millis(100) }));
+        assert_eq!(waits(now + SECOND_NS / 10), Ok(300));
+        assert!(limit.take_at_once(&table, client(1), now + 2 * SECOND_NS));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! clients and connections, password files, remembered successes, and the clock that all of them go by.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::checks::Checks;
-use super::client_table::ClientTable;
+use super::client_table::{Client, ClientTable};
 use super::connections::ConnectionCounts;
 use super::geoip::{GeoFile, GeoIp};
 use super::password_file::PasswordFile;
@@ -38,6 +38,8 @@ pub struct AccessShared {
     key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
     geoip: Mutex<Places>,
     started: Instant,
+    /// Makes keys of clients from texts, so that nobody can choose two that are the same.
+    keys: RandomState,
     /// How far tests have moved the clock on.
     #[cfg(test)]
     ahead_ns: std::sync::atomic::AtomicU64,
@@ -66,6 +68,7 @@ impl AccessShared {
             key_sources: Mutex::default(),
             geoip: Mutex::default(),
             started: Instant::now(),
+            keys: RandomState::new(),
             #[cfg(test)]
             ahead_ns: Default::default(),
         })
@@ -149,6 +152,17 @@ impl AccessShared {
         let source = Arc::new(KeySource::open(name.0.clone(), refresh, self.report.clone())?);
         sources.insert(name, Arc::downgrade(&source));
         Ok(source)
+    }
+
+    /// The client that this text names.
+    pub(super) fn client_of_key(&self, key: &[u8]) -> Client {
+        Client::of_key(self.keys.hash_one(key))
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn unix_seconds(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.map_or(0, |since| since.as_secs())
     }
 
     /// The id of a limit: the same for the same description, also after a reload.

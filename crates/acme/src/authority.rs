@@ -162,7 +162,7 @@ mod tests {
     use touchstone_tls::TlsShared;
 
     fn authority() -> Authority {
-        let off = ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Info };
+        let off = ErrorLogConfig::new(LogDestination::Off, LogLevel::Info);
         let offers = Offers { http: Arc::default(), tls: TlsShared::new() };
         Authority::new(Arc::default(), offers, ErrorLog::start(&off).unwrap())
     }

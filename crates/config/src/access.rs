@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use touchstone_expression::{Known, Text};
+
 use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
 use super::network::Network;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, SiteConfig, values};
+use super::{Loaded, SectionPlaces, SignedLinkConfig, SiteConfig, values};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,6 +27,8 @@ pub struct AccessConfig {
     pub jwt: Option<JwtConfig>,
     /// How many requests a client may make; `None`: not set here.
     pub rate_limit: Option<RateLimitConfig>,
+    /// Links that need a signature; `None`: not set here.
+    pub signed_link: Option<SignedLinkConfig>,
     /// From where clients are admitted; `None`: not set here.
     pub geoip: Option<GeoRulesConfig>,
     /// The server that decides; `None`: not set here.
@@ -62,6 +66,10 @@ pub struct RateLimitConfig {
     pub per: Duration,
     /// How many at once; 0: as many as `requests`.
     pub burst: u64,
+    /// How many more wait for their turn.
+    pub delay: u64,
+    /// Whose requests are counted together; empty: those of a client.
+    pub key: String,
 }
 
 /// The field in which the trusted proxies name the client. Only this field is read: a proxy that writes one
@@ -240,7 +248,7 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
     documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 \
         address. `[site.route.rate_limit]` has the same keys. Requests above the limit are answered with 429 \
         Too Many Requests and the time to wait.",
-    blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0 },
+    blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0, delay: 0, key: String::new() },
     keys: &[
         Key {
             name: "requests",
@@ -268,6 +276,28 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             documentation: "How many requests may come at once before the steady rate applies. \
                 0 means as many as `requests`.",
             kind: Kind::Number { least: 0, most: 1_000_000_000, set: |limit, value| limit.burst = value },
+        },
+        Key {
+            name: "delay",
+            default: Some("0"),
+            example: "20",
+            documentation: "How many requests beyond `burst` wait for their turn rather than being refused; \
+                each is served when the rate allows it. nginx's `burst=20` without `nodelay` is \
+                `burst = 1, delay = 20`.",
+            kind: Kind::Number { least: 0, most: 100_000, set: |limit, value| limit.delay = value },
+        },
+        Key {
+            name: "key",
+            default: Some("\"\""),
+            example: "\"$header{x-api-key}\"",
+            documentation: "Whose requests are counted together, a [text with variables](expressions.md) of \
+                the request, in place of the client's address. Requests for which it is empty are not \
+                counted.",
+            kind: Kind::Checked {
+                what: "text with variables",
+                parse: |text, _| Text::read(text, Known::Request).map(|_| text.to_string()),
+                set: |limit, value| limit.key = value,
+            },
         },
     ],
 };

@@ -229,7 +229,9 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::Choice(choices) => {
             alternatives(&choices.iter().map(|choice| format!("`\"{}\"`", choice.word)).collect::<Vec<_>>())
         }
-        Kind::LogDestination(_) => "`\"off\"`, `\"stdout\"`, `\"stderr\"` or a path".to_string(),
+        Kind::LogDestination(_) => {
+            "`\"off\"`, `\"stdout\"`, `\"stderr\"`, a path, `\"syslog:...\"` or `\"journald\"`".to_string()
+        }
         Kind::LineFormat(_) => {
             "`\"common\"`, `\"combined\"`, `\"json\"` or a line with variables".to_string()
         }

@@ -13,18 +13,20 @@ pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 
 use super::access;
 use super::cors;
+use super::delivery;
 use super::forward_auth;
 use super::geoip;
 use super::includes::INCLUDES;
 use super::jwt;
+use super::logs;
 use super::routes::config as route;
 use super::section::as_usize;
 use super::security_fields;
+use super::signed_link;
 use super::values;
 use super::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
-    ErrorLogConfig, HtaccessPolicy, LimitsConfig, LogDestination, LogLevel, MaximumVersion, MinimumVersion,
-    SiteConfig, SymlinkPolicy, TlsConfig,
+    AccessConfig, CacheConfig, ClientCertificateMode, DeliveryConfig, DirectoryListing, HtaccessPolicy,
+    LimitsConfig, MaximumVersion, MinimumVersion, SiteConfig, SymlinkPolicy, TlsConfig,
 };
 use crate::values::{DAY, HOUR, MIB};
 
@@ -314,82 +316,6 @@ pub static CACHE: Section<CacheConfig> = Section {
     ],
 };
 
-/// `[access_log]`
-pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
-    name: "access_log",
-    repeated: false,
-    documentation: "One line for each request that was answered.",
-    blank: || AccessLogConfig { destination: LogDestination::Off, format: AccessLogFormat::Common },
-    keys: &[
-        Key {
-            name: "path",
-            default: Some("\"off\""),
-            example: "\"log/access.log\"",
-            documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
-                A file is made if it is missing, appended to, and opened again on SIGUSR1. Lines reach it \
-                within half a second. Each core queues up to 4 MiB for a slow disk; further lines are \
-                dropped, and the error log says how many were lost.",
-            kind: Kind::LogDestination(|log, value| log.destination = value),
-        },
-        Key {
-            name: "format",
-            default: Some("\"combined\""),
-            example: "\"json\"",
-            documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the \
-                same with Referer and User-Agent; `\"json\"`, one JSON object a line; or your own line with \
-                variables, such as `\"$client $status $duration $header{accept}\"`. The [page about \
-                logs](logs.md#a-line-of-ones-own) has all variables.",
-            kind: Kind::LineFormat(|log, value| log.format = value),
-        },
-    ],
-};
-
-/// `[error_log]`
-pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
-    name: "error_log",
-    repeated: false,
-    documentation: "Messages for the operator: starts, stops, reloads and errors.",
-    blank: || ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Error },
-    keys: &[
-        Key {
-            name: "path",
-            default: Some("\"stderr\""),
-            example: "\"log/error.log\"",
-            documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
-                A file is made if it is missing, appended to, and opened again on SIGUSR1.",
-            kind: Kind::LogDestination(|log, value| log.destination = value),
-        },
-        Key {
-            name: "level",
-            default: Some("\"info\""),
-            example: "\"warning\"",
-            documentation: "The lowest level that is written.",
-            kind: Kind::Choice(&[
-                Choice {
-                    word: "debug",
-                    meaning: "everything, for finding faults",
-                    set: |log| log.level = LogLevel::Debug,
-                },
-                Choice {
-                    word: "info",
-                    meaning: "normal events too: start, reload, stop",
-                    set: |log| log.level = LogLevel::Info,
-                },
-                Choice {
-                    word: "warning",
-                    meaning: "something was refused or lost, and the server continues",
-                    set: |log| log.level = LogLevel::Warning,
-                },
-                Choice {
-                    word: "error",
-                    meaning: "something that the operator must repair",
-                    set: |log| log.level = LogLevel::Error,
-                },
-            ]),
-        },
-    ],
-};
-
 /// `[[site]]`
 pub static SITE: Section<SiteConfig> = Section {
     name: "site",
@@ -424,6 +350,9 @@ pub static SITE: Section<SiteConfig> = Section {
         security_fields: None,
         cors: None,
         includes: None,
+        access_log: None,
+        error_log: None,
+        delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
         routes: Vec::new(),
     },
@@ -786,6 +715,12 @@ pub static SITE: Section<SiteConfig> = Section {
                 `limits.body_bytes` says.",
             kind: Kind::Size { least: 0, most: TIB, set: |site, value| site.body_bytes = value },
         },
+        delivery::limit_rate(),
+        delivery::limit_rate_after(),
+        delivery::stall_timeout(),
+        delivery::minimum_receive_rate(),
+        delivery::minimum_send_rate(),
+        delivery::substitute(),
         Key {
             name: "headers",
             default: Some("{}"),
@@ -808,6 +743,9 @@ pub static SITE: Section<SiteConfig> = Section {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut site.access.basic_authentication)
         }),
         jwt::jwt(|reader, value, site| reader.table_into(&jwt::JWT, value, &mut site.access.jwt)),
+        signed_link::signed_link(|reader, value, site| {
+            signed_link::read(reader, value, &mut site.access.signed_link)
+        }),
         access::rate_limit(|reader, value, site| {
             reader.table_into(&access::RATE_LIMIT, value, &mut site.access.rate_limit)
         }),
@@ -815,6 +753,8 @@ pub static SITE: Section<SiteConfig> = Section {
         forward_auth::forward_auth(|reader, value, site| {
             forward_auth::read(reader, value, &mut site.access.forward_auth)
         }),
+        logs::access_log(|reader, value, site| logs::read_access_log(reader, value, &mut site.access_log)),
+        logs::error_log(|reader, value, site| logs::read_error_log(reader, value, &mut site.error_log)),
         Key {
             name: "includes",
             default: Some(ABSENT),
@@ -859,11 +799,11 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::keys::ACCESS_LOG;
+            let $section = &$crate::logs::ACCESS_LOG;
             $code
         }
         {
-            let $section = &$crate::keys::ERROR_LOG;
+            let $section = &$crate::logs::ERROR_LOG;
             $code
         }
         {
@@ -899,6 +839,18 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::delivery::SUBSTITUTE;
+            $code
+        }
+        {
+            let $section = &$crate::logs::SITE_ACCESS_LOG;
+            $code
+        }
+        {
+            let $section = &$crate::logs::SITE_ERROR_LOG;
+            $code
+        }
+        {
             let $section = &$crate::security_fields::SECURITY_FIELDS;
             $code
         }
@@ -916,6 +868,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::jwt::JWT;
+            $code
+        }
+        {
+            let $section = &$crate::signed_link::SIGNED_LINK;
             $code
         }
         {

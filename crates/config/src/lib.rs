@@ -17,6 +17,7 @@ mod acme;
 mod admin;
 mod cgi;
 mod cors;
+mod delivery;
 mod documentation;
 mod forward_auth;
 mod geoip;
@@ -24,6 +25,7 @@ mod include;
 mod includes;
 mod jwt;
 pub mod keys;
+mod logs;
 mod names;
 mod network;
 mod nsapi;
@@ -38,6 +40,7 @@ mod section;
 mod security_fields;
 mod server;
 mod servlet;
+mod signed_link;
 mod values;
 mod wasm;
 
@@ -50,6 +53,7 @@ pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
 pub use cgi::{CgiConfig, parse_umask};
 pub use cors::CorsConfig;
+pub use delivery::{DeliveryConfig, SubstituteConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use forward_auth::ForwardAuthConfig;
 pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIELD};
@@ -69,6 +73,7 @@ pub use schema::json_schema;
 pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
+pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
 
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
@@ -234,6 +239,12 @@ pub struct SiteConfig {
     pub cors: Option<CorsConfig>,
     /// Pages with directives; `None`: there are none.
     pub includes: Option<IncludesConfig>,
+    /// The log of its requests; `None`: that of the server.
+    pub access_log: Option<AccessLogConfig>,
+    /// The log of what goes wrong with them; `None`: that of the server.
+    pub error_log: Option<ErrorLogConfig>,
+    /// How its answers are delivered.
+    pub delivery: DeliveryConfig,
     /// Who is let in.
     pub access: AccessConfig,
     /// What it does differently for some requests.
@@ -323,8 +334,8 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         limits: LimitsConfig::default(),
         cache: CacheConfig::default(),
         accelerator: AcceleratorConfig::default(),
-        access_log: keys::ACCESS_LOG.defaults(),
-        error_log: keys::ERROR_LOG.defaults(),
+        access_log: logs::ACCESS_LOG.defaults(),
+        error_log: logs::ERROR_LOG.defaults(),
         proxies: ProxiesConfig::default(),
         geoip: GeoIpConfig::default(),
         request_id: admin::REQUEST_ID.defaults(),
@@ -338,6 +349,11 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
 /// Reads a size as it stands on a command line: as in a file, but a plain number needs no quotes.
 pub fn parse_size_text(text: &str) -> Result<u64, String> {
     text.parse().or_else(|_| values::parse_size(text))
+}
+
+/// Reads a destination of a log as it stands on a command line: as in a file.
+pub fn parse_log_destination_text(text: &str) -> Result<LogDestination, String> {
+    values::parse_log_destination(text, Path::new(""))
 }
 
 /// Reads a duration as it stands on a command line: as in a file.

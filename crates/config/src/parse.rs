@@ -17,6 +17,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::include::{INCLUDE, MOST_FILES, Source, matching};
 use super::keys;
+use super::logs;
 use super::problem::problem_at;
 use super::section::Section;
 use super::section::reader::{Lines, Reader, Value, is_array_of_tables, words};
@@ -210,8 +211,8 @@ impl<'t> Reader<'t> {
             limits: self.single(&keys::LIMITS, documents, &mut places),
             cache: self.single(&keys::CACHE, documents, &mut places),
             accelerator: self.single(&accelerator::ACCELERATOR, documents, &mut places),
-            access_log: self.single(&keys::ACCESS_LOG, documents, &mut places),
-            error_log: self.single(&keys::ERROR_LOG, documents, &mut places),
+            access_log: self.single(&logs::ACCESS_LOG, documents, &mut places),
+            error_log: self.single(&logs::ERROR_LOG, documents, &mut places),
             proxies: self.single(&access::PROXIES, documents, &mut places),
             acme: self.single(&acme::ACME, documents, &mut places),
             geoip: self.single(&geoip::GEOIP, documents, &mut places),

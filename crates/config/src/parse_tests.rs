@@ -12,9 +12,9 @@ use touchstone_http::content_coding::ContentCoding;
 use super::*;
 use crate::keys::{ABSENT, for_each_section};
 use crate::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    HtaccessPolicy, IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy,
-    TlsConfig, complete_example, quick,
+    AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DeliveryConfig, DirectoryListing,
+    ErrorLogConfig, HtaccessPolicy, IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig,
+    SymlinkPolicy, TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -77,14 +77,8 @@ fn defaults() {
             dictionary_bytes: 64 << 20
         }
     );
-    assert_eq!(
-        config.access_log,
-        AccessLogConfig { destination: LogDestination::Off, format: AccessLogFormat::Combined }
-    );
-    assert_eq!(
-        config.error_log,
-        ErrorLogConfig { destination: LogDestination::Stderr, level: LogLevel::Info }
-    );
+    assert_eq!(config.access_log, AccessLogConfig::new(LogDestination::Off, AccessLogFormat::Combined));
+    assert_eq!(config.error_log, ErrorLogConfig::new(LogDestination::Stderr, LogLevel::Info));
     assert_eq!(
         config.sites,
         [SiteConfig {
@@ -115,6 +109,9 @@ fn defaults() {
             security_fields: None,
             cors: None,
             includes: None,
+            access_log: None,
+            error_log: None,
+            delivery: DeliveryConfig::default(),
             access: AccessConfig::default(),
             routes: vec![],
         }]
@@ -239,16 +236,10 @@ fn every_key_is_read() {
             dictionary_bytes: 64 << 20
         }
     );
-    assert_eq!(
-        config.access_log,
-        AccessLogConfig { destination: LogDestination::Stdout, format: AccessLogFormat::Common }
-    );
+    assert_eq!(config.access_log, AccessLogConfig::new(LogDestination::Stdout, AccessLogFormat::Common));
     assert_eq!(
         config.error_log,
-        ErrorLogConfig {
-            destination: LogDestination::File(PathBuf::from("conf/../error.log")),
-            level: LogLevel::Debug
-        }
+        ErrorLogConfig::new(LogDestination::File(PathBuf::from("conf/../error.log")), LogLevel::Debug)
     );
     assert_eq!(config.sites.len(), 2);
     let site = &config.sites[0];

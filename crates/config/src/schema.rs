@@ -100,6 +100,7 @@ fn of_table(section: &str, name: &str) -> Value {
     let table = reference(&section_of(section, name));
     match (section, name) {
         ("site.route", "php") => json!({ "anyOf": [{ "type": "string" }, table] }),
+        (_, "access_log" | "error_log") => json!({ "anyOf": [{ "type": "string" }, table] }),
         (_, "security_fields") => json!({ "anyOf": [{ "enum": ["default", "off"] }, table] }),
         _ => json!({ "allOf": [table] }),
     }

@@ -10,6 +10,8 @@ use touchstone_files::dictionary::Pattern;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::target::normalise_path;
 
+use touchstone_observe::log::SyslogServer;
+
 use super::LogDestination;
 
 const DURATION_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
@@ -205,8 +207,36 @@ pub(super) fn parse_log_destination(text: &str, base: &Path) -> Result<LogDestin
         "off" => Ok(LogDestination::Off),
         "stdout" => Ok(LogDestination::Stdout),
         "stderr" => Ok(LogDestination::Stderr),
+        "syslog" => Ok(LogDestination::Syslog(SyslogServer::Unix(DEV_LOG.into()))),
+        "journald" => Ok(LogDestination::Journal(JOURNAL_SOCKET.into())),
         _ if text.ends_with('/') => Err(format!("{text:?} is a directory; name a file")),
-        _ => parse_path(text, base).map(LogDestination::File),
+        _ => match (text.strip_prefix("syslog:"), text.strip_prefix("journald:")) {
+            (Some(server), _) => parse_syslog_server(text, server).map(LogDestination::Syslog),
+            (_, Some(path)) => parse_path(path, base).map(LogDestination::Journal),
+            _ => parse_path(text, base).map(LogDestination::File),
+        },
+    }
+}
+
+/// Where local messages to syslog go.
+const DEV_LOG: &str = "/dev/log";
+
+/// Where the journal takes entries.
+const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
+
+fn parse_syslog_server(text: &str, server: &str) -> Result<SyslogServer, String> {
+    let is_address = |address: &str| {
+        let (host, port) = address.rsplit_once(':').unwrap_or_default();
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    match (server.strip_prefix("udp:"), server.strip_prefix("tcp:")) {
+        (Some(address), _) if is_address(address) => Ok(SyslogServer::Udp(address.to_string())),
+        (_, Some(address)) if is_address(address) => Ok(SyslogServer::Tcp(address.to_string())),
+        (None, None) if server.starts_with('/') => Ok(SyslogServer::Unix(server.into())),
+        _ => Err(format!(
+            "{text:?} does not name a syslog server; write \"syslog:/dev/log\", \"syslog:udp:HOST:PORT\" or \
+             \"syslog:tcp:HOST:PORT\""
+        )),
     }
 }
 

@@ -41,6 +41,8 @@ targets! {
     text = "../../config/fuzz/fuzz_targets/text.rs";
     "conformance":
     transcript = "../../conformance/fuzz/fuzz_targets/transcript.rs";
+    "expression":
+    condition = "../../expression/fuzz/fuzz_targets/condition.rs";
     "fleet":
     messages = "../../fleet/fuzz/fuzz_targets/messages.rs";
     "http":

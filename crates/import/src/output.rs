@@ -55,6 +55,27 @@ impl Section {
         self.lines.iter().any(|line| line.starts_with(&begin))
     }
 
+    /// Takes a key away.
+    pub fn remove(&mut self, name: &str) {
+        let begin = format!("{name} = ");
+        self.lines.retain(|line| !line.starts_with(&begin));
+    }
+
+    /// Whether a section of this header is below it.
+    pub fn has_section(&self, header: &str) -> bool {
+        self.below.iter().any(|section| section.header == header)
+    }
+
+    /// Whether it is a site.
+    pub fn is_site(&self) -> bool {
+        self.header == "[[site]]"
+    }
+
+    /// Whether the key has entries of a table.
+    pub fn has_entries(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+    }
+
     /// Whether the key has this value.
     pub fn has_value(&self, name: &str, value: &str) -> bool {
         self.lines

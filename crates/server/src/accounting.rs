@@ -89,19 +89,25 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         record.request_line = &line;
     }
     let labels = table.labels_of(site, route);
-    state.log.record(&Record {
-        user: account.user,
-        status: account.status,
-        body_bytes: account.body_bytes,
-        duration_us: microseconds_since(started),
-        request_id: id.as_ref().map(RequestId::as_bytes),
-        tls: origin.tls.map(tls_record),
-        site: known(&labels.site),
-        route: known(&labels.route),
-        handler: progress.handler.get(),
-        cache: progress.cache.get().word(),
-        ..record
-    });
+    // After a reload the positions may be those of other sites.
+    let is_present = Arc::ptr_eq(table, &state.snapshot.route_table);
+    state.log.record(
+        site.filter(|_| is_present),
+        route,
+        &Record {
+            user: account.user,
+            status: account.status,
+            body_bytes: account.body_bytes,
+            duration_us: microseconds_since(started),
+            request_id: id.as_ref().map(RequestId::as_bytes),
+            tls: origin.tls.map(tls_record),
+            site: known(&labels.site),
+            route: known(&labels.route),
+            handler: progress.handler.get(),
+            cache: progress.cache.get().word(),
+            ..record
+        },
+    );
 }
 
 /// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
@@ -157,18 +163,22 @@ fn log_hit(
         record.request_line = &line;
     }
     let labels = state.snapshot.route_table.labels_of(Some(site), route);
-    state.log.record(&Record {
-        status: 200,
-        body_bytes,
-        duration_us: state.received_at.map_or(0, microseconds_since),
-        request_id: id.as_ref().map(RequestId::as_bytes),
-        tls: origin.tls.map(tls_record),
-        site: known(&labels.site),
-        route: known(&labels.route),
-        handler: "cache",
-        cache: if is_accelerated { CacheResult::Hit.word() } else { "" },
-        ..record
-    });
+    state.log.record(
+        Some(site),
+        route,
+        &Record {
+            status: 200,
+            body_bytes,
+            duration_us: state.received_at.map_or(0, microseconds_since),
+            request_id: id.as_ref().map(RequestId::as_bytes),
+            tls: origin.tls.map(tls_record),
+            site: known(&labels.site),
+            route: known(&labels.route),
+            handler: "cache",
+            cache: if is_accelerated { CacheResult::Hit.word() } else { "" },
+            ..record
+        },
+    );
 }
 
 /// The id that a line of the log needs.

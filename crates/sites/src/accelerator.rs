@@ -36,7 +36,7 @@ pub fn open(
     }
     // The page and its parts are stored as they are, and what is composed of them is compressed.
     let composed = Arc::new(Composed::new(accelerated, cached.clone(), &route.path));
-    (cached, compression::open(composed, compression::settings(site)))
+    (cached, compression::open(composed, compression::settings_of(route, site)))
 }
 
 /// The store with its copies on disk, if there are to be any; the error says why there cannot be.

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_config::SiteConfig;
+use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_files::coding::{CodingSettings, LEAST_BYTES};
 use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
@@ -58,6 +58,14 @@ pub fn settings(config: &SiteConfig) -> CodingSettings {
     let listed = |coding: &ContentCoding| config.compression.iter().position(|each| each == coding);
     order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
     CodingSettings { order, levels, precompressed: config.precompressed }
+}
+
+/// The same for a route.
+pub fn settings_of(route: &RouteConfig, site: &SiteConfig) -> CodingSettings {
+    match &route.compression {
+        Some(codings) => settings(&SiteConfig { compression: codings.clone(), ..site.clone() }),
+        None => settings(site),
+    }
 }
 
 /// Has the answers of an interface compressed as its site wants it.
@@ -203,7 +211,7 @@ fn coding_for(settings: &CodingSettings, accepted: AcceptEncoding) -> Option<Con
 }
 
 /// What a request says of the form of its answer.
-struct Wanted {
+pub struct Wanted {
     coding: Option<ContentCoding>,
     level: u8,
     is_head: bool,
@@ -212,7 +220,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(request: &Request, settings: &CodingSettings) -> Wanted {
+    /// What a request says, where these codings are made.
+    pub fn of(request: &Request, settings: &CodingSettings) -> Wanted {
         let head = &request.received.head;
         let coding = coding_for(settings, head.accept_encoding);
         let level = coding.and_then(|coding| settings.levels[coding as usize]).unwrap_or_default();
@@ -233,7 +242,8 @@ impl Wanted {
         }
     }
 
-    fn apply(self, mut answer: Answer) -> Answer {
+    /// Gives an answer that form, if it is one of those that have it.
+    pub fn apply(self, mut answer: Answer) -> Answer {
         if answer.status == 304 {
             self.weaken_as_known(&mut answer);
             return answer;

@@ -6,7 +6,8 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 
-use crate::{accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, wasm};
+use crate::substitution::Substitution;
+use crate::{accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, wasm};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -26,7 +27,9 @@ pub fn open(
     shared: &Arc<Accelerator>,
 ) -> Result<RouteInterface, String> {
     let program = open_program(route, site)?;
-    let interface = program.map(|program| compression::open(program, compression::settings(site)));
+    let interface = substituted(program, route, site)?;
+    let interface =
+        interface.map(|program| compression::open(program, compression::settings_of(route, site)));
     let middleware = route.middleware.iter().map(|config| wasm::open(config, "middleware", route, site));
     let middleware = middleware.collect::<Result<_, _>>()?;
     match (&route.cache, interface) {
@@ -36,6 +39,19 @@ pub fn open(
         }
         (_, interface) => Ok(RouteInterface { interface, cache: None, middleware }),
     }
+}
+
+/// The interface with texts replaced in its answers, where that is wanted.
+fn substituted(
+    program: Option<Arc<dyn Interface>>,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Option<Arc<dyn Interface>>, String> {
+    let config = route.delivery.substitute.as_ref().or(site.delivery.substitute.as_ref());
+    let Some(substitution) = config.map(Substitution::open).transpose()?.flatten() else {
+        return Ok(program);
+    };
+    Ok(program.map(|program| substitution::open(program, substitution)))
 }
 
 fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {

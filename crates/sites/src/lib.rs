@@ -4,8 +4,9 @@
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
 //! of a site; [`forward_auth`] is a server that decides, and [`answer_policy`] what answers say to browsers.
 //! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
-//! [`accelerator`] stand before it. [`machine`] checks what a configuration needs from the machine, and
-//! [`archives`] what applications are packed in.
+//! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
+//! in them, and [`logs`] those of sites and routes. [`machine`] checks what a configuration needs from the
+//! machine, and [`archives`] what applications are packed in.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -15,14 +16,17 @@ pub mod archives;
 mod cgi;
 pub mod compression;
 mod cors;
+pub mod delivery;
 pub mod forward_auth;
 pub mod hidden_names;
 mod htaccess;
 pub mod includes;
 pub mod interface;
+pub mod logs;
 pub mod machine;
 mod memory_limit;
 mod nsapi;
+pub mod pieces;
 mod places;
 pub mod programs;
 mod proxy;
@@ -31,5 +35,6 @@ pub mod route;
 pub mod servlet;
 pub mod site;
 pub mod site_tls;
+pub mod substitution;
 pub mod unusable;
 mod wasm;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use touchstone_access::{GeoFile, KeySource, PasswordFile};
+use touchstone_access::{GeoFile, KeySource, PasswordFile, SignedLinks};
 use touchstone_acme::read_hmac_key;
 use touchstone_admin::token::read_token;
 use touchstone_config::{
@@ -103,6 +103,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
             problems.push(places.problem_in_section(section, "path", message));
         }
     }
+    check_own_logs(config, places, &mut problems);
     if config.sites.iter().any(|site| site.tls.acme) {
         check_acme(&config.acme, places, &mut problems);
     }
@@ -114,6 +115,28 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     check_admin(config, places, &mut problems);
     check_java(config, places, &mut problems);
     problems
+}
+
+/// Checks the files of the logs that sites and routes have of their own.
+fn check_own_logs(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    for (position, site) in config.sites.iter().enumerate() {
+        let site_places = places.sites.get(position);
+        let mut check = |key: &str, destination: Option<&LogDestination>, within: Option<&SectionPlaces>| {
+            if let Some(LogDestination::File(path)) = destination
+                && let Err(reason) = check_log_file(path)
+            {
+                let place = within.map(|within| within.key_below(&format!("{key}.path")));
+                problems.push(places.problem(place, format!("log file '{}' {reason}", path.display())));
+            }
+        };
+        check("access_log", site.access_log.as_ref().map(|log| &log.destination), site_places);
+        check("error_log", site.error_log.as_ref().map(|log| &log.destination), site_places);
+        for (index, route) in site.routes.iter().enumerate() {
+            let within = site_places.and_then(|places| places.table("route", index));
+            check("access_log", route.access_log.as_ref().map(|log| &log.destination), within);
+            check("error_log", route.error_log.as_ref().map(|log| &log.destination), within);
+        }
+    }
 }
 
 /// Checks the values of `[java]`, if a route needs it.
@@ -192,6 +215,11 @@ fn check_access_and_routes(
         }
         if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
             problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
+        }
+        let link = access.signed_link.as_ref().map(SignedLinks::open);
+        if let Some(Err(problem)) = link {
+            let place = within.map(|within| within.key_below("signed_link.secret_file"));
+            problems.push(places.problem(place, problem));
         }
         let basic = access.basic_authentication.as_ref();
         let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };

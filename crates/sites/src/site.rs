@@ -12,22 +12,24 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use touchstone_accelerator::layer::Accelerator;
-use touchstone_access::{AccessShared, ConnectionGate};
+use touchstone_access::{AccessShared, ConnectionGate, MinimumPace};
 use touchstone_acme::HttpChallenges;
-use touchstone_config::{self as config, Config, LogLevel, SiteConfig, names_of_sites};
+use touchstone_config::{
+    self as config, Config, DeliveryConfig, LimitsConfig, LogLevel, SiteConfig, names_of_sites,
+};
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_includes::PageCache;
-use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
 use crate::htaccess;
 use crate::includes::SiteIncludes;
+use crate::logs::{ServerLogs, SiteLogs};
 use crate::memory_limit;
 use crate::places;
 use crate::route::SiteRules;
@@ -62,6 +64,12 @@ pub struct Snapshot {
     pub watcher_problem: Option<io::Error>,
     /// The largest request body that any site or route takes.
     pub most_body_bytes: u64,
+    /// Whether a site or route says how patient the server is with its clients.
+    has_paces: bool,
+    /// `[limits]` with the most patient values of all sites and routes, for connections that several share.
+    pub patient_limits: LimitsConfig,
+    /// The logs that sites and routes have of their own; `None` where they have none.
+    pub logs: Option<Arc<SiteLogs>>,
 }
 
 /// One site.
@@ -87,6 +95,15 @@ pub struct Site {
     pub fields: Arc<[u8]>,
     /// The same for cached files, with what answers say to browsers.
     pub file_fields: Arc<[u8]>,
+}
+
+/// How slow a client may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Paces {
+    /// With the body of a request.
+    pub receive: MinimumPace,
+    /// With an answer.
+    pub send: MinimumPace,
 }
 
 /// The sites of one address.
@@ -138,8 +155,9 @@ impl Snapshot {
         accelerator: &Arc<Accelerator>,
         acme_challenges: &Arc<HttpChallenges>,
         dictionaries: &Arc<Dictionaries>,
-        error_log: &ErrorLog,
+        logs: &ServerLogs<'_>,
     ) -> Result<Snapshot, Unusable> {
+        let error_log = logs.error_log;
         access.open_geoip(&config.geoip).map_err(Unusable)?;
         let mut config = config;
         for line in config.sites.iter_mut().flat_map(htaccess::refuse) {
@@ -202,6 +220,8 @@ impl Snapshot {
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
         let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
         let most_body_bytes = most_body_bytes(&config);
+        let logs = SiteLogs::open(&config, logs)?;
+        let (has_paces, patient_limits) = patient_limits(&config);
         Ok(Snapshot {
             config,
             sites,
@@ -216,6 +236,9 @@ impl Snapshot {
             route_table,
             watcher_problem,
             most_body_bytes,
+            has_paces,
+            patient_limits,
+            logs,
         })
     }
 
@@ -225,6 +248,27 @@ impl Snapshot {
         let of_route = route.and_then(|route| site.routes.get(route)).map_or(0, |route| route.body_bytes);
         let given = [of_route, site.body_bytes].into_iter().find(|&bytes| bytes != 0);
         given.unwrap_or(self.config.limits.body_bytes)
+    }
+
+    /// How slow the client of a request may be, where its site or route says so.
+    pub fn paces(&self, site: usize, route: Option<usize>) -> Option<Paces> {
+        if !self.has_paces {
+            return None;
+        }
+        let of_site = &self.sites[site].config;
+        let of_route = route.and_then(|route| of_site.routes.get(route)).map(|route| &route.delivery);
+        let of_site = &of_site.delivery;
+        let stall_timeout = of_route.and_then(|own| own.stall_timeout).or(of_site.stall_timeout);
+        let stall_timeout = stall_timeout.unwrap_or(self.config.limits.stall_timeout);
+        let pace = |rate: fn(&DeliveryConfig) -> Option<u64>, usual: u64| MinimumPace {
+            stall_timeout,
+            bytes_per_second: of_route.and_then(rate).or_else(|| rate(of_site)).unwrap_or(usual),
+        };
+        let limits = &self.config.limits;
+        Some(Paces {
+            receive: pace(|own| own.minimum_receive_rate, limits.minimum_receive_rate),
+            send: pace(|own| own.minimum_send_rate, limits.minimum_send_rate),
+        })
     }
 
     /// The page of an error, if the route or its site has one.
@@ -241,6 +285,23 @@ impl Snapshot {
         site.intercept_errors
             || route.and_then(|route| site.routes.get(route)).is_some_and(|route| route.intercept_errors)
     }
+}
+
+/// Whether sites or routes say how patient the server is with clients, and `[limits]` with their most patient
+/// values.
+fn patient_limits(config: &Config) -> (bool, LimitsConfig) {
+    let mut limits = config.limits.clone();
+    let of_routes = config.sites.iter().flat_map(|site| &site.routes).map(|route| &route.delivery);
+    let deliveries = config.sites.iter().map(|site| &site.delivery).chain(of_routes);
+    let mut has_paces = false;
+    for delivery in deliveries.filter(|delivery| delivery.has_pace()) {
+        has_paces = true;
+        let least = |own: Option<u64>, other: u64| own.map_or(other, |own| own.min(other));
+        limits.stall_timeout = delivery.stall_timeout.unwrap_or_default().max(limits.stall_timeout);
+        limits.minimum_receive_rate = least(delivery.minimum_receive_rate, limits.minimum_receive_rate);
+        limits.minimum_send_rate = least(delivery.minimum_send_rate, limits.minimum_send_rate);
+    }
+    (has_paces, limits)
 }
 
 /// The largest request body of all sites and routes.

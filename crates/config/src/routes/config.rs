@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use touchstone_accelerator::rules::policy::Policy;
+use touchstone_http::content_coding::ContentCoding;
 
 use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
@@ -24,7 +25,10 @@ use crate::section::{ABSENT, Choice, Key, Kind, Section};
 use crate::security_fields::{self, SecurityFieldsConfig};
 use crate::servlet::{SERVLET, ServletConfig};
 use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
-use crate::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
+use crate::{
+    AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SectionPlaces, SiteConfig, delivery,
+    logs, routes, signed_link, values,
+};
 
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,6 +105,14 @@ pub struct RouteConfig {
     pub security_fields: Option<SecurityFieldsConfig>,
     /// Scripts of which other sites may read answers; `None`: as in the site.
     pub cors: Option<CorsConfig>,
+    /// The log of its requests; `None`: that of the site.
+    pub access_log: Option<AccessLogConfig>,
+    /// The log of what goes wrong with them; `None`: that of the site.
+    pub error_log: Option<ErrorLogConfig>,
+    /// The content codings in which its answers are compressed; `None`: those of the site.
+    pub compression: Option<Vec<ContentCoding>>,
+    /// How its answers are delivered, where that is not as in the site.
+    pub delivery: DeliveryConfig,
     /// Which clients are admitted.
     pub access: AccessConfig,
 }
@@ -133,6 +145,7 @@ impl RouteConfig {
             || self.listing.is_some()
             || !self.fallback.is_empty()
             || !self.cache_control.is_empty()
+            || self.compression.is_some()
     }
 
     /// The site with the route's own settings of files, and without rules.
@@ -148,8 +161,10 @@ impl RouteConfig {
             listing: self.listing.unwrap_or(site.listing),
             fallback: if fallback == NO_FALLBACK { String::new() } else { fallback },
             cache_control: or(&self.cache_control, &site.cache_control),
+            compression: self.compression.clone().unwrap_or_else(|| site.compression.clone()),
             security_fields: None,
             cors: None,
+            delivery: DeliveryConfig::default(),
             access: AccessConfig::default(),
             routes: Vec::new(),
             ..site.clone()
@@ -235,6 +250,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
         early_hints: Vec::new(),
         security_fields: None,
         cors: None,
+        access_log: None,
+        error_log: None,
+        compression: None,
+        delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
     },
     keys: &[
@@ -554,6 +573,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             kind: Kind::HeaderValue(|route, value| route.cache_control = value),
         },
         Key {
+            name: "compression",
+            default: Some(ABSENT),
+            example: "[\"gzip\"]",
+            documentation: "The content codings in which the answers of the route are compressed, as \
+                `compression` of the site; `[]`: they are not. Without it: as the site says.",
+            kind: Kind::ContentCodings(|route, value| route.compression = Some(value)),
+        },
+        Key {
             name: "error_pages",
             default: Some("{}"),
             example: "{ 502 = \"/errors/starting.html\" }",
@@ -577,6 +604,12 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 413 Content Too Large. 0: as the site says.",
             kind: Kind::Size { least: 0, most: values::TIB, set: |route, value| route.body_bytes = value },
         },
+        delivery::limit_rate(),
+        delivery::limit_rate_after(),
+        delivery::stall_timeout(),
+        delivery::minimum_receive_rate(),
+        delivery::minimum_send_rate(),
+        delivery::substitute(),
         Key {
             name: "includes",
             default: Some(ABSENT),
@@ -621,6 +654,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 set: |route, value| route.early_hints = value,
             },
         },
+        logs::access_log(|reader, value, route| logs::read_access_log(reader, value, &mut route.access_log)),
+        logs::error_log(|reader, value, route| logs::read_error_log(reader, value, &mut route.error_log)),
         security_fields::security_fields(|reader, value, route| {
             security_fields::read(reader, value, &mut route.security_fields)
         }),
@@ -631,6 +666,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut route.access.basic_authentication)
         }),
         jwt::jwt(|reader, value, route| reader.table_into(&jwt::JWT, value, &mut route.access.jwt)),
+        signed_link::signed_link(|reader, value, route| {
+            signed_link::read(reader, value, &mut route.access.signed_link)
+        }),
         access::rate_limit(|reader, value, route| {
             reader.table_into(&access::RATE_LIMIT, value, &mut route.access.rate_limit)
         }),

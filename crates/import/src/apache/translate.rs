@@ -62,7 +62,9 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for host in hosts {
         let addresses: Vec<String> =
             host.arguments.iter().flat_map(|address| addresses(address, &listens)).collect();
-        sites.push(site(Some(host), host.inside(), &outside, &addresses, &mut account));
+        let mut section = site(Some(host), host.inside(), &outside, &addresses, &mut account);
+        own_logs(host, &mut section, &mut account);
+        sites.push(section);
     }
     let mut text = String::from(HEAD);
     for section in [server, limits, access_log, error_log] {
@@ -97,22 +99,26 @@ fn seconds(line: &Directive, name: &str, section: &mut Section, account: &mut Ac
     }
 }
 
-/// `CustomLog` and `ErrorLog`: there is one of each for the server.
+/// `CustomLog` and `ErrorLog` of a block.
 fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Section, account: &mut Account) {
-    let inside = directives.iter().filter(|line| is(line, "VirtualHost")).flat_map(Directive::inside);
-    for line in directives.iter().chain(inside) {
+    for line in directives {
         let section = match line.name.to_ascii_lowercase().as_str() {
             "customlog" | "transferlog" => &mut *access_log,
             "errorlog" => &mut *error_log,
             _ => continue,
         };
-        let path = match line.argument(0) {
+        let target = line.argument(0);
+        let path = match target {
             "/dev/stdout" | "/proc/self/fd/1" => "stdout",
             "/dev/stderr" | "/proc/self/fd/2" => "stderr",
+            "/dev/null" => "off",
+            "journald" => "journald",
+            "syslog" => "syslog",
             path => path,
         };
-        if section.has("path") || path.starts_with(['|', '$']) || path.starts_with("syslog") {
-            account.problem(line, section, "there is one log for the server, a file or a stream");
+        let has_other_form = path.starts_with(['|', '$']) || path.starts_with("syslog:");
+        if section.has("path") || has_other_form {
+            account.problem(line, section, "a site has one log of each kind (docs/logs.md)");
             continue;
         }
         account.translated(line, section);
@@ -121,6 +127,19 @@ fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Sect
             "common" => section.key("format", toml_string("common")),
             "" | "combined" | "vhost_combined" => {}
             _ => section.note("The lines are written in the combined format."),
+        }
+    }
+}
+
+/// The logs of a host, as keys of its site.
+fn own_logs(host: &Directive, site: &mut Section, account: &mut Account) {
+    let mut access_log = Section::new("[site.access_log]");
+    let mut error_log = Section::new("[site.error_log]");
+    logs(host.inside(), &mut access_log, &mut error_log, account);
+    for log in [access_log, error_log] {
+        match log.has("path") {
+            true => site.push(log),
+            false => site.take_notes(log),
         }
     }
 }

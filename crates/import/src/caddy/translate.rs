@@ -32,7 +32,6 @@ pub fn translate(directives: &[Directive]) -> Imported {
     let mut account = Account::default();
     let mut other = Section::new("");
     let options = options(directives, &mut other, &mut account);
-    let mut access_log = Section::new("[access_log]");
     let mut acme = Section::new("[acme]");
     let mut sites = Vec::new();
     let mut redirected: Vec<(String, u16)> = Vec::new();
@@ -55,7 +54,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
                 Err(advice) => account.problem(directive, &mut other, &advice),
             }
         }
-        log(directive, &mut access_log, &mut account);
+        let log = log(directive, &mut account);
         let mut is_first = true;
         for group in groups(&addresses) {
             let is_secure = group[0].is_secure;
@@ -69,12 +68,14 @@ pub fn translate(directives: &[Directive]) -> Imported {
                     false => _ = plain_hosts.insert(address.host.clone()),
                 }
             }
-            sites.push(site(directive, &group, &options, &mut acme, account));
+            let mut section = site(directive, &group, &options, &mut acme, account);
+            log.iter().for_each(|log| section.push(log.clone()));
+            sites.push(section);
         }
     }
     redirected.retain(|(host, _)| !plain_hosts.contains(host));
     let mut text = String::from(HEAD);
-    for section in [access_log, acme, other] {
+    for section in [acme, other] {
         if !section.is_empty() || section.has_notes() {
             section.write(&mut text);
         }
@@ -156,14 +157,15 @@ fn options(directives: &[Directive], other: &mut Section, account: &mut Account)
     options
 }
 
-/// The access log: one for the server.
-fn log(site: &Directive, section: &mut Section, account: &mut Account) {
+/// The access log of a site; `None`: it has none.
+fn log(site: &Directive, account: &mut Account) -> Option<Section> {
+    let mut section = Section::new("[site.access_log]");
     for line in site.inside().iter().filter(|line| line.name == "log") {
         if section.has("path") {
-            account.problem(line, section, "there is one access log; leave the file that it shall be");
+            account.problem(line, &mut section, "a site has one access log; leave the file that it shall be");
             continue;
         }
-        account.translated(line, section);
+        account.translated(line, &mut section);
         let mut path = "stderr".to_string();
         let mut format = "json";
         for inner in line.inside() {
@@ -174,12 +176,13 @@ fn log(site: &Directive, section: &mut Section, account: &mut Account) {
                 ("output", stream @ ("stdout" | "stderr")) => path = stream.to_string(),
                 ("format", "console") => format = "combined",
                 ("format", "json") | ("level", _) => {}
-                _ => account.problem(inner, section, "see 'format' of [access_log] (docs/logs.md)"),
+                _ => account.problem(inner, &mut section, "see 'format' of the log (docs/logs.md)"),
             }
         }
         section.key("path", toml_string(&path));
         section.key("format", toml_string(format));
     }
+    section.has("path").then_some(section)
 }
 
 /// A site of one port.

@@ -44,6 +44,9 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "connection_pool_size",
             "request_pool_size",
             "reset_timedout_connection",
+            "absolute_redirect",
+            "port_in_redirect",
+            "server_name_in_redirect",
             "server_tokens",
             "merge_slashes",
         ],
@@ -57,6 +60,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "proxy_busy_buffers_size",
             "proxy_request_buffering",
             "proxy_max_temp_file_size",
+            "fastcgi_max_temp_file_size",
             "proxy_temp_file_write_size",
             "fastcgi_buffering",
             "fastcgi_buffers",
@@ -151,18 +155,10 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "map" | "geo" | "split_clients" => {
             "no table gives a variable its value; write a route for each, with 'request_headers' or 'pattern'"
         }
-        "access_log" | "error_log" => "there is one log for the server, see [access_log] and [error_log]",
-        "limit_req_zone" | "limit_req" => "see 'rate_limit' of a site or route (docs/access.md)",
         "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
-        "proxy_cache_path"
-        | "proxy_cache"
-        | "proxy_cache_valid"
-        | "proxy_cache_key"
-        | "proxy_cache_use_stale"
-        | "proxy_cache_lock"
-        | "proxy_cache_bypass"
-        | "proxy_no_cache" => {
-            "see 'cache' of a route and [accelerator]; it stores by the rules of RFC 9111 (docs/cache.md)"
+        "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
+            let why = "answers are kept in memory; 'disk' of [accelerator] keeps copies of them";
+            return account.unneeded(directive, section, why);
         }
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
             "responses of OCSP are not stapled"
@@ -170,13 +166,9 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "if" | "set" => {
             "conditions are routes: 'request_headers', 'methods' and 'pattern' say when (docs/routes.md)"
         }
-        "sub_filter" | "sub_filter_once" => {
-            "answers are not rewritten; see includes of a route (docs/includes.md)"
-        }
         "auth_request" => {
             "no other server decides who is let in; see 'basic_authentication' and client certificates"
         }
-        "fastcgi_hide_header" => "set the field to \"\" in 'headers' of the route: that removes it",
         _ => "there is no counterpart, or it is not known to this command",
     };
     account.problem(directive, section, advice);

@@ -1,7 +1,10 @@
 //! What answers in a location: another server, PHP, FastCGI or SCGI programs, files.
 
+use super::cache::{cache, is_of_cache};
 use super::common::common;
+use super::delivery;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
+use super::log::own_logs;
 use super::matching::Match;
 use super::rewriting::rewriting;
 use super::scope::Scope;
@@ -45,6 +48,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         if let Some(mut answer) = rewriting(directive, Some(how), site, &mut route, account) {
             answer.note_first(location.to_string());
             others(location.inside(), &mut answer, account);
+            own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
             return vec![answer];
         }
     }
@@ -56,6 +60,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     if is_shut && inside.all("allow").is_empty() {
         inside.all("deny").iter().for_each(|directive| account.translated(directive, &mut route));
         others(location.inside(), &mut route, account);
+        own_logs(location.inside(), &site.scope.within(location.inside()), &mut route, account);
         route.key("respond", "{ status = 403 }");
     } else {
         answer(how, location.inside(), site, &mut route, account);
@@ -72,6 +77,11 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
             // They have routes, or a limit, of their own.
             "return" | "rewrite" | "location" => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
+            "access_log" | "error_log" => {}
+            name if delivery::DIRECTIVES.contains(&name) || is_of_cache(name) => {}
+            "if" if delivery::is_of_signed_link(directive) => {
+                account.unneeded(directive, route, "'signed_link' answers with 403, and 410 after the time");
+            }
             "internal" => account.problem(
                 directive,
                 route,
@@ -84,7 +94,10 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
 
 /// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
 fn is_of_handler(name: &str) -> bool {
-    const NAMES: [&str; 34] = [
+    const NAMES: [&str; 37] = [
+        "fastcgi_hide_header",
+        "uwsgi_hide_header",
+        "scgi_hide_header",
         "proxy_pass",
         "proxy_set_header",
         "proxy_read_timeout",
@@ -144,7 +157,14 @@ pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account
 fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section, account: &mut Account) {
     let own = Scope::new(block);
     let scope = site.scope.within(block);
+    for name in ["fastcgi_hide_header", "uwsgi_hide_header", "scgi_hide_header"] {
+        for directive in scope.all(name) {
+            hide(directive, route, account);
+        }
+    }
     others(block, route, account);
+    own_logs(block, &scope, route, account);
+    delivery::delivery(block, &scope, route, account);
     access(&own, route, account);
     let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
     headers(&own, is_files, route, account);
@@ -153,15 +173,19 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     files(&own, route, account);
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
         proxy(pass, how, &scope, route, account);
+        cache("proxy", &scope, route, account);
     } else if let Some(pass) = own.one("fastcgi_pass") {
         match how.is_of_scripts() {
             true => scripts(pass, &scope, route, account),
             false => program("fastcgi", pass, &scope, route, account),
         }
+        cache("fastcgi", &scope, route, account);
     } else if let Some(pass) = own.one("scgi_pass") {
         program("scgi", pass, &scope, route, account);
+        cache("scgi", &scope, route, account);
     } else if let Some(pass) = own.one("uwsgi_pass") {
         program("uwsgi", pass, &scope, route, account);
+        cache("uwsgi", &scope, route, account);
     } else if let Some(tried) = own.one("try_files") {
         try_files(tried, how, site, route, account);
     } else if how.may_be_directory() && !route.has("alias") {
@@ -373,6 +397,12 @@ fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut 
     }
 }
 
+/// `proxy_hide_header` and its like: a field that answers do not have.
+pub fn hide(directive: &Directive, section: &mut Section, account: &mut Account) {
+    account.translated(directive, section);
+    section.entry("headers", directive.argument(0), toml_string(""));
+}
+
 fn timeout(directive: &Directive, keys: &[&str], table: &mut Section, account: &mut Account) {
     match value::seconds(directive.argument(0)) {
         Some(seconds @ 1..=86_400) => {
@@ -437,10 +467,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
         }
     }
     locations_and_cookies(scope, &mut table, account);
-    for directive in scope.all("proxy_hide_header") {
-        account.translated(directive, route);
-        route.entry("headers", directive.argument(0), toml_string(""));
-    }
+    scope.all("proxy_hide_header").into_iter().for_each(|directive| hide(directive, route, account));
     for directive in scope.all("proxy_pass_header") {
         account.unneeded(directive, &mut table, "fields go on unless they are removed");
     }

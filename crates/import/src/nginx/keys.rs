@@ -43,7 +43,9 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
     }
     for directive in scope.all("add_header") {
         let (name, text) = (directive.argument(0), directive.argument(1));
-        if text.contains('$') {
+        if text == "$upstream_cache_status" {
+            account.unneeded(directive, section, "'Cache-Status' says it (RFC 9211)");
+        } else if text.contains('$') {
             account.problem(directive, section, "fields of answers have no variables");
         } else if name.eq_ignore_ascii_case("cache-control") {
             account.translated(directive, section);

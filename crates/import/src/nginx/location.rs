@@ -4,9 +4,12 @@
 //! nginx takes an exact location first, then the longest prefix if it says `^~`, then the first expression
 //! that matches, then the longest prefix. Routes are tried in their order, so they are written in that one.
 
+use super::cache::is_of_cache;
 use super::common::common;
+use super::delivery;
 use super::handler;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
+use super::log::own_logs;
 use super::matching::{Match, is_everything};
 use super::rewriting::{condition, rewriting};
 use super::site::Site;
@@ -16,7 +19,10 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 /// Directives of a server that are told with the locations that they hold for.
-const INHERITED_BY_HANDLERS: [&str; 12] = [
+const INHERITED_BY_HANDLERS: [&str; 15] = [
+    "fastcgi_hide_header",
+    "uwsgi_hide_header",
+    "scgi_hide_header",
     "proxy_set_header",
     "proxy_read_timeout",
     "proxy_connect_timeout",
@@ -108,6 +114,8 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     error_pages(&site.scope, section, account);
     intercepts(&site.scope, section, account);
     access(&site.scope, section, account);
+    own_logs(site.server.inside(), &site.scope, section, account);
+    delivery::delivery(&inherited(site), &site.scope, section, account);
     for directive in site.server.inside() {
         match directive.name.as_str() {
             "listen"
@@ -132,14 +140,26 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "fastcgi_intercept_errors"
             | "proxy_intercept_errors"
             | "uwsgi_intercept_errors"
-            | "try_files" => {}
+            | "try_files"
+            | "access_log"
+            | "error_log" => {}
+            name if delivery::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
-            "keepalive_timeout" | "client_header_timeout" | "client_body_timeout" | "send_timeout" => {
+            "keepalive_timeout" | "client_header_timeout" => {
                 account.problem(directive, section, "there is one for the server, see [limits]");
             }
-            name if INHERITED_BY_HANDLERS.contains(&name) => {}
+            name if INHERITED_BY_HANDLERS.contains(&name) || is_of_cache(name) => {}
             _ => common(directive, section, account),
         }
     }
+}
+
+/// The directives of the server, and those around it that hold for each server, but for time limits, which
+/// are keys of `[limits]` there.
+fn inherited(site: &Site<'_>) -> Vec<Directive> {
+    let names = delivery::DIRECTIVES.iter().filter(|name| !name.ends_with("_timeout"));
+    let around = names.flat_map(|name| site.scope.all(name)).cloned();
+    let own = site.server.inside().iter().filter(|directive| directive.name.ends_with("_timeout")).cloned();
+    around.chain(own).collect()
 }

@@ -9,19 +9,25 @@
 //! | `read` | from files to directives |
 //! | `scope` | which directive counts at a place: the inner one, or that of a block around it |
 //! | `value` | variables, times and sizes |
+//! | `cache` | caches of proxies and programs |
 //! | `common` | directives that mean the same at every place, or nothing here |
 //! | `site` | a server, as its locations see it |
 //! | `matching` | how a location matches |
 //! | `keys` | what servers and locations have alike |
+//! | `log` | logs of servers and locations, and their formats |
+//! | `delivery` | rates, replaced texts, signed links |
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
 //! | `location` | what stands in a server, and its locations in nginx's order |
 //! | `translate` | what stands outside of servers, and their addresses and names |
 
+mod cache;
 mod common;
+mod delivery;
 mod handler;
 mod keys;
 mod location;
+mod log;
 mod matching;
 mod read;
 mod rewriting;

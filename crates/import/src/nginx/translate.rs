@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::cache::is_of_cache;
 use super::common::common;
 use super::keys::body_limit;
 use super::location;
+use super::log::log;
 use super::scope::Scope;
 use super::site::Site;
 use super::value;
@@ -59,18 +61,17 @@ pub fn translate(directives: &[Directive]) -> Imported {
             "client_body_timeout" | "send_timeout" => {
                 time_key(directive, "stall_timeout", &mut limits, &mut account);
             }
-            "access_log" => log(directive, &mut access_log, &mut account),
-            "error_log" => log(directive, &mut error_log, &mut account),
-            "log_format" => account.problem(
-                directive,
-                &mut access_log,
-                "'format' of [access_log] takes a line with variables; write it anew (docs/logs.md)",
-            ),
+            "access_log" => log(directive, &scope, &mut access_log, &mut account),
+            "error_log" => log(directive, &scope, &mut error_log, &mut account),
+            "log_format" => {
+                account.unneeded(directive, &mut access_log, "it stands in each log that has it");
+            }
+            "limit_req_zone" => account.unneeded(directive, &mut other, "each 'rate_limit' says its own"),
             "set_real_ip_from" | "real_ip_header" | "real_ip_recursive" => {
                 real_ip(directive, &scope, &mut proxies, &mut account);
             }
             // They hold for all servers, and are translated with each.
-            name if INHERITED.contains(&name) => {}
+            name if INHERITED.contains(&name) || is_of_cache(name) => {}
             _ => common(directive, &mut other, &mut account),
         }
     }
@@ -94,7 +95,20 @@ const HEAD: &str = "\
 ";
 
 /// Directives that servers and locations have from the blocks around them.
-const INHERITED: [&str; 28] = [
+const INHERITED: [&str; 41] = [
+    "fastcgi_hide_header",
+    "uwsgi_hide_header",
+    "scgi_hide_header",
+    "limit_rate",
+    "limit_rate_after",
+    "limit_req",
+    "limit_req_status",
+    "sub_filter",
+    "sub_filter_once",
+    "sub_filter_types",
+    "sub_filter_last_modified",
+    "secure_link",
+    "secure_link_md5",
     "root",
     "index",
     "autoindex",
@@ -133,21 +147,6 @@ fn time_key(directive: &Directive, key: &str, section: &mut Section, account: &m
         }
         _ => account.problem(directive, section, "it is not a time of a second or more"),
     }
-}
-
-fn log(directive: &Directive, section: &mut Section, account: &mut Account) {
-    let path = match directive.argument(0) {
-        "off" => "off",
-        "/dev/stdout" => "stdout",
-        "/dev/stderr" | "stderr" => "stderr",
-        path if path.starts_with("syslog:") || path.contains('$') || section.has("path") => {
-            let advice = "there is one access log and one error log, each a file or a stream";
-            return account.problem(directive, section, advice);
-        }
-        path => path,
-    };
-    account.translated(directive, section);
-    section.key("path", toml_string(path));
 }
 
 fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {

@@ -20,9 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use touchstone_expression::{Condition, Fact};
+
+use super::messages::FIELD;
 use super::settings::{AccessLogConfig, LogDestination};
 use super::writer::{Message, Output, Problems, Writer, count_lines};
-use crate::log_line::{LineFormat, LogClock, largest_line};
+use crate::log_line::{LineFormat, LogClock, append_journal_fields, largest_line};
 
 pub use crate::log_line::{Record, TlsRecord};
 
@@ -46,6 +49,9 @@ const BUFFER_BYTES: usize = FLUSH_BYTES + (16 << 10);
 /// queue.
 const QUEUED_WHEN_BEHIND: usize = 4;
 
+/// From this status on, a line is written whatever the sample says.
+const LEAST_FAILURE: u16 = 500;
+
 /// How many empty buffers are kept for the next flood; the rest of a flood's memory is released.
 const SPARE_BUFFERS: usize = 4;
 
@@ -56,9 +62,8 @@ pub struct AccessLog {
     messages: Sender<Message>,
     problems: Arc<Problems>,
     setting: Arc<Setting>,
-    thread: JoinHandle<()>,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
+    /// The thread, and what is disconnected when it has ended; `None`: it was told to finish.
+    thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
 impl AccessLog {
@@ -70,25 +75,37 @@ impl AccessLog {
         config: &AccessLogConfig,
         on_problem: Box<dyn Fn(&str) + Send + Sync>,
     ) -> io::Result<AccessLog> {
-        let output = Output::open(0, &config.destination).map_err(name_the_log)?;
+        AccessLog::start_with(config, Arc::new(Problems::new(on_problem)))
+    }
+
+    /// Starts another log, whose lost lines are counted and told with those of this one.
+    pub fn start_beside(lost: &LostLines, config: &AccessLogConfig) -> io::Result<AccessLog> {
+        let problems = lost.0.clone().unwrap_or_else(|| Arc::new(Problems::new(Box::new(|_| {}))));
+        AccessLog::start_with(config, problems)
+    }
+
+    fn start_with(config: &AccessLogConfig, problems: Arc<Problems>) -> io::Result<AccessLog> {
+        let output = Output::open(0, &config.destination, &config.identity).map_err(name_the_log)?;
         let (messages, receiver) = channel();
         let (alive, ended) = sync_channel(0);
-        let problems = Arc::new(Problems::new(on_problem));
         let writer = Writer::new(receiver, Arc::clone(&problems), output, alive);
         let thread =
             std::thread::Builder::new().name("access-log".to_string()).spawn(move || writer.run())?;
-        Ok(AccessLog { messages, problems, setting: Arc::new(Setting::new(config)), thread, ended })
+        let setting = Arc::new(Setting::new(config));
+        let thread = Mutex::new(Some((thread, ended)));
+        Ok(AccessLog { messages, problems, setting, thread })
     }
 
     /// A buffer for one core.
     pub fn core_buffer(&self) -> CoreBuffer {
         // As many as can be under way, so that a return never fails.
         let (home, returned) = sync_channel(QUEUE_BYTES / BUFFER_BYTES + 1);
-        let (code, format) = self.setting.current();
+        let (code, lines_of) = self.setting.current();
         CoreBuffer {
             setting: Arc::clone(&self.setting),
             code,
-            format,
+            form: lines_of,
+            seen: 0,
             clock: LogClock::now(),
             scratch: Vec::new(),
             lines: Vec::new(),
@@ -113,7 +130,7 @@ impl AccessLog {
     /// new one cannot be opened, nothing changes.
     pub fn reconfigure(&self, config: &AccessLogConfig) -> io::Result<()> {
         let generation = self.setting.generation().wrapping_add(1);
-        let output = Output::open(generation, &config.destination).map_err(name_the_log)?;
+        let output = Output::open(generation, &config.destination, &config.identity).map_err(name_the_log)?;
         let _ = self.messages.send(Message::Switch(output));
         self.setting.store(generation, config);
         Ok(())
@@ -131,9 +148,11 @@ impl AccessLog {
 
     /// Writes everything that was passed on, and ends the writer. Drop the cores' buffers before: that passes
     /// on what they still hold.
-    pub fn finish(self) {
+    pub fn finish(&self) {
         let _ = self.messages.send(Message::Finish);
-        match self.ended.recv_timeout(FINISH_TIMEOUT) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((thread, ended)) = thread else { return };
+        match ended.recv_timeout(FINISH_TIMEOUT) {
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = FINISH_TIMEOUT.as_secs();
                 self.problems.say(&format!(
@@ -141,7 +160,7 @@ impl AccessLog {
                 ));
             }
             // The panic hook has already reported a panic of the thread; nothing can be saved.
-            _ => drop(self.thread.join()),
+            _ => drop(thread.join()),
         }
     }
 }
@@ -162,8 +181,10 @@ pub struct CoreBuffer {
     setting: Arc<Setting>,
     /// The setting under which the lines in the buffer were made.
     code: u64,
-    /// Its format; `None`: the log is off.
-    format: Option<LineFormat>,
+    /// Its lines; `None`: the log is off.
+    form: Option<Lines>,
+    /// How many requests it was told of that the condition lets through, for the sample.
+    seen: u64,
     clock: LogClock,
     /// Holds a line whose maximum length was not known.
     scratch: Vec<u8>,
@@ -186,10 +207,24 @@ impl CoreBuffer {
         if code != self.code {
             self.change_setting();
         }
-        if self.format.is_some() {
-            self.clock.tick();
-            self.append(record);
+        let Some(form) = &self.form else { return };
+        if form.is_selective && !self.selects(record) {
+            return;
         }
+        self.clock.tick();
+        self.append(record);
+    }
+
+    /// Whether a line is written of this request: its condition holds, and it is one of the sample. Failures
+    /// of the server are always.
+    fn selects(&mut self, record: &Record<'_>) -> bool {
+        let Some(form) = &self.form else { return false };
+        if form.when.as_ref().is_some_and(|when| !when.holds(record)) {
+            return false;
+        }
+        let is_first = self.seen.is_multiple_of(form.sample);
+        self.seen = self.seen.wrapping_add(1);
+        is_first || record.status >= LEAST_FAILURE
     }
 
     /// Whether records are written.
@@ -219,10 +254,10 @@ impl CoreBuffer {
     }
 
     fn append(&mut self, record: &Record<'_>) {
-        let Some(format) = &self.format else { return };
-        match largest_line(format, record) {
+        let Some(form) = &self.form else { return };
+        match largest_line(&form.format, record).filter(|_| !form.has_fields) {
             Some(largest) if self.lines.capacity() - self.lines.len() >= largest => {
-                format.append(&mut self.lines, &self.clock, record);
+                form.format.append(&mut self.lines, &self.clock, record);
             }
             _ => self.append_by_copy(record),
         }
@@ -235,10 +270,15 @@ impl CoreBuffer {
     /// Makes the line in another buffer first: then its length is known, and the core's buffer never grows by
     /// itself.
     fn append_by_copy(&mut self, record: &Record<'_>) {
-        let Some(format) = &self.format else { return };
+        let Some(form) = &self.form else { return };
         let mut line = std::mem::take(&mut self.scratch);
         line.clear();
-        format.append(&mut line, &self.clock, record);
+        form.format.append(&mut line, &self.clock, record);
+        if form.has_fields {
+            line.pop();
+            append_journal_fields(&mut line, FIELD, record);
+            line.push(b'\n');
+        }
         if self.lines.capacity() - self.lines.len() < line.len() {
             self.make_room(line.len());
         }
@@ -262,7 +302,7 @@ impl CoreBuffer {
         fence(Ordering::Acquire);
         self.take_returned();
         self.hand_over();
-        (self.code, self.format) = self.setting.current();
+        (self.code, self.form) = self.setting.current();
     }
 
     /// Passes the buffer to the writer. If the queue is full, a full buffer is dropped and counted; one that
@@ -332,7 +372,36 @@ struct Setting {
     /// Read for every request: the generation of the output in the upper half, flags below.
     code: AtomicU64,
     /// The same with the format; read after every change.
-    current: Mutex<(u64, Option<LineFormat>)>,
+    current: Mutex<(u64, Option<Lines>)>,
+}
+
+/// What the lines of a log are, and of which requests.
+#[derive(Clone)]
+struct Lines {
+    format: LineFormat,
+    /// Fields for the journal stand behind each line.
+    has_fields: bool,
+    /// Not every request has a line.
+    is_selective: bool,
+    when: Option<Condition>,
+    sample: u64,
+}
+
+impl Lines {
+    fn of(config: &AccessLogConfig) -> Option<Lines> {
+        let sample = config.sample.max(1);
+        (config.destination != LogDestination::Off).then(|| Lines {
+            format: config.format.clone(),
+            has_fields: matches!(config.destination, LogDestination::Journal(_)),
+            is_selective: config.when.is_some() || sample > 1,
+            when: config.when.clone(),
+            sample,
+        })
+    }
+
+    fn needs(&self, fact: Fact) -> bool {
+        self.has_fields || self.when.as_ref().is_some_and(|when| when.uses(|variable| variable.fact == fact))
+    }
 }
 
 impl Setting {
@@ -353,19 +422,21 @@ impl Setting {
     }
 
     /// The code and the format that belongs to it.
-    fn current(&self) -> (u64, Option<LineFormat>) {
+    fn current(&self) -> (u64, Option<Lines>) {
         self.locked().clone()
     }
 
     fn store(&self, generation: u32, config: &AccessLogConfig) {
-        let format = (config.destination != LogDestination::Off).then(|| config.format.clone());
+        let lines = Lines::of(config);
         let mut code = u64::from(generation) << 32;
-        if let Some(format) = &format {
+        if let Some(lines) = &lines {
+            let wants_duration = lines.format.wants_duration() || lines.needs(Fact::Duration);
+            let wants_request_id = lines.format.wants_request_id() || lines.needs(Fact::RequestId);
             code |= Setting::ON;
-            code |= if format.wants_duration() { Setting::WANTS_DURATION } else { 0 };
-            code |= if format.wants_request_id() { Setting::WANTS_REQUEST_ID } else { 0 };
+            code |= if wants_duration { Setting::WANTS_DURATION } else { 0 };
+            code |= if wants_request_id { Setting::WANTS_REQUEST_ID } else { 0 };
         }
-        *self.locked() = (code, format);
+        *self.locked() = (code, lines);
         // Release: the writer has received this generation before any core sees it.
         self.code.store(code, Ordering::Release);
     }
@@ -379,7 +450,7 @@ impl Setting {
     }
 
     /// The state. Code that holds the lock cannot panic, so a poisoned lock can be used.
-    fn locked(&self) -> MutexGuard<'_, (u64, Option<LineFormat>)> {
+    fn locked(&self) -> MutexGuard<'_, (u64, Option<Lines>)> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

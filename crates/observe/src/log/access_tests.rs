@@ -36,7 +36,7 @@ impl Said {
 }
 
 fn config(path: &Path, format: LineFormat) -> AccessLogConfig {
-    AccessLogConfig { destination: LogDestination::File(path.to_path_buf()), format }
+    AccessLogConfig::new(LogDestination::File(path.to_path_buf()), format)
 }
 
 fn start(path: &Path, format: LineFormat) -> (AccessLog, Said) {
@@ -196,7 +196,7 @@ fn the_present_is_in_the_line() {
 fn off_writes_nothing_and_can_be_turned_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let off = AccessLogConfig { destination: LogDestination::Off, format: LineFormat::Json };
+    let off = AccessLogConfig::new(LogDestination::Off, LineFormat::Json);
     let said = Said::default();
     let log = AccessLog::start(&off, said.ear()).unwrap();
     let mut buffer = log.core_buffer();

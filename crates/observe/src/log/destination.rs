@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 
-use super::settings::LogDestination;
+use super::messages::Messages;
+use super::settings::{LogDestination, LogIdentity, SyslogServer};
 
 /// Opens a destination; `None` where the log is off. An error names what could not be opened.
 pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
@@ -17,6 +18,8 @@ pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
         LogDestination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
         LogDestination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         LogDestination::File(path) => open_file(path),
+        // These take messages.
+        LogDestination::Syslog(_) | LogDestination::Journal(_) => return Ok(None),
     };
     match opened {
         Ok(file) => Ok(Some(file)),
@@ -27,6 +30,18 @@ pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
     }
 }
 
+/// Opens a destination that takes messages; `None` where it takes lines.
+pub(super) fn open_messages(
+    destination: &LogDestination,
+    identity: &LogIdentity,
+    log: &'static str,
+) -> io::Result<Option<Messages>> {
+    Messages::open(destination, identity, log).map_err(|error| {
+        let message = format!("cannot open {}: {error}", name(destination));
+        io::Error::new(error.kind(), message)
+    })
+}
+
 /// What a destination is called in a message.
 pub(super) fn name(destination: &LogDestination) -> String {
     match destination {
@@ -34,6 +49,10 @@ pub(super) fn name(destination: &LogDestination) -> String {
         LogDestination::Stdout => "standard output".to_string(),
         LogDestination::Stderr => "standard error".to_string(),
         LogDestination::File(path) => format!("'{}'", path.display()),
+        LogDestination::Syslog(SyslogServer::Unix(path)) => format!("syslog at '{}'", path.display()),
+        LogDestination::Syslog(SyslogServer::Udp(address)) => format!("syslog at {address} (UDP)"),
+        LogDestination::Syslog(SyslogServer::Tcp(address)) => format!("syslog at {address} (TCP)"),
+        LogDestination::Journal(path) => format!("the journal at '{}'", path.display()),
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::destination;
+use super::messages::Messages;
 use super::settings::{ErrorLogConfig, LogDestination, LogLevel};
 use crate::log_line::LogClock;
 
@@ -49,8 +50,10 @@ struct Shared {
 
 struct Sink {
     config: ErrorLogConfig,
-    /// `None` where the log is off.
+    /// What takes lines, if that is a file.
     file: Option<File>,
+    /// What takes messages in place of lines.
+    messages: Option<Mutex<Messages>>,
 }
 
 /// Lines of one kind within one second.
@@ -118,7 +121,7 @@ impl ErrorLog {
     pub fn write(&self, level: LogLevel, message: impl Display) {
         let sink = self.sink();
         if sink.is_on(level) {
-            sink.write(&line(&present(), level, &message));
+            sink.write(level, &message);
         }
     }
 
@@ -293,15 +296,34 @@ impl Sink {
     fn open(config: &ErrorLogConfig) -> io::Result<Sink> {
         let file = destination::open(&config.destination)
             .map_err(|error| io::Error::new(error.kind(), format!("error log: {error}")))?;
-        Ok(Sink { config: config.clone(), file })
+        let messages = destination::open_messages(&config.destination, &config.identity, "error")
+            .map_err(|error| io::Error::new(error.kind(), format!("error log: {error}")))?;
+        Ok(Sink { config: config.clone(), file, messages: messages.map(Mutex::new) })
     }
 
     fn is_on(&self, level: LogLevel) -> bool {
-        self.file.is_some() && level >= self.config.level
+        (self.file.is_some() || self.messages.is_some()) && level >= self.config.level
+    }
+
+    fn write(&self, level: LogLevel, message: &dyn Display) {
+        let form = match (self.config.is_json, &self.messages) {
+            (true, _) => LineForm::Json,
+            // What takes messages has time and level beside them.
+            (false, Some(_)) => LineForm::MessageAlone,
+            (false, None) => LineForm::Plain,
+        };
+        let line = line(&present(), level, message, form);
+        let Some(messages) = &self.messages else { return self.write_line(&line) };
+        let sent =
+            messages.lock().unwrap_or_else(PoisonError::into_inner).send(level.severity(), line.as_bytes());
+        // There may be someone at standard error.
+        if sent.is_err() {
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
     }
 
     /// One write for the whole line, so that lines of several threads do not mix.
-    fn write(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         let Some(mut file) = self.file.as_ref() else { return };
         let mut written = file.write_all(line.as_bytes());
         if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
@@ -316,29 +338,46 @@ impl Sink {
     }
 }
 
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineForm {
+    /// Time, level, message.
+    Plain,
+    /// The message alone.
+    MessageAlone,
+    /// An object with the three.
+    Json,
+}
+
 /// One line, with its end: control characters are shown as `\x0a`, so a message cannot make a second line.
-fn line(clock: &LogClock, level: LogLevel, message: &dyn Display) -> String {
-    let level = match level {
-        LogLevel::Debug => "debug",
-        LogLevel::Info => "info",
-        LogLevel::Warning => "warning",
-        LogLevel::Error => "error",
-    };
+fn line(clock: &LogClock, level: LogLevel, message: &dyn Display, form: LineForm) -> String {
     let mut line = String::with_capacity(128);
-    line.push_str(&String::from_utf8_lossy(clock.rfc3339()));
-    line.push(' ');
-    line.push_str(level);
-    line.push(' ');
+    let time = String::from_utf8_lossy(clock.rfc3339());
+    match form {
+        // Writing to a String cannot fail.
+        LineForm::Plain => {
+            let _ = write!(line, "{time} {} ", level.word());
+        }
+        LineForm::MessageAlone => {}
+        LineForm::Json => {
+            let _ = write!(line, "{{\"time\":\"{time}\",\"level\":\"{}\",\"message\":\"", level.word());
+        }
+    }
     for character in message.to_string().chars() {
-        if line.len() > LONGEST_LINE_BYTES - "...\n".len() - "\\xff".len() {
+        if line.len() > LONGEST_LINE_BYTES - "...\"}\n".len() - "\\u00ff".len() {
             line.push_str("...");
             break;
         }
-        match character.is_control() {
-            // Writing to a String cannot fail. All control characters are below U+0100.
-            true => drop(write!(line, "\\x{:02x}", u32::from(character))),
-            false => line.push(character),
+        match (character.is_control(), form) {
+            (false, LineForm::Json) if matches!(character, '"' | '\\') => line.extend(['\\', character]),
+            (false, _) => line.push(character),
+            // All control characters are below U+0100.
+            (true, LineForm::Json) => _ = write!(line, "\\u{:04x}", u32::from(character)),
+            (true, _) => _ = write!(line, "\\x{:02x}", u32::from(character)),
         }
+    }
+    if form == LineForm::Json {
+        line.push_str("\"}");
     }
     line.push('\n');
     line
@@ -358,8 +397,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     fn log_to(path: &Path, level: LogLevel) -> ErrorLog {
-        ErrorLog::start(&ErrorLogConfig { destination: LogDestination::File(path.to_path_buf()), level })
-            .unwrap()
+        ErrorLog::start(&ErrorLogConfig::new(LogDestination::File(path.to_path_buf()), level)).unwrap()
     }
 
     /// The lines without their times, which are checked.
@@ -385,10 +423,17 @@ mod tests {
     fn the_form_of_a_line() {
         let clock = LogClock::at(1_795_168_800, 123);
         assert_eq!(
-            line(&clock, LogLevel::Warning, &"a \"b\" caf\u{e9}\n\r\x1b[2Jc"),
+            line(&clock, LogLevel::Warning, &"a \"b\" caf\u{e9}\n\r\x1b[2Jc", LineForm::Plain),
             "2026-11-20T10:00:00.123Z warning a \"b\" caf\u{e9}\\x0a\\x0d\\x1b[2Jc\n"
         );
-        let long = line(&clock, LogLevel::Info, &"\u{1f600}".repeat(5_000));
+        let text = "a \"b\" \\ \u{e9}\n";
+        assert_eq!(
+            line(&clock, LogLevel::Info, &text, LineForm::Json),
+            "{\"time\":\"2026-11-20T10:00:00.123Z\",\"level\":\"info\",\"message\":\
+             \"a \\\"b\\\" \\\\ \u{e9}\\u000a\"}\n"
+        );
+        assert_eq!(line(&clock, LogLevel::Info, &text, LineForm::MessageAlone), "a \"b\" \\ \u{e9}\\x0a\n");
+        let long = line(&clock, LogLevel::Info, &"\u{1f600}".repeat(5_000), LineForm::Plain);
         assert!(long.ends_with("\u{1f600}...\n"));
         assert!(long.len() <= LONGEST_LINE_BYTES && long.len() > LONGEST_LINE_BYTES - 16, "{}", long.len());
     }
@@ -402,14 +447,12 @@ mod tests {
         log.error(String::from("four"));
         assert_eq!(lines(&path), ["warning three 3", "error four"]);
         assert!(!log.is_on(LogLevel::Info) && log.is_on(LogLevel::Error));
-        let config =
-            ErrorLogConfig { destination: LogDestination::File(path.clone()), level: LogLevel::Debug };
+        let config = ErrorLogConfig::new(LogDestination::File(path.clone()), LogLevel::Debug);
         let clone = log.clone();
         log.reconfigure(&config).unwrap();
         clone.debug("five");
         assert_eq!(lines(&path)[2..], ["debug five"]);
-        log.reconfigure(&ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Debug })
-            .unwrap();
+        log.reconfigure(&ErrorLogConfig::new(LogDestination::Off, LogLevel::Debug)).unwrap();
         clone.error("six");
         assert_eq!(lines(&path).len(), 3);
     }
@@ -548,9 +591,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_message_makes_one_line(message in any::<String>()) {
-            let text = line(&LogClock::at(0, 0), LogLevel::Error, &message);
-            prop_assert!(text.ends_with('\n') && text.len() <= LONGEST_LINE_BYTES);
-            prop_assert!(!text[..text.len() - 1].contains(char::is_control));
+            for form in [LineForm::Plain, LineForm::MessageAlone, LineForm::Json] {
+                let text = line(&LogClock::at(0, 0), LogLevel::Error, &message, form);
+                prop_assert!(text.ends_with('\n') && text.len() <= LONGEST_LINE_BYTES);
+                prop_assert!(!text[..text.len() - 1].contains(char::is_control));
+                if form == LineForm::Json {
+                    prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+                }
+            }
         }
     }
 }

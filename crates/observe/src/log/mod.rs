@@ -7,12 +7,17 @@
 pub mod access;
 mod destination;
 pub mod error;
+mod journal;
 mod line_budget;
 mod message_lines;
+mod messages;
 mod settings;
+mod syslog;
 mod writer;
 
 pub use crate::log_line::LogClock;
 pub use line_budget::LineBudget;
 pub use message_lines::message_lines;
-pub use settings::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
+pub use settings::{
+    AccessLogConfig, ErrorLogConfig, FACILITIES, LogDestination, LogIdentity, LogLevel, SyslogServer,
+};

@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::destination;
-use super::settings::LogDestination;
+use super::messages::Messages;
+use super::settings::{LogDestination, LogIdentity};
 
 /// How often problems are said, at most.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,6 +18,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the former output stays open for lines that cores have made for it, after a change of
 /// configuration. Cores hand their lines over every 250 ms.
 const FORMER_OUTPUT_KEPT: Duration = Duration::from_secs(2);
+
+/// The severity of what a request has: information.
+const SEVERITY: u8 = 6;
 
 /// What the cores and the owner of the log ask of the writer. All share one queue, so things happen in this
 /// order.
@@ -46,18 +50,30 @@ pub(super) struct Output {
     pub(super) destination: LogDestination,
     /// `None`: lines are thrown away.
     pub(super) file: Option<File>,
+    /// What takes messages in place of lines.
+    messages: Option<Messages>,
+    identity: LogIdentity,
     /// Whether the last byte that was written stands within a line.
     mid_line: bool,
 }
 
 impl Output {
-    pub(super) fn open(generation: u32, destination: &LogDestination) -> io::Result<Output> {
+    pub(super) fn open(
+        generation: u32,
+        destination: &LogDestination,
+        identity: &LogIdentity,
+    ) -> io::Result<Output> {
         let file = destination::open(destination)?;
-        Ok(Output { generation, destination: destination.clone(), file, mid_line: false })
+        let messages = destination::open_messages(destination, identity, "access")?;
+        let (destination, identity) = (destination.clone(), identity.clone());
+        Ok(Output { generation, destination, file, messages, identity, mid_line: false })
     }
 
     /// Writes whole lines. Where that fails, gives how many lines are lost, and why.
     fn write(&mut self, lines: &[u8]) -> Result<(), (u64, io::Error)> {
+        if let Some(messages) = &mut self.messages {
+            return messages.send(SEVERITY, lines);
+        }
         if self.mid_line {
             // A line was cut off when the disk was full: end it, so that only one is spoilt.
             self.write_bytes(b"\n").map_err(|(_, error)| (count_lines(lines), error))?;
@@ -157,11 +173,8 @@ impl Writer {
     }
 
     fn reopen(&mut self) {
-        match destination::open(&self.output.destination) {
-            Ok(file) => {
-                self.output.file = file;
-                self.output.mid_line = false;
-            }
+        match Output::open(self.output.generation, &self.output.destination, &self.output.identity) {
+            Ok(output) => self.output = output,
             Err(error) => self.problems.say(&format!("access log: {error}; the lines go to the old file")),
         }
     }
@@ -278,7 +291,8 @@ mod tests {
     fn a_cut_line_is_ended_before_the_next() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.log");
-        let mut output = Output::open(0, &LogDestination::File(path.clone())).unwrap();
+        let mut output =
+            Output::open(0, &LogDestination::File(path.clone()), &LogIdentity::default()).unwrap();
         output.write(b"one\ntw").unwrap();
         assert!(output.mid_line);
         output.write(b"three\n").unwrap();

@@ -186,6 +186,34 @@ fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     line.extend_from_slice(b"}\n");
 }
 
+/// Appends fields for the journal of systemd, each after this byte.
+pub fn append_journal_fields(line: &mut Vec<u8>, before: u8, record: &Record<'_>) {
+    let (status, body_bytes) = (record.status.to_string(), record.body_bytes.to_string());
+    let duration = record.duration_us.to_string();
+    let fields: [(&str, &[u8]); 14] = [
+        ("HTTP_CLIENT", record.client.as_bytes()),
+        ("HTTP_USER", record.user.unwrap_or_default().as_bytes()),
+        ("HTTP_METHOD", record.method),
+        ("HTTP_TARGET", record.target),
+        ("HTTP_VERSION", record.version.as_bytes()),
+        ("HTTP_STATUS", status.as_bytes()),
+        ("HTTP_BODY_BYTES", body_bytes.as_bytes()),
+        ("HTTP_DURATION_US", duration.as_bytes()),
+        ("HTTP_HOST", record.host.unwrap_or_default()),
+        ("HTTP_REFERER", record.referer.unwrap_or_default()),
+        ("HTTP_USER_AGENT", record.user_agent.unwrap_or_default()),
+        ("HTTP_REQUEST_ID", record.request_id.unwrap_or_default()),
+        ("HTTP_SITE", record.site.as_bytes()),
+        ("HTTP_ROUTE", record.route.as_bytes()),
+    ];
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        line.push(before);
+        line.extend_from_slice(name.as_bytes());
+        line.push(b'=');
+        append_common(line, value);
+    }
+}
+
 #[inline]
 fn append_known(line: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) {
     if value.is_some() {

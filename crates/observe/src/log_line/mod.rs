@@ -18,7 +18,7 @@ mod template;
 mod variable;
 
 pub use clock::LogClock;
-pub use form::{LineFormat, largest_line};
+pub use form::{LineFormat, append_journal_fields, largest_line};
 pub use record::{Record, TlsRecord};
 pub use template::Template;
 pub use variable::{VARIABLES, Variable, variables_markdown};

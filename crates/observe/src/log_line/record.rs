@@ -1,6 +1,12 @@
 //! What is known about a request that was answered.
 
+use std::borrow::Cow;
+
+use touchstone_expression::source;
+use touchstone_expression::{Fact, Source, Variable};
 use touchstone_http::request_view::RequestFields;
+
+use crate::client_location;
 
 /// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the
 /// line.
@@ -85,5 +91,48 @@ impl<'a> Record<'a> {
         let fields = self.fields?;
         let all = (0..).map_while(move |position| fields.field(position));
         touchstone_http::trace_context::from_fields(all)
+    }
+}
+
+/// What conditions of a log are asked about. The path is that of the target as it was sent.
+impl Source for Record<'_> {
+    fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
+        let text = |text: &'a str| Some(text.as_bytes()).filter(|bytes| !bytes.is_empty());
+        let number = |number: u64| Some(Cow::Owned(number.to_string().into_bytes()));
+        let borrowed = match variable.fact {
+            Fact::Client => text(self.client),
+            Fact::Method => Some(self.method),
+            Fact::Path => Some(self.path()),
+            Fact::Query => self.query(),
+            Fact::Host => return self.host.map(source::host),
+            Fact::Header => self.field(variable.name.as_bytes()),
+            Fact::Cookie => {
+                let fields = self.fields?;
+                let lines = (0..).map_while(|position| fields.field(position));
+                let mut cookies = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
+                cookies.find_map(|(_, value)| source::cookie(value, &variable.name))
+            }
+            Fact::Argument => source::argument(self.query()?, &variable.name),
+            Fact::Country => {
+                return client_location::country(self.client).map(|code| Cow::Owned(code.to_vec()));
+            }
+            Fact::System => return number(client_location::system(self.client)?.into()),
+            Fact::Scheme => Some(if self.tls.is_some() { &b"https"[..] } else { b"http" }),
+            Fact::Protocol => text(self.version),
+            Fact::User => self.user.map(str::as_bytes),
+            Fact::RequestId => self.request_id,
+            Fact::TlsVersion => self.tls.and_then(|tls| text(tls.version)),
+            Fact::TlsCipher => self.tls.and_then(|tls| text(tls.cipher)),
+            Fact::TlsServerName => self.tls.and_then(|tls| tls.server_name).map(str::as_bytes),
+            Fact::TlsSubject => self.tls.and_then(|tls| tls.subject).map(str::as_bytes),
+            Fact::Status => return number(self.status.into()),
+            Fact::BodyBytes => return number(self.body_bytes),
+            Fact::Duration => return number(self.duration_us),
+            Fact::Site => text(self.site),
+            Fact::Route => text(self.route),
+            Fact::Handler => text(self.handler),
+            Fact::Cache => text(self.cache),
+        };
+        borrowed.map(Cow::Borrowed)
     }
 }

@@ -136,6 +136,11 @@ impl BodyFeed {
         (feed, receiver)
     }
 
+    /// From now on, another pace is the slowest.
+    pub fn begin_pace(&mut self, minimum: MinimumPace) {
+        self.pace = Pace::begin(minimum);
+    }
+
     /// The feed of a request without a body.
     pub fn none() -> BodyFeed {
         let minimum = MinimumPace { stall_timeout: Duration::ZERO, bytes_per_second: 0 };

@@ -169,6 +169,9 @@ impl Connection {
             if let Poll::Ready(value) = polled {
                 return Poll::Ready(Some(value));
             }
+            if let Some(pace) = progress.take_receive_pace() {
+                feed.begin_pace(pace);
+            }
             feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
         })
         .await
@@ -186,6 +189,7 @@ impl Connection {
     ) -> Next {
         let head = &received.head;
         let status = answered.answer.status;
+        self.timing.minimum = progress.send_pace();
         self.migration.calls = if answered.answer.may_be_called { self.migration.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
         // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
@@ -225,6 +229,7 @@ impl Connection {
         };
         let given = (answered.answer.status, body_bytes);
         self.note_answer(snapshot, received, progress, given, started, &answered);
+        self.timing.minimum = None;
         self.requests += 1;
         if written.is_err() {
             return Next::Close;

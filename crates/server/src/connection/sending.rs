@@ -61,7 +61,8 @@ impl Connection {
     /// A client that reads too slowly is disconnected.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
-        let minimum = MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
+        let usual = || MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
+        let minimum = self.timing.minimum.unwrap_or_else(usual);
         let mut pace = self.timing.send_pace.unwrap_or(Pace::begin(minimum));
         pace.record(std::mem::take(&mut self.timing.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
@@ -91,7 +92,8 @@ impl Connection {
 
     /// Waits until the transport has sent everything, at most for `limits.stall_timeout`.
     pub(super) async fn flush_transport(&mut self) -> io::Result<()> {
-        let limit = self.core.state.borrow().snapshot.config.limits.stall_timeout;
+        let usual = self.core.state.borrow().snapshot.config.limits.stall_timeout;
+        let limit = self.timing.minimum.map_or(usual, |minimum| minimum.stall_timeout);
         self.set_deadline(limit);
         let result = poll_fn(|context| {
             if let Poll::Ready(flushed) = self.transport.poll_flush(context) {

@@ -3,7 +3,7 @@
 use std::task::Context;
 use std::time::Duration;
 
-use touchstone_access::Pace;
+use touchstone_access::{MinimumPace, Pace};
 
 use super::Connection;
 use crate::core::deadline::DeadlineGuard;
@@ -29,6 +29,8 @@ pub struct Timing {
     pub deadline: Option<DeadlineGuard>,
     /// Bytes sent since the last wait for the client.
     pub sent_since_wait: u64,
+    /// How slow the client may be with the current answer, where the site or route says so.
+    pub minimum: Option<MinimumPace>,
     /// How fast the client reads the current answer; `None`: there was no wait for it.
     pub send_pace: Option<Pace>,
 }

@@ -11,6 +11,7 @@ pub mod connection_count;
 pub mod deadline;
 pub mod handlers;
 pub mod header_blocks;
+pub mod logs;
 pub mod worker;
 
 use std::cell::{Cell, RefCell};
@@ -41,6 +42,7 @@ use crate::core::connection_count::ConnectionCount;
 use crate::core::deadline::Deadlines;
 use crate::core::handlers::Handlers;
 use crate::core::header_blocks::HeaderBlocks;
+use crate::core::logs::CoreLogs;
 use crate::core::worker::{Callers, Worker};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
@@ -66,8 +68,8 @@ pub struct CoreState {
     pub caches: Caches,
     /// HTTP/2's header blocks of the current second.
     pub header_blocks: HeaderBlocks,
-    /// The access log.
-    pub log: CoreBuffer,
+    /// The access logs.
+    pub log: CoreLogs,
     /// When the current input was received; set only if the log needs durations.
     pub received_at: Option<Instant>,
     /// The counters of answers.
@@ -146,7 +148,7 @@ impl Core {
                 written: Vec::new(),
                 caches: Caches::new(&snapshot),
                 header_blocks: HeaderBlocks::default(),
-                log: access_log,
+                log: CoreLogs::new(access_log, &snapshot),
                 received_at: None,
                 metrics,
                 request_ids: RequestIds::new(),
@@ -181,6 +183,7 @@ impl Core {
         let state = &mut *self.state.borrow_mut();
         state.limits = head_limits(&snapshot);
         state.caches = Caches::new(&snapshot);
+        state.log.apply_config(&snapshot);
         state.metrics.apply_routes(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         state.generation += 1;
         std::mem::replace(&mut state.snapshot, snapshot)

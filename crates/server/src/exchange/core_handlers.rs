@@ -7,6 +7,7 @@ use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Interface, Level, OnCore};
 use touchstone_handler::request::{MOST_DERIVED, Request};
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::route::SiteRules;
 use touchstone_sites::site::Snapshot;
 
@@ -19,8 +20,7 @@ pub fn handler_of(
     snapshot: &Arc<Snapshot>,
     interface: &Arc<dyn Interface>,
 ) -> Rc<dyn handler::Handler> {
-    core.handlers
-        .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
+    core.handlers.get(interface, || Rc::new(ServerOfCore::new(core, snapshot, interface)))
 }
 
 /// Makes the handlers that have work to do before the first request, on the first core.
@@ -39,6 +39,23 @@ struct ServerOfCore {
     // Weak, so that the core is not kept alive by its own handlers.
     core: Weak<Core>,
     snapshot: Arc<Snapshot>,
+    /// The log of the handlers' route; `None`: that of the server.
+    error_log: Option<ErrorLog>,
+}
+
+impl ServerOfCore {
+    fn new(core: &Rc<Core>, snapshot: &Arc<Snapshot>, interface: &Arc<dyn Interface>) -> ServerOfCore {
+        let logs = snapshot.logs.as_ref();
+        let error_log =
+            logs.and_then(|logs| logs.error_log_of_interface(&snapshot.sites, interface)).cloned();
+        ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone(), error_log }
+    }
+
+    /// The log, as long as the core lives.
+    fn error_log(&self) -> Option<ErrorLog> {
+        let core = self.core.upgrade()?;
+        Some(self.error_log.clone().unwrap_or_else(|| core.error_log.clone()))
+    }
 }
 
 impl handler::Server for ServerOfCore {
@@ -50,19 +67,19 @@ impl handler::Server for ServerOfCore {
     }
 
     fn log(&self, level: Level, what: &'static str, message: &str) {
-        if let Some(core) = self.core.upgrade() {
-            core.error_log.limited(level.into(), what, message);
+        if let Some(log) = self.error_log() {
+            log.limited(level.into(), what, message);
         }
     }
 
     fn log_failing(&self, name: &str, reason: &str) {
-        if let Some(core) = self.core.upgrade() {
-            core.error_log.failing(name, reason);
+        if let Some(log) = self.error_log() {
+            log.failing(name, reason);
         }
     }
 
     fn log_recovered(&self, name: &str) -> bool {
-        self.core.upgrade().is_some_and(|core| core.error_log.recovered(name))
+        self.error_log().is_some_and(|log| log.recovered(name))
     }
 
     fn answer(&self, request: Request) -> OnCore<Answer> {

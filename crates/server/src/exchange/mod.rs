@@ -12,6 +12,7 @@
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | asks the authority of a site or route |
+//! | `send_rate` | limits how fast a body is sent |
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
 //!
@@ -24,6 +25,7 @@ mod core_handlers;
 mod forward_auth;
 mod middleware;
 mod progress;
+mod send_rate;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -32,17 +34,22 @@ use std::sync::Arc;
 use touchstone_access as access;
 use touchstone_config::{COUNTRY_FIELD, LogLevel, SYSTEM_FIELD};
 use touchstone_files::cache::ConnectionForm;
+use touchstone_files::coding::CodingSettings;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Handled, OnCore, PendingCall};
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
+use touchstone_http::request::Method;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::answer_policy::AnswerPolicy;
+use touchstone_sites::compression;
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
+use touchstone_sites::substitution::Substitution;
 
 use crate::core::{Core, OwnRequests};
 use crate::files::file_request::FileRequest;
@@ -251,7 +258,14 @@ async fn step(
     let browser = ForBrowser::new(&resolved, &view);
     let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
-        NextStep::Answer(answer) => NextStep::Answer(routed.apply(answer)),
+        NextStep::Answer(answer) => {
+            let answer = routed.apply(answer);
+            let delivery = rules.delivery_at(routed.resolved.route.map(|route| route.index));
+            NextStep::Answer(match delivery.and_then(|delivery| delivery.rate) {
+                Some(rate) => send_rate::limit(answer, rate),
+                None => answer,
+            })
+        }
         again @ NextStep::Again(_) => again,
     }
 }
@@ -484,8 +498,19 @@ async fn carry_out(
         }
         Outcome::Files { root } => {
             progress.with("files");
-            let site = snapshot.files_of(site, *root);
-            NextStep::Answer(answer_file(core, snapshot, &request, site, form).await)
+            let route = resolved.route.map(|route| route.index);
+            let rules = snapshot.sites[site].rules.as_ref();
+            let delivery = rules.and_then(|rules| rules.delivery_at(route));
+            let files = snapshot.files_of(site, *root);
+            NextStep::Answer(match delivery.and_then(|delivery| delivery.substitution.as_ref()) {
+                // Apart, for the sake of the size of futures that do not need it.
+                Some(substitution) => {
+                    let coded = &snapshot.sites[files].codings;
+                    Box::pin(answer_replaced(core, snapshot, request, files, form, (&**substitution, coded)))
+                        .await
+                }
+                None => answer_file(core, snapshot, &request, files, form).await,
+            })
         }
         outcome => {
             progress.with(match outcome {
@@ -494,12 +519,19 @@ async fn carry_out(
             });
             if let Outcome::Failed { reason, .. } = outcome {
                 let message = format_args!("{reason}{}", Named(&request.id));
-                core.error_log.limited(LogLevel::Warning, "route failed", message);
+                let log = error_log(core, snapshot, &request);
+                log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
             NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await)
         }
     }
+}
+
+/// The log of what goes wrong with a request.
+fn error_log<'a>(core: &'a Core, snapshot: &'a Snapshot, request: &Request) -> &'a ErrorLog {
+    let own = snapshot.logs.as_ref().and_then(|logs| logs.error_log_of(request.site, request.route));
+    own.unwrap_or(&core.error_log)
 }
 
 /// Whether the body is longer than the site or route allows; a body of unknown length gets a limit.
@@ -516,7 +548,8 @@ fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool
                 request.path.escape_ascii(),
                 Named(&request.id),
             );
-            core.error_log.limited(LogLevel::Warning, "request body too long", message);
+            let log = error_log(core, snapshot, request);
+            log.limited(LogLevel::Warning, "request body too long", message);
             true
         }
         Some(_) => false,
@@ -561,7 +594,8 @@ async fn process_handled(
                 let message = "a program's local redirect leads nowhere, or in circles";
                 let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
                 let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
-                core.error_log.limited(LogLevel::Warning, "local redirect", message);
+                let log = error_log(core, snapshot, &left);
+                log.limited(LogLevel::Warning, "local redirect", message);
                 finish(core, snapshot, &left, site, form, Answer::error(500)).await
             }
         },
@@ -683,6 +717,24 @@ async fn answer_file(
     let answer = Box::pin(static_files::answer(core, &file_request)).await;
     // Error pages are files of the site, not of a route's directory.
     finish(core, snapshot, request, request.site, form, answer).await
+}
+
+/// Answers with a file in which texts are replaced.
+async fn answer_replaced(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut request: Request,
+    site: usize,
+    form: ConnectionForm,
+    (substitution, codings): (&Substitution, &CodingSettings),
+) -> Answer {
+    let wanted = compression::Wanted::of(&request, codings);
+    let is_head = request.received.head.method == Method::Head;
+    if !substitution.ask_plainly(&mut request) {
+        return Answer::error(500);
+    }
+    let answer = answer_file(core, snapshot, &request, site, form).await;
+    wanted.apply(substitution.apply(answer, is_head))
 }
 
 /// Adds the fields that the site adds to all its answers.

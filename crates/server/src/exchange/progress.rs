@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_access::MinimumPace;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;
-use touchstone_sites::site::Snapshot;
+use touchstone_sites::site::{Paces, Snapshot};
 
 /// The state of an exchange, for the connection while it waits for the answer.
 #[derive(Default)]
@@ -35,6 +36,10 @@ pub struct Progress {
     pub early_hints: RefCell<Option<Arc<[u8]>>>,
     /// The handler's own interim responses.
     pub interim: InterimResponses,
+    /// How slow the client may be, where the site or route says so.
+    pub paces: Cell<Option<Paces>>,
+    /// The same is new for what feeds the body.
+    is_receive_pace_new: Cell<bool>,
     /// The entry of the request among those under way.
     pub under_way: RefCell<Option<UnderWayGuard>>,
 }
@@ -81,9 +86,23 @@ impl Progress {
     pub fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
         self.site.set(Some(site));
         self.route.set(route);
+        if let Some(paces) = snapshot.paces(site, route) {
+            self.paces.set(Some(paces));
+            self.is_receive_pace_new.set(true);
+        }
         if let Some(under_way) = &*self.under_way.borrow() {
             under_way.request().set_route(&snapshot.route_table, Some(site), route);
         }
+    }
+
+    /// How slow the client may be with the body, if that is not known to what feeds it; returned once.
+    pub fn take_receive_pace(&self) -> Option<MinimumPace> {
+        self.is_receive_pace_new.take().then(|| self.paces.get().map(|paces| paces.receive)).flatten()
+    }
+
+    /// How slow the client may be with the answer, where the site or route says so.
+    pub fn send_pace(&self) -> Option<MinimumPace> {
+        self.paces.get().map(|paces| paces.send)
     }
 
     /// Sets the name of the handler or action.

@@ -14,6 +14,7 @@ use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, Secti
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
 use crate::core::header_blocks::field_lines;
+use crate::exchange::Progress;
 
 /// Reads a request's stream.
 pub struct Reader {
@@ -111,6 +112,7 @@ pub async fn feed(
     mut sender: Sender,
     most_bytes: u64,
     minimum: MinimumPace,
+    progress: &Progress,
 ) -> Result<(), BodyProblem> {
     let mut pace = Pace::begin(minimum);
     let mut received_bytes = 0;
@@ -118,6 +120,9 @@ pub async fn feed(
     loop {
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             return Ok(());
+        }
+        if let Some(minimum) = progress.take_receive_pace() {
+            pace = Pace::begin(minimum);
         }
         let began = Instant::now();
         // A stream of messages may pause.

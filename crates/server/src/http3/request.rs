@@ -161,8 +161,9 @@ impl StreamTask<'_> {
                     bytes_per_second: limits.minimum_receive_rate,
                 };
                 let connection = self.stream.connection.clone();
+                let progress = self.progress.clone();
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, most_bytes, minimum)) as Feeding<'_>
+                    Box::pin(feed(reader, &connection, sender, most_bytes, minimum, &progress)) as Feeding<'_>
                 });
                 self.drive(&received, work, feeding).await
             }
@@ -350,7 +351,8 @@ impl StreamTask<'_> {
         self.connection().count_answer();
         let limits = self.limits();
         let stopped = self.send.stopped();
-        let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
+        let minimum = self.progress.send_pace().unwrap_or_else(|| MinimumPace::of_answers(&limits));
+        let mut writer = Writer::new(self.send, minimum);
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,

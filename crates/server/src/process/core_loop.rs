@@ -187,6 +187,9 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
             refresh_roots(&core, &state.snapshot);
             refresh_certificates(&core, &state.snapshot);
             core.error_log.tick();
+            if let Some(logs) = &state.snapshot.logs {
+                logs.tick();
+            }
         }
     }
 }

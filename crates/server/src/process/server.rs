@@ -31,6 +31,7 @@ use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::accelerator;
+use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::{programs, python, servlet};
 use touchstone_tls::TlsShared;
@@ -148,9 +149,9 @@ impl Server {
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let challenges = acme.http_challenges();
         let dictionaries = Arc::default();
-        let snapshot =
-            Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &error_log)
-                .map_err(|unusable| StartError(unusable.0))?;
+        let logs = ServerLogs { error_log: &error_log, lost_lines: access_log.lost_lines_count() };
+        let snapshot = Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &logs)
+            .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(

@@ -19,6 +19,7 @@ use touchstone_http::request_view::RequestView;
 use touchstone_interfaces::proxy::GroupName;
 
 use crate::answer_policy::{self, AnswerPolicy};
+use crate::delivery::{Deliveries, Delivery};
 use crate::forward_auth::ForwardAuth;
 use crate::interface::{self, RouteInterface};
 
@@ -51,6 +52,8 @@ pub struct SiteRules {
     places: Option<Arc<GeoIp>>,
     /// Errors of programs and origins get pages of the site.
     intercepts_errors: bool,
+    /// How answers are delivered, where that is said.
+    deliveries: Option<Deliveries>,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -202,7 +205,12 @@ impl SiteRules {
         let policies = || policy.iter().chain(route_policies.iter().flatten());
         let has_cors = policies().any(|policy| policy.has_cors());
         let has_nonces = policies().any(|policy| policy.has_nonce());
-        let says_nothing = gate.is_none() && routes.is_none() && policy.is_none() && authority.is_none();
+        let deliveries = Deliveries::open(config).map_err(|problem| vec![problem])?;
+        let says_nothing = gate.is_none()
+            && routes.is_none()
+            && policy.is_none()
+            && authority.is_none()
+            && deliveries.is_none();
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -231,6 +239,7 @@ impl SiteRules {
             has_nonces,
             places: shared.geoip_for_programs(),
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
+            deliveries,
         }))
     }
 
@@ -277,14 +286,14 @@ impl SiteRules {
             (Some(one), Some(other)) => std::ptr::eq(one, other) && one.is_common_for(request),
             (one, other) => one.is_none() && other.is_none(),
         };
-        if !is_of_site || self.authority_of(route).is_some() {
+        let index = route.map(|route| route.index);
+        if !is_of_site || self.authority_of(route).is_some() || self.delivery_at(index).is_some() {
             return AtOnce::Resolve;
         }
         let admitted = match self.gate_of(route) {
             None => Some(Admitted::default()),
             Some(gate) => gate.admit_at_once(request),
         };
-        let index = route.map(|route| route.index);
         admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
     }
 
@@ -315,7 +324,10 @@ impl SiteRules {
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
-        let says_nothing_else = says_nothing_else && !route.has_error_pages && !self.intercepts_errors;
+        let says_nothing_else = says_nothing_else
+            && !route.has_error_pages
+            && !self.intercepts_errors
+            && self.delivery_at(Some(route.index)).is_none();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,
@@ -433,6 +445,14 @@ impl SiteRules {
                 .is_some_and(|route| route.is_alias || self.interface_of(route).is_some())
     }
 
+    /// The position of the route whose requests this interface answers, or stands before.
+    pub fn route_of_interface(&self, interface: &Arc<dyn Interface>) -> Option<usize> {
+        let is_it = |other: &Arc<dyn Interface>| Arc::ptr_eq(other, interface);
+        self.route_interfaces.iter().position(|route| {
+            route.interface.as_ref().is_some_and(is_it) || route.middleware.iter().any(is_it)
+        })
+    }
+
     /// The program of a route, by the route's position.
     pub fn interface_at(&self, route: usize) -> Option<&Arc<dyn Interface>> {
         self.route_interfaces.get(route)?.interface.as_ref()
@@ -471,6 +491,12 @@ impl SiteRules {
             Some(route) => self.route_policies.get(route)?.as_deref(),
             None => self.policy(),
         }
+    }
+
+    /// How answers of a route are delivered, by the route's position, where that is said.
+    #[inline]
+    pub fn delivery_at(&self, route: Option<usize>) -> Option<&Delivery> {
+        self.deliveries.as_ref()?.of(route)
     }
 
     /// What says to programs and origins where clients are.

@@ -278,10 +278,6 @@ pub(super) fn problem_line(command: &str, problem: &ConfigProblem) -> String {
 }
 
 pub(super) fn log_destination(text: String) -> LogDestination {
-    match text.as_str() {
-        "off" => LogDestination::Off,
-        "stdout" => LogDestination::Stdout,
-        "stderr" => LogDestination::Stderr,
-        _ => LogDestination::File(text.into()),
-    }
+    // What is no other destination is the name of a file, whatever it is.
+    touchstone_config::parse_log_destination_text(&text).unwrap_or_else(|_| LogDestination::File(text.into()))
 }

@@ -439,7 +439,7 @@ impl Http2 {
         let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
         let limit = {
             let state = core.state.borrow();
-            let limits = &state.snapshot.config.limits;
+            let limits = &state.snapshot.patient_limits;
             let sent = std::mem::take(&mut self.sent_since_wait);
             // Whatever else the client sends, it must read its answers.
             self.window_pace = self.engine.is_blocked().then(|| {

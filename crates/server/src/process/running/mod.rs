@@ -256,6 +256,9 @@ impl Running {
         servlet::stop();
         python::stop();
         self.parts.access_log.finish();
+        if let Some(logs) = &self.parts.snapshot.logs {
+            logs.finish();
+        }
         self.parts.error_log.info("stopped");
         result
     }

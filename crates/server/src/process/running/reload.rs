@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use touchstone_config::{self as config, Config};
 use touchstone_lifecycle::control::Answer;
 use touchstone_lifecycle::systemd::Notice;
+use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::{Snapshot, scheme};
 use touchstone_sites::{python, servlet};
 
@@ -85,7 +86,7 @@ impl Running {
             &parts.accelerator,
             parts.acme.http_challenges(),
             &parts.snapshot.dictionaries,
-            &parts.error_log,
+            &ServerLogs { error_log: &parts.error_log, lost_lines: parts.access_log.lost_lines_count() },
         )
         .map_err(|unusable| unusable.0)?;
         let snapshot = Arc::new(snapshot);
@@ -139,6 +140,9 @@ impl Running {
     /// Reopens the log files.
     pub(super) fn reopen_logs(&self) -> Answer {
         self.parts.access_log.reopen();
+        if let Some(Err(problem)) = self.parts.snapshot.logs.as_ref().map(|logs| logs.reopen()) {
+            self.parts.error_log.error(format_args!("a log stays as it was: {problem}"));
+        }
         match self.parts.error_log.reopen() {
             Ok(()) => {
                 self.parts.error_log.info("logs opened again");

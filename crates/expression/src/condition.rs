@@ -1,0 +1,380 @@
+//! A condition: `$status >= 500 or $path =~ "^/admin/" and not $client in ["192.0.2.1"]`.
+//!
+//! ```text
+//! condition  = all *( "or" all )
+//! all        = one *( "and" one )
+//! one        = "not" one / "(" condition ")" / value [ comparison value / [ "not" ] "in" "[" values "]" ]
+//! comparison = "==" / "!=" / "<" / "<=" / ">" / ">=" / "=~" / "!~"
+//! value      = $variable / "text" / number
+//! ```
+//!
+//! A value alone holds where it is neither empty nor `0`. The four comparisons of size are of numbers, and do
+//! not hold where one side is none. `=~` takes an expression of the crate regex, which works on bytes and may
+//! match anywhere in the value.
+
+use std::borrow::Cow;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::LONGEST;
+use crate::lexer::{Comparison, Word, words};
+use crate::source::Source;
+use crate::variable::{Known, Variable};
+
+/// How deep parentheses and `not` may stand in each other.
+const DEEPEST: usize = 32;
+
+/// The most memory that an expression may take.
+const EXPRESSION_BYTES: usize = 1 << 20;
+
+/// A condition, read once.
+#[derive(Clone)]
+pub struct Condition {
+    /// As it was written.
+    source: Box<str>,
+    node: Node,
+}
+
+#[derive(Clone)]
+enum Node {
+    All(Box<[Node]>),
+    Any(Box<[Node]>),
+    Not(Box<Node>),
+    Is(Value),
+    Compare(Value, Comparison, Value),
+    Matches(Value, Regex),
+    In(Value, Box<[Value]>),
+}
+
+#[derive(Clone)]
+enum Value {
+    Variable(Variable),
+    Plain(Box<[u8]>),
+}
+
+impl Condition {
+    /// Reads a condition; the error says what is wrong with it.
+    pub fn read(text: &str, known: Known) -> Result<Condition, String> {
+        if text.len() > LONGEST {
+            return Err(format!("is longer than {LONGEST} bytes"));
+        }
+        let words = words(text, known)?;
+        if words.is_empty() {
+            return Err("a condition has at least one value, such as $status >= 400".to_string());
+        }
+        let mut parser = Parser { words: &words, depth: 0 };
+        let node = parser.any()?;
+        match parser.words {
+            [] => Ok(Condition { source: text.into(), node }),
+            [Word::Close, ..] => Err("a ')' has no '(' before it".to_string()),
+            _ => Err(format!("{text:?} goes on where 'and', 'or' or its end is expected")),
+        }
+    }
+
+    /// As it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether it uses a variable for which this is so.
+    pub fn uses(&self, is_meant: impl Fn(&Variable) -> bool + Copy) -> bool {
+        self.node.uses(is_meant)
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self, source: &(impl Source + ?Sized)) -> bool {
+        self.node.holds(source)
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Condition) -> bool {
+        self.source == other.source
+    }
+}
+
+impl std::fmt::Debug for Condition {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Condition").field(&self.source).finish()
+    }
+}
+
+impl Node {
+    fn holds(&self, source: &(impl Source + ?Sized)) -> bool {
+        match self {
+            Node::All(nodes) => nodes.iter().all(|node| node.holds(source)),
+            Node::Any(nodes) => nodes.iter().any(|node| node.holds(source)),
+            Node::Not(node) => !node.holds(source),
+            Node::Is(value) => !matches!(&*value.of(source), b"" | b"0"),
+            Node::Matches(value, regex) => regex.is_match(&value.of(source)),
+            Node::In(value, values) => {
+                let value = value.of(source);
+                values.iter().any(|other| other.of(source) == value)
+            }
+            Node::Compare(one, comparison, other) => compare(&one.of(source), *comparison, &other.of(source)),
+        }
+    }
+
+    fn uses(&self, is_meant: impl Fn(&Variable) -> bool + Copy) -> bool {
+        let uses = |value: &Value| matches!(value, Value::Variable(variable) if is_meant(variable));
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(|node| node.uses(is_meant)),
+            Node::Not(node) => node.uses(is_meant),
+            Node::Is(value) | Node::Matches(value, _) => uses(value),
+            Node::In(value, values) => uses(value) || values.iter().any(uses),
+            Node::Compare(one, _, other) => uses(one) || uses(other),
+        }
+    }
+}
+
+impl Value {
+    fn of<'a>(&'a self, source: &'a (impl Source + ?Sized)) -> Cow<'a, [u8]> {
+        match self {
+            Value::Variable(variable) => source.value(variable).unwrap_or_default(),
+            Value::Plain(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+}
+
+fn compare(one: &[u8], comparison: Comparison, other: &[u8]) -> bool {
+    let numbers = |holds: fn(u64, u64) -> bool| match (number(one), number(other)) {
+        (Some(one), Some(other)) => holds(one, other),
+        _ => false,
+    };
+    match comparison {
+        Comparison::Equal => one == other,
+        Comparison::NotEqual => one != other,
+        Comparison::Less => numbers(|one, other| one < other),
+        Comparison::LessOrEqual => numbers(|one, other| one <= other),
+        Comparison::Greater => numbers(|one, other| one > other),
+        Comparison::GreaterOrEqual => numbers(|one, other| one >= other),
+        // These have nodes of their own.
+        Comparison::Matches | Comparison::MatchesNot => false,
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    std::str::from_utf8(bytes)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
+}
+
+struct Parser<'w> {
+    words: &'w [Word],
+    depth: usize,
+}
+
+impl<'w> Parser<'w> {
+    fn next(&mut self) -> Option<&'w Word> {
+        let (first, rest) = self.words.split_first()?;
+        self.words = rest;
+        Some(first)
+    }
+
+    fn takes(&mut self, word: &Word) -> bool {
+        let is_next = self.words.first() == Some(word);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    fn any(&mut self) -> Result<Node, String> {
+        let mut nodes = vec![self.all()?];
+        while self.takes(&Word::Or) {
+            nodes.push(self.all()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes.into()) })
+    }
+
+    fn all(&mut self) -> Result<Node, String> {
+        let mut nodes = vec![self.one()?];
+        while self.takes(&Word::And) {
+            nodes.push(self.one()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes.into()) })
+    }
+
+    fn one(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(format!("more than {DEEPEST} parentheses and 'not' stand in each other"));
+        }
+        let node = if self.takes(&Word::Not) {
+            Node::Not(Box::new(self.one()?))
+        } else if self.takes(&Word::Open) {
+            let node = self.any()?;
+            if !self.takes(&Word::Close) {
+                return Err("a '(' has no ')'".to_string());
+            }
+            node
+        } else {
+            self.comparison()?
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn comparison(&mut self) -> Result<Node, String> {
+        let value = self.value()?;
+        match self.words {
+            [Word::Compare(comparison), ..] => {
+                let comparison = *comparison;
+                self.next();
+                match comparison {
+                    Comparison::Matches => Ok(Node::Matches(value, self.expression()?)),
+                    Comparison::MatchesNot => {
+                        Ok(Node::Not(Box::new(Node::Matches(value, self.expression()?))))
+                    }
+                    _ => Ok(Node::Compare(value, comparison, self.value()?)),
+                }
+            }
+            [Word::Not, Word::In, ..] => {
+                self.next();
+                self.next();
+                Ok(Node::Not(Box::new(Node::In(value, self.list()?))))
+            }
+            [Word::In, ..] => {
+                self.next();
+                Ok(Node::In(value, self.list()?))
+            }
+            _ => Ok(Node::Is(value)),
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, String> {
+        match self.next() {
+            Some(Word::Variable(variable)) => Ok(Value::Variable(variable.clone())),
+            // Outside of expressions two backslashes are one.
+            Some(Word::Value(text)) => Ok(Value::Plain(text.replace("\\\\", "\\").into_bytes().into())),
+            Some(_) | None => Err("a value is missing: a variable, a text in quotes or a number".to_string()),
+        }
+    }
+
+    fn expression(&mut self) -> Result<Regex, String> {
+        let Some(Word::Value(text)) = self.next() else {
+            return Err("'=~' and '!~' take an expression in quotes".to_string());
+        };
+        let built = RegexBuilder::new(text).unicode(false).size_limit(EXPRESSION_BYTES).build();
+        built.map_err(|error| format!("{text:?} is not an expression: {}", last_line(&error.to_string())))
+    }
+
+    fn list(&mut self) -> Result<Box<[Value]>, String> {
+        let misses = || "'in' takes a list, such as [\"GET\", \"HEAD\"]".to_string();
+        if !self.takes(&Word::OpenList) {
+            return Err(misses());
+        }
+        let mut values = Vec::new();
+        while !self.takes(&Word::CloseList) {
+            if !values.is_empty() && !self.takes(&Word::Comma) {
+                return Err(misses());
+            }
+            // A comma may stand behind the last value.
+            if self.takes(&Word::CloseList) {
+                break;
+            }
+            values.push(self.value()?);
+        }
+        Ok(values.into())
+    }
+}
+
+/// The regex crate draws the place on several lines; the last says what is wrong.
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or(text).trim_start_matches("error: ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variable::Fact;
+    use proptest::prelude::*;
+    use touchstone_http::request_view::RequestView;
+
+    struct Answered<'a>(RequestView<'a>, u16);
+
+    impl Source for Answered<'_> {
+        fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
+            match variable.fact {
+                Fact::Status => Some(Cow::Owned(self.1.to_string().into_bytes())),
+                _ => self.0.value(variable),
+            }
+        }
+    }
+
+    fn holds(text: &str) -> bool {
+        let fields = [("Accept", "text/html"), ("X-Zero", "0")];
+        let view = RequestView { fields: &fields, query: Some(b"n=10"), ..RequestView::example("/a/b.php") };
+        Condition::read(text, Known::Answer).unwrap().holds(&Answered(view, 404))
+    }
+
+    #[test]
+    fn conditions() {
+        for (text, expected) in [
+            ("$status >= 400", true),
+            ("$status < 400", false),
+            ("$status == 404", true),
+            ("$status == \"404\"", true),
+            ("$status != 404", false),
+            ("$method == \"GET\"", true),
+            ("$method in [\"HEAD\", 'GET',]", true),
+            ("$method not in [\"HEAD\", 'GET']", false),
+            ("$method in []", false),
+            ("$path =~ \"\\.php$\"", true),
+            ("$path !~ '\\.php$'", false),
+            ("$path =~ '^/A'", false),
+            ("$path =~ '(?i)^/A'", true),
+            ("$header{accept}", true),
+            ("$header{x-zero}", false),
+            ("$header{none}", false),
+            ("not $header{none}", true),
+            ("!$header{none} && $arg{n} > 9", true),
+            ("$arg{n} > \"x\"", false),
+            ("$status == 200 or $status == 404 and $method == 'POST'", false),
+            ("($status == 200 or $status == 404) and $method == 'GET'", true),
+            ("$client == '192.0.2.1'", true),
+            ("'a\\\\b' == 'a\\\\b'", true),
+            ("'it\\'s' == \"it's\"", true),
+            ("0 or 1", true),
+        ] {
+            assert_eq!(holds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        let problem = |text: &str| Condition::read(text, Known::Answer).unwrap_err();
+        assert!(problem("").contains("at least one value"));
+        assert!(problem("$status = 4").contains("'=='"));
+        assert!(problem("$status == ").contains("value is missing"));
+        assert!(problem("$status 4").contains("goes on"));
+        assert!(problem("status == 4").contains("begins with '$'"));
+        assert!(problem("($status").contains("no ')'"));
+        assert!(problem("$status)").contains("no '('"));
+        assert!(problem("$path =~ $method").contains("expression in quotes"));
+        assert!(problem("$path =~ '('").contains("is not an expression"));
+        assert!(problem("$path == 'a").contains("no quote"));
+        assert!(problem("$path in 'a'").contains("takes a list"));
+        assert!(problem(&"(".repeat(40)).contains("more than 32"));
+        assert!(problem("$status # 1").contains("no meaning"));
+        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("cannot stand here"));
+    }
+
+    #[test]
+    fn what_is_used_is_told() {
+        let condition = Condition::read("not ($path =~ 'a' or $duration_us > 5)", Known::Answer).unwrap();
+        assert!(condition.uses(|variable| variable.fact == Fact::Duration));
+        assert!(!condition.uses(|variable| variable.fact == Fact::Status));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[$a-z{}()\\[\\]=~!<>'\"0-9 ,]{0,40}|\\PC{0,40}") {
+            if let Ok(condition) = Condition::read(&text, Known::Answer) {
+                condition.holds(&RequestView::example("/"));
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The small language of conditions and of texts with variables that keys of the configuration hold.
+//!
+//! | module | |
+//! |---|---|
+//! | [`variable`] | the table of all variables, and how one is written |
+//! | [`source`] | where the values of variables come from |
+//! | [`text`] | a text with variables: `"$host $path"` |
+//! | [`condition`] | a condition: `$status >= 500 and not $path =~ "^/health"` |
+//! | `lexer` | the words of a condition |
+//!
+//! Everything is parsed once, when the configuration is read. What is evaluated for a request takes linear
+//! time, copies nothing but results, and cannot fail: a value that is not there is empty.
+
+pub mod condition;
+mod lexer;
+pub mod source;
+pub mod text;
+pub mod variable;
+
+pub use condition::Condition;
+pub use source::Source;
+pub use text::Text;
+pub use variable::{Fact, Known, VARIABLES, Variable};
+
+/// The longest condition or text, in bytes.
+pub const LONGEST: usize = 4096;

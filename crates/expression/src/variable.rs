@@ -1,0 +1,319 @@
+//! The table of every variable of the language.
+//!
+//! Each is defined once, here: its name, what it stands for, and when its value is known. The page of the
+//! book is made from this table.
+
+/// When the value of a variable is known. Each later time knows all that the earlier ones know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Known {
+    /// From the head of the request and the client's address.
+    Request,
+    /// With the connection and what the rules have found out.
+    Connection,
+    /// When the request has been answered.
+    Answer,
+}
+
+impl Known {
+    /// For a message: what must have happened.
+    fn when(self) -> &'static str {
+        match self {
+            Known::Request => "the request is there",
+            Known::Connection => "the access rules have been passed",
+            Known::Answer => "the request has been answered",
+        }
+    }
+}
+
+/// What a variable stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fact {
+    /// The client's address.
+    Client,
+    /// The method.
+    Method,
+    /// The path in its normal form.
+    Path,
+    /// The query.
+    Query,
+    /// The host without its port.
+    Host,
+    /// The first value of a header field.
+    Header,
+    /// A cookie.
+    Cookie,
+    /// A parameter of the query.
+    Argument,
+    /// The client's country.
+    Country,
+    /// The client's autonomous system.
+    System,
+    /// `http` or `https`.
+    Scheme,
+    /// The version of HTTP.
+    Protocol,
+    /// The authenticated user.
+    User,
+    /// The request's id.
+    RequestId,
+    /// The version of TLS.
+    TlsVersion,
+    /// The cipher suite.
+    TlsCipher,
+    /// The host of the TLS handshake.
+    TlsServerName,
+    /// The subject of the client's certificate.
+    TlsSubject,
+    /// The status.
+    Status,
+    /// Bytes of the body.
+    BodyBytes,
+    /// Microseconds until the end of the answer.
+    Duration,
+    /// The site's name.
+    Site,
+    /// The route's name.
+    Route,
+    /// What answered.
+    Handler,
+    /// What the cache did.
+    Cache,
+}
+
+/// One entry of the table.
+pub struct Entry {
+    /// The name, as it stands after the dollar.
+    pub name: &'static str,
+    /// What it stands for.
+    pub fact: Fact,
+    /// When it is known.
+    pub known: Known,
+    /// For a variable that needs a name in braces: such a name.
+    pub example: Option<&'static str>,
+    /// For the book.
+    pub documentation: &'static str,
+}
+
+/// A variable as it is used: the fact, and the name in its braces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Variable {
+    /// The fact.
+    pub fact: Fact,
+    /// The name in braces; that of a header field is in lower case. Empty: there are none.
+    pub name: Box<str>,
+    /// When its value is known.
+    pub known: Known,
+}
+
+const fn entry(name: &'static str, fact: Fact, known: Known, documentation: &'static str) -> Entry {
+    Entry { name, fact, known, example: None, documentation }
+}
+
+const fn named(name: &'static str, fact: Fact, example: &'static str, documentation: &'static str) -> Entry {
+    Entry { name, fact, known: Known::Request, example: Some(example), documentation }
+}
+
+/// Every variable, in the order of the documentation.
+pub static VARIABLES: &[Entry] = &[
+    entry("client", Fact::Client, Known::Request, "the client's address, behind trusted proxies"),
+    entry("method", Fact::Method, Known::Request, "the method"),
+    entry("path", Fact::Path, Known::Request, "the path in its normal form, without the query"),
+    entry("query", Fact::Query, Known::Request, "the query as it was sent, without `?`"),
+    entry("host", Fact::Host, Known::Request, "the host that was asked, in lower case and without its port"),
+    named("header", Fact::Header, "x-api-key", "the first header field of the request with this name"),
+    named("cookie", Fact::Cookie, "session", "the first cookie with this name"),
+    named("arg", Fact::Argument, "page", "the first parameter of the query with this name, as it was sent"),
+    entry(
+        "geoip_country",
+        Fact::Country,
+        Known::Request,
+        "the country of the client, two letters, with [`[geoip]`](configuration.md#geoip)",
+    ),
+    entry("geoip_asn", Fact::System, Known::Request, "the number of the client's autonomous system"),
+    entry("scheme", Fact::Scheme, Known::Connection, "`https` over TLS, else `http`"),
+    entry("protocol", Fact::Protocol, Known::Connection, "the version, such as `HTTP/1.1` or `HTTP/2.0`"),
+    entry("user", Fact::User, Known::Connection, "the authenticated user"),
+    entry("request_id", Fact::RequestId, Known::Connection, "the id of the request, where ids are made"),
+    entry("tls_version", Fact::TlsVersion, Known::Connection, "the version of TLS, such as `TLSv1.3`"),
+    entry("tls_cipher", Fact::TlsCipher, Known::Connection, "the cipher suite"),
+    entry("tls_server_name", Fact::TlsServerName, Known::Connection, "the host of the TLS handshake"),
+    entry("tls_subject", Fact::TlsSubject, Known::Connection, "the subject of the client's certificate"),
+    entry("status", Fact::Status, Known::Answer, "the status of the answer"),
+    entry("body_bytes", Fact::BodyBytes, Known::Answer, "bytes of the body that were sent"),
+    entry("duration_us", Fact::Duration, Known::Answer, "microseconds until the end of the answer"),
+    entry("site", Fact::Site, Known::Answer, "the name of the site, its first host or address"),
+    entry("route", Fact::Route, Known::Answer, "what the route of the request matches"),
+    entry("handler", Fact::Handler, Known::Answer, "what answered: `cache`, `files`, `proxy` and so on"),
+    entry(
+        "cache",
+        Fact::Cache,
+        Known::Answer,
+        "what the cache before a program or origin did: `hit`, `miss`, ...",
+    ),
+];
+
+/// What other servers call it.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("remote_addr", "client"),
+    ("binary_remote_addr", "client"),
+    ("realip_remote_addr", "client"),
+    ("remote_user", "user"),
+    ("request_method", "method"),
+    ("uri", "path"),
+    ("document_uri", "path"),
+    ("request_uri", "path"),
+    ("args", "query"),
+    ("query_string", "query"),
+    ("server_protocol", "protocol"),
+    ("server_name", "host"),
+    ("http_host", "host"),
+    ("body_bytes_sent", "body_bytes"),
+    ("request_time", "duration_us"),
+    ("upstream_cache_status", "cache"),
+    ("ssl_protocol", "tls_version"),
+    ("ssl_cipher", "tls_cipher"),
+    ("ssl_server_name", "tls_server_name"),
+    ("ssl_client_s_dn", "tls_subject"),
+    ("geoip2_country_code", "geoip_country"),
+];
+
+impl Variable {
+    /// Reads what follows a dollar: `name`, `{name}`, `header{name}` or `{header{name}}`. Returns the rest
+    /// too. Variables that are known only later than `known` are refused.
+    pub fn read(text: &str, known: Known) -> Result<(Variable, &str), String> {
+        if let Some(inside) = text.strip_prefix('{') {
+            let (variable, rest) = Variable::read(inside, known)?;
+            let rest = rest.strip_prefix('}').ok_or_else(|| format!("'${text}' has no '}}' at its end"))?;
+            return Ok((variable, rest));
+        }
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let end = text.bytes().position(|byte| !is_of_name(byte)).unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        if name.is_empty() {
+            return Err("'$' is followed by no name; a dollar itself is written '$$'".to_string());
+        }
+        let entry = find(name)?;
+        if entry.known > known {
+            let when = entry.known.when();
+            return Err(format!("'${name}' is known only when {when}, so it cannot stand here"));
+        }
+        let Some(example) = entry.example else {
+            return Ok((Variable { fact: entry.fact, name: "".into(), known: entry.known }, rest));
+        };
+        let inside = rest
+            .strip_prefix('{')
+            .ok_or_else(|| format!("'${name}' needs a name, such as ${name}{{{example}}}"))?;
+        let (inner, rest) = inside.split_once('}').ok_or_else(|| format!("'${name}{{' has no '}}'"))?;
+        let is_good = match entry.fact {
+            Fact::Header | Fact::Cookie => touchstone_http::grammar::is_token(inner.as_bytes()),
+            _ => !inner.is_empty() && !inner.bytes().any(|byte| b"&=#{}".contains(&byte) || byte <= b' '),
+        };
+        if !is_good {
+            return Err(format!("'${name}{{{inner}}}' has no valid name, such as ${name}{{{example}}}"));
+        }
+        let inner = if entry.fact == Fact::Header { inner.to_ascii_lowercase() } else { inner.to_string() };
+        Ok((Variable { fact: entry.fact, name: inner.into(), known: entry.known }, rest))
+    }
+}
+
+fn find(name: &str) -> Result<&'static Entry, String> {
+    if let Some(entry) = VARIABLES.iter().find(|entry| entry.name == name) {
+        return Ok(entry);
+    }
+    let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, here)| (*here).to_string());
+    let begin = |prefix: &str, here: &str| {
+        let rest = name.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
+        let rest = if here == "header" { rest.replace('_', "-") } else { rest.to_string() };
+        Some(format!("{here}{{{rest}}}"))
+    };
+    let field =
+        || begin("http_", "header").or_else(|| begin("cookie_", "cookie")).or_else(|| begin("arg_", "arg"));
+    let near = || {
+        let distance = |entry: &&Entry| strsim::damerau_levenshtein(name, entry.name);
+        let best = VARIABLES.iter().min_by_key(distance)?;
+        (distance(&best) <= (best.name.len() / 3).clamp(1, 3)).then(|| best.name.to_string())
+    };
+    Err(match elsewhere.or_else(field).or_else(near) {
+        Some(near) => format!("unknown variable '${name}'; did you mean '${near}'?"),
+        None => {
+            let names: Vec<&str> = VARIABLES.iter().map(|entry| entry.name).collect();
+            format!("unknown variable '${name}'; the variables are {}", names.join(", "))
+        }
+    })
+}
+
+/// The table of variables, for the page of the book.
+pub fn variables_markdown() -> String {
+    let mut table = "| variable | known | |\n|---|---|---|\n".to_string();
+    for entry in VARIABLES {
+        let name = match entry.example {
+            Some(example) => format!("${}{{{example}}}", entry.name),
+            None => format!("${}", entry.name),
+        };
+        let known = match entry.known {
+            Known::Request => "request",
+            Known::Connection => "connection",
+            Known::Answer => "answer",
+        };
+        table.push_str(&format!("| `{name}` | {known} | {} |\n", entry.documentation));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(Variable, &str), String> {
+        Variable::read(text, Known::Answer)
+    }
+
+    #[test]
+    fn forms() {
+        let (variable, rest) = read("client and").unwrap();
+        assert_eq!((variable.fact, rest), (Fact::Client, " and"));
+        let (variable, rest) = read("{host}x").unwrap();
+        assert_eq!((variable.fact, rest), (Fact::Host, "x"));
+        let (variable, rest) = read("header{X-Key}!").unwrap();
+        assert_eq!((variable.fact, &*variable.name, rest), (Fact::Header, "x-key", "!"));
+        let (variable, rest) = read("{cookie{Id}}").unwrap();
+        assert_eq!((variable.fact, &*variable.name, rest), (Fact::Cookie, "Id", ""));
+    }
+
+    #[test]
+    fn refused() {
+        let problem = |text: &str| read(text).unwrap_err();
+        assert_eq!(problem("remote_addr"), "unknown variable '$remote_addr'; did you mean '$client'?");
+        assert_eq!(problem("http_x_key"), "unknown variable '$http_x_key'; did you mean '$header{x-key}'?");
+        assert_eq!(problem("arg_page"), "unknown variable '$arg_page'; did you mean '$arg{page}'?");
+        assert_eq!(problem("metod"), "unknown variable '$metod'; did you mean '$method'?");
+        assert!(problem("qqqqqqqqqqqqqqqqq").contains("the variables are client, method"));
+        assert_eq!(problem("header"), "'$header' needs a name, such as $header{x-api-key}");
+        assert!(problem("header{a b}").contains("no valid name"));
+        assert!(problem("header{a").contains("no '}'"));
+        assert!(problem("{client").contains("no '}' at its end"));
+        assert!(problem("-").contains("'$$'"));
+        let early = Variable::read("status", Known::Request).unwrap_err();
+        assert_eq!(
+            early,
+            "'$status' is known only when the request has been answered, so it cannot stand here"
+        );
+    }
+
+    /// The table in the book is that of the code. `BLESS=1` writes it again.
+    #[test]
+    fn variables_of_the_page_are_up_to_date() {
+        const BEGIN: &str = "<!-- variables -->\n";
+        const END: &str = "<!-- /variables -->";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/expressions.md");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let wanted = format!("{before}{BEGIN}{}{END}{after}", variables_markdown());
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(written == wanted, "BLESS=1 cargo test -p touchstone-expression variables_of_the_page");
+    }
+}

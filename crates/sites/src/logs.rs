@@ -1,0 +1,149 @@
+//! The logs of sites and routes that have their own.
+//!
+//! A configuration opens them, and they are closed with it. Without any there is none of this: every request
+//! is in the log of the server.
+
+use std::sync::Arc;
+
+use touchstone_config::{AccessLogConfig, Config, ErrorLogConfig};
+use touchstone_handler::handler::Interface;
+use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
+use touchstone_observe::log::error::ErrorLog;
+
+use crate::site::Site;
+use crate::unusable::Unusable;
+
+/// The logs of the server, beside which others are opened.
+pub struct ServerLogs<'a> {
+    /// What the operator should know.
+    pub error_log: &'a ErrorLog,
+    /// What counts the lines that the access log has lost.
+    pub lost_lines: LostLines,
+}
+
+/// In which log a request has its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogOf {
+    /// In that of the server.
+    Server,
+    /// In the one at this position.
+    Own(usize),
+}
+
+/// The logs of sites and routes.
+pub struct SiteLogs {
+    access: Logs<AccessLog>,
+    error: Logs<ErrorLog>,
+}
+
+/// Logs of one kind, and which sites and routes have them.
+struct Logs<L> {
+    logs: Vec<L>,
+    of_sites: Box<[OfSite]>,
+}
+
+struct OfSite {
+    site: LogOf,
+    routes: Box<[LogOf]>,
+}
+
+impl SiteLogs {
+    /// Opens the logs of a configuration; `None` if it names none but those of the server.
+    pub fn open(config: &Config, server: &ServerLogs<'_>) -> Result<Option<Arc<SiteLogs>>, Unusable> {
+        let access = Logs::open(
+            config,
+            |site| site.access_log.as_ref(),
+            |route| route.access_log.as_ref(),
+            |log: &AccessLogConfig| AccessLog::start_beside(&server.lost_lines, log),
+        )?;
+        let error = Logs::open(
+            config,
+            |site| site.error_log.as_ref(),
+            |route| route.error_log.as_ref(),
+            |log: &ErrorLogConfig| ErrorLog::start(log),
+        )?;
+        let has_none = access.logs.is_empty() && error.logs.is_empty();
+        Ok((!has_none).then(|| Arc::new(SiteLogs { access, error })))
+    }
+
+    /// The log in which a request of a site and route has its line.
+    pub fn access_log_of(&self, site: Option<usize>, route: Option<usize>) -> LogOf {
+        self.access.of(site, route)
+    }
+
+    /// A buffer for each access log, for one core.
+    pub fn core_buffers(&self) -> Vec<CoreBuffer> {
+        self.access.logs.iter().map(AccessLog::core_buffer).collect()
+    }
+
+    /// The log of what goes wrong with a request of a site and route; `None`: that of the server.
+    pub fn error_log_of(&self, site: usize, route: Option<usize>) -> Option<&ErrorLog> {
+        match self.error.of(Some(site), route) {
+            LogOf::Server => None,
+            LogOf::Own(position) => self.error.logs.get(position),
+        }
+    }
+
+    /// The same for what answers the requests of a route.
+    pub fn error_log_of_interface(
+        &self,
+        sites: &[Site],
+        interface: &Arc<dyn Interface>,
+    ) -> Option<&ErrorLog> {
+        let (site, route) = sites.iter().enumerate().find_map(|(index, site)| {
+            let route = site.rules.as_ref()?.route_of_interface(interface)?;
+            Some((index, route))
+        })?;
+        self.error_log_of(site, Some(route))
+    }
+
+    /// Opens the files again, after they were renamed. The error is of those that stay as they were.
+    pub fn reopen(&self) -> Result<(), String> {
+        self.access.logs.iter().for_each(AccessLog::reopen);
+        let failures: Vec<String> =
+            self.error.logs.iter().filter_map(|log| log.reopen().err()).map(|e| e.to_string()).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+
+    /// Says what was held back in seconds that are over.
+    pub fn tick(&self) {
+        self.error.logs.iter().for_each(ErrorLog::tick);
+    }
+
+    /// Writes everything, and ends the writers. The cores' buffers are dropped before.
+    pub fn finish(&self) {
+        self.access.logs.iter().for_each(AccessLog::finish);
+    }
+}
+
+impl<L> Logs<L> {
+    fn open<'c, C: PartialEq + 'c>(
+        config: &'c Config,
+        of_site: impl Fn(&'c touchstone_config::SiteConfig) -> Option<&'c C>,
+        of_route: impl Fn(&'c touchstone_config::RouteConfig) -> Option<&'c C>,
+        start: impl Fn(&C) -> std::io::Result<L>,
+    ) -> Result<Logs<L>, Unusable> {
+        let mut opened: Vec<(&C, L)> = Vec::new();
+        let mut position_of = |log: Option<&'c C>, above: LogOf| -> Result<LogOf, Unusable> {
+            let Some(log) = log else { return Ok(above) };
+            if let Some(known) = opened.iter().position(|(other, _)| *other == log) {
+                return Ok(LogOf::Own(known));
+            }
+            opened.push((log, start(log).map_err(|error| Unusable(error.to_string()))?));
+            Ok(LogOf::Own(opened.len() - 1))
+        };
+        let mut of_sites = Vec::with_capacity(config.sites.len());
+        for site in &config.sites {
+            let log = position_of(of_site(site), LogOf::Server)?;
+            let routes = site.routes.iter().map(|route| position_of(of_route(route), log));
+            let routes = routes.collect::<Result<_, _>>()?;
+            of_sites.push(OfSite { site: log, routes });
+        }
+        Ok(Logs { logs: opened.into_iter().map(|(_, log)| log).collect(), of_sites: of_sites.into() })
+    }
+
+    fn of(&self, site: Option<usize>, route: Option<usize>) -> LogOf {
+        let Some(of_site) = site.and_then(|site| self.of_sites.get(site)) else { return LogOf::Server };
+        route.and_then(|route| of_site.routes.get(route)).copied().unwrap_or(of_site.site)
+    }
+}

@@ -1,0 +1,325 @@
+//! Replaces texts in answers, by the `substitute` key of a site or route.
+//!
+//! For a program or an origin it is an interface before theirs, behind compression and the cache: what is
+//! stored has the texts replaced. For files the exchange asks [`Substitution::apply`]. Either way the answer
+//! is asked for whole and without a coding, and compressed afterwards.
+
+mod texts;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_config::SubstituteConfig;
+use touchstone_handler::answer::{Answer, BodyPart};
+use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::pipe::{Sender, pipe};
+use touchstone_handler::request::Request;
+use touchstone_http::grammar::{list_members, split_field};
+use touchstone_http::request::Method;
+
+use crate::pieces::Pieces;
+use texts::Texts;
+
+/// A body that is there is replaced at once up to this size.
+const AT_ONCE_BYTES: u64 = 64 * 1024;
+
+/// How much of a body waits for its client.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// The texts of a site or route, and in which answers they are replaced.
+pub struct Substitution {
+    texts: Arc<Texts>,
+    types: Box<[Box<str>]>,
+    keep_validators: bool,
+}
+
+impl Substitution {
+    /// Prepares what a configuration says; `None` if nothing is replaced.
+    pub fn open(config: &SubstituteConfig) -> Result<Option<Arc<Substitution>>, String> {
+        if config.replace.is_empty() {
+            return Ok(None);
+        }
+        let pairs = config.replace.iter().map(|(text, other)| (text.as_bytes(), other.as_bytes()));
+        let texts = Texts::new(pairs, config.once, config.ignore_case);
+        let texts = texts.map_err(|problem| format!("'substitute': {problem}"))?;
+        Ok(Some(Arc::new(Substitution {
+            texts: Arc::new(texts),
+            types: config.types.iter().map(|text| text.as_str().into()).collect(),
+            keep_validators: config.keep_validators,
+        })))
+    }
+
+    /// Has a request ask for the whole answer, without a coding. Returns whether that was possible.
+    pub fn ask_plainly(&self, request: &mut Request) -> bool {
+        const OTHER_FORMS: [&[u8]; 3] = [b"accept-encoding", b"range", b"if-range"];
+        let is_of_other = |name: &[u8]| OTHER_FORMS.iter().any(|other| name.eq_ignore_ascii_case(other));
+        if !request.received.fields().any(|(name, _)| is_of_other(name)) {
+            return true;
+        }
+        let Some(written) = request.received.with_fields(|name| !is_of_other(name), None) else {
+            return false;
+        };
+        request.received = Rc::new(written);
+        true
+    }
+
+    /// Replaces the texts in an answer, if it is one of those in which that is done.
+    pub fn apply(&self, mut answer: Answer, is_head: bool) -> Answer {
+        if !self.is_meant(&answer) {
+            return answer;
+        }
+        self.change_fields(&mut answer.fields);
+        answer.declared_length = None;
+        if is_head {
+            answer.body.retain_mut(|part| match part {
+                BodyPart::Stream { length, .. } => {
+                    *length = None;
+                    true
+                }
+                _ => false,
+            });
+            return answer;
+        }
+        let parts = std::mem::take(&mut answer.body);
+        let is_short = |parts: &[BodyPart]| {
+            let length: Option<u64> = parts.iter().map(BodyPart::length).sum();
+            length.is_some_and(|length| length <= AT_ONCE_BYTES)
+                && !parts.iter().any(|part| matches!(part, BodyPart::Stream { .. }))
+        };
+        let texts = self.texts.clone();
+        if is_short(&parts) {
+            // Nothing of it waits: the parts are there.
+            if let Some(bytes) = at_once(&texts, parts) {
+                return answer.part(BodyPart::Bytes(bytes));
+            }
+            return Answer::error(500);
+        }
+        let (sender, receiver) = pipe(PIPE_BYTES);
+        tokio::task::spawn_local(replace_in_stream(texts, Pieces::of(parts), sender));
+        answer.part(BodyPart::Stream { body: receiver, length: None })
+    }
+
+    fn is_meant(&self, answer: &Answer) -> bool {
+        if matches!(answer.status, 0..200 | 204..=206 | 304) {
+            return false;
+        }
+        let mut is_of_type = self.types.iter().any(|own| &**own == "*");
+        for (name, value) in fields(&answer.fields) {
+            if name.eq_ignore_ascii_case(b"content-type") {
+                let end = memchr::memchr(b';', value).unwrap_or(value.len());
+                let own = value[..end].trim_ascii();
+                is_of_type |= self.types.iter().any(|other| own.eq_ignore_ascii_case(other.as_bytes()));
+            }
+            let is_other_form = name.eq_ignore_ascii_case(b"content-encoding")
+                && !value.eq_ignore_ascii_case(b"identity")
+                || name.eq_ignore_ascii_case(b"content-range")
+                || name.eq_ignore_ascii_case(b"cache-control")
+                    && list_members(value).any(|member| member.eq_ignore_ascii_case(b"no-transform"));
+            if is_other_form {
+                return false;
+            }
+        }
+        is_of_type
+    }
+
+    /// Takes away what is true only of the bytes that were replaced.
+    fn change_fields(&self, lines: &mut Vec<u8>) {
+        const OF_BYTES: [&[u8]; 5] =
+            [b"accept-ranges", b"content-digest", b"content-md5", b"digest", b"repr-digest"];
+        let mut kept = Vec::with_capacity(lines.len() + 2);
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            let Some((name, value)) = split_field(line.trim_ascii_end()) else { continue };
+            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+            let (is_tag, is_date) = (is(b"etag"), is(b"last-modified"));
+            if OF_BYTES.iter().any(|other| is(other)) || !self.keep_validators && (is_tag || is_date) {
+                continue;
+            }
+            match is_tag && value.starts_with(b"\"") {
+                true => kept.extend([b"ETag: W/", value, b"\r\n"].concat()),
+                false => kept.extend_from_slice(line),
+            }
+        }
+        *lines = kept;
+    }
+}
+
+fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
+}
+
+/// The body of parts that are there, with its texts replaced; `None` if a file cannot be read.
+fn at_once(texts: &Texts, parts: Vec<BodyPart>) -> Option<Bytes> {
+    let replaced = std::pin::pin!(async move {
+        let (mut replacing, mut out) = (texts.begin(), Vec::new());
+        let mut pieces = Pieces::of(parts);
+        while let Some(piece) = pieces.next().await {
+            replacing.piece(&piece.ok()?, &mut out);
+        }
+        replacing.finish(&mut out);
+        Some(Bytes::from(out))
+    });
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match replaced.poll(&mut context) {
+        std::task::Poll::Ready(replaced) => replaced,
+        std::task::Poll::Pending => None,
+    }
+}
+
+async fn replace_in_stream(texts: Arc<Texts>, mut pieces: Pieces, mut sender: Sender) {
+    let mut replacing = texts.begin();
+    loop {
+        let next = tokio::select! {
+            next = pieces.next() => next,
+            // What makes the body learns it when the receiver is dropped.
+            () = sender.gone() => return,
+        };
+        let mut out = Vec::new();
+        let is_end = match next {
+            Some(Ok(piece)) => {
+                replacing.piece(&piece, &mut out);
+                false
+            }
+            None => {
+                replacing.finish(&mut out);
+                true
+            }
+            Some(Err(error)) => return sender.fail(error),
+        };
+        if !out.is_empty() && sender.send(out.into()).await.is_err() {
+            return;
+        }
+        if is_end {
+            return sender.finish_with_trailers(pieces.take_trailers());
+        }
+        // Others are to have their turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An interface in whose answers texts are replaced.
+struct Substituted {
+    interface: Arc<dyn Interface>,
+    substitution: Arc<Substitution>,
+}
+
+/// Has texts replaced in the answers of an interface.
+pub fn open(interface: Arc<dyn Interface>, substitution: Arc<Substitution>) -> Arc<dyn Interface> {
+    Arc::new(Substituted { interface, substitution })
+}
+
+impl Interface for Substituted {
+    fn name(&self) -> &'static str {
+        self.interface.name()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        let handler = self.interface.on_core(server);
+        Rc::new(SubstitutedHandler { handler, substitution: self.substitution.clone() })
+    }
+
+    fn begins_early(&self) -> bool {
+        self.interface.begins_early()
+    }
+
+    fn judges_parameters(&self) -> bool {
+        self.interface.judges_parameters()
+    }
+
+    fn takes_missing_length(&self) -> bool {
+        self.interface.takes_missing_length()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.interface.takes_escapes()
+    }
+}
+
+struct SubstitutedHandler {
+    handler: Rc<dyn Handler>,
+    substitution: Arc<Substitution>,
+}
+
+impl Handler for SubstitutedHandler {
+    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+        let is_head = request.received.head.method == Method::Head;
+        if !self.substitution.ask_plainly(&mut request) {
+            return Box::pin(async { Handled::Answer(Answer::error(500)) });
+        }
+        let handled = self.handler.clone().handle(request);
+        Box::pin(async move {
+            match handled.await {
+                Handled::Answer(answer) if !answer.switches_protocols() => {
+                    Handled::Answer(self.substitution.apply(answer, is_head))
+                }
+                other => other,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn substitution(keep_validators: bool) -> Arc<Substitution> {
+        let config = SubstituteConfig {
+            replace: BTreeMap::from([("one".to_string(), "twelve".to_string())]),
+            types: vec!["text/html".to_string()],
+            once: false,
+            ignore_case: false,
+            keep_validators,
+        };
+        Substitution::open(&config).unwrap().unwrap()
+    }
+
+    fn applied(status: u16, fields: &str, keep_validators: bool) -> (String, Option<Vec<u8>>) {
+        let mut answer = Answer::new(status).part(BodyPart::Bytes("one one".into()));
+        answer.fields = fields.as_bytes().to_vec();
+        let mut answer = substitution(keep_validators).apply(answer, false);
+        let body = match answer.body.pop() {
+            Some(BodyPart::Bytes(bytes)) => Some(bytes.to_vec()),
+            _ => None,
+        };
+        (String::from_utf8(answer.fields).unwrap(), body)
+    }
+
+    #[test]
+    fn what_is_replaced_and_what_is_not() {
+        let html = "Content-Type: Text/HTML; charset=utf-8\r\n";
+        for (status, fields, is_meant) in [
+            (200, html, true),
+            (404, html, true),
+            (206, html, false),
+            (200, "Content-Type: text/plain\r\n", false),
+            (200, "", false),
+            (200, "Content-Type: text/html\r\nContent-Encoding: gzip\r\n", false),
+            (200, "Content-Type: text/html\r\nContent-Encoding: identity\r\n", true),
+            (200, "Content-Type: text/html\r\nCache-Control: no-transform\r\n", false),
+        ] {
+            let expected: &[u8] = if is_meant { b"twelve twelve" } else { b"one one" };
+            assert_eq!(applied(status, fields, false).1.as_deref(), Some(expected), "{status} {fields}");
+        }
+    }
+
+    #[test]
+    fn validators() {
+        let fields = "Content-Type: text/html\r\nETag: \"a\"\r\nLast-Modified: x\r\nAccept-Ranges: bytes\r\n";
+        assert_eq!(applied(200, fields, false).0, "Content-Type: text/html\r\n");
+        let kept = "Content-Type: text/html\r\nETag: W/\"a\"\r\nLast-Modified: x\r\n";
+        assert_eq!(applied(200, fields, true).0, kept);
+    }
+
+    #[test]
+    fn nothing_to_replace() {
+        let config = SubstituteConfig {
+            replace: BTreeMap::new(),
+            types: Vec::new(),
+            once: false,
+            ignore_case: false,
+            keep_validators: false,
+        };
+        assert!(Substitution::open(&config).unwrap().is_none());
+    }
+}
