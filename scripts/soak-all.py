@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The soak of scripts/soak-all.sh: one server with everything, operated and loaded for a long time.
 
-The parts: Site makes what is served and the configuration; Origins come and go; Operator reloads, upgrades,
-rotates; Load drives the laboratory's engine; Checker compares answers; RudeClients are slow and broken;
-Sampler reads /proc; report() writes what was seen. Python's standard library only.
+The parts: Site makes what is served and the configuration; Origins come and go; Filler takes the room on the
+disk; Operator reloads, upgrades, rotates; Load drives the laboratory's engine; Checker compares answers;
+RudeClients are slow and broken; Sampler reads /proc; report() writes what was seen. Python's standard library
+only.
 """
 
 import argparse
+import hashlib
 import http.client
 import http.server
 import json
@@ -25,10 +27,16 @@ import time
 
 QUARTER_HOUR = 900
 SHORT_RUN = 3600
-# Growth beyond this share after the first quarter of the run is named.
+UPGRADE_MINUTES = 10
+# Longer than drain_timeout.
+DRAIN_SECONDS = 40
+# Growth beyond this share is named: after the first hour, or in a short run after its first part.
 GROWTH = 0.02
 # What an allocator and caches may still take in a short run, beside that share.
 SETTLING_KIB = 16 * 1024
+DISK_MIB = 8
+# The file system of the disk has so much, so that it is full before the limit when Filler has taken its part.
+FILE_SYSTEM_MIB = 12
 
 
 def free_port():
@@ -61,7 +69,10 @@ class Soak:
         self.lock = threading.Lock()
         self.wrong, self.left_out, self.events = [], [], []
         self.answers, self.expected_errors, self.latency = {}, {}, {}
-        self.interval = 60 if arguments.seconds <= SHORT_RUN else QUARTER_HOUR
+        if arguments.seconds <= QUARTER_HOUR:
+            self.interval = 60
+        else:
+            self.interval = 300 if arguments.seconds <= SHORT_RUN else QUARTER_HOUR
 
     def number(self):
         """The number of the present interval of the report."""
@@ -123,6 +134,36 @@ class Origins:
             process.wait()
 
 
+class Filler:
+    """Takes all room of the disk's file system, and gives it back, again and again."""
+
+    def __init__(self, soak):
+        self.soak, self.directory = soak, soak.place / "disk"
+        self.is_mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={FILE_SYSTEM_MIB}m,mode=700", "soak", self.directory],
+            capture_output=True,
+        ).returncode == 0
+        if not self.is_mounted:
+            soak.left_out.append("a file system that is full (needs root)")
+
+    def work(self):
+        while self.is_mounted and not self.soak.wait(20):
+            filler = self.directory / "filler"
+            with open(filler, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(64 * 1024))
+                except OSError:
+                    self.soak.note_event("the disk is full")
+            self.soak.wait(20)
+            filler.unlink()
+            self.soak.note_event("the disk has room")
+
+    def end(self):
+        if self.is_mounted:
+            subprocess.run(["umount", "--lazy", self.directory], check=False)
+
+
 class OriginHandler(http.server.BaseHTTPRequestHandler):
     """Answers /api/N with N bytes, and /cached/N with a lifetime."""
 
@@ -159,6 +200,7 @@ class Site:
         self.config = soak.place / "touchstone.toml"
         self.pid_file = soak.place / "touchstone.pid"
         self.log = soak.place / "access.log"
+        self.logged = 0
         self.checks = []
         for directory in ("www/cgi-bin", "www/php", "disk", "apps"):
             (soak.place / directory).mkdir(parents=True)
@@ -190,6 +232,23 @@ class Site:
         os.chmod(self.soak.place / "key.new", 0o600)
         os.replace(self.soak.place / "key.new", self.soak.place / "key.pem")
         os.replace(self.soak.place / "cert.new", self.soak.place / "cert.pem")
+
+    def rotate_log(self):
+        """Renames the log as logrotate does; what was renamed before is counted and thrown away."""
+        self.count_log(f"{self.log}.1")
+        os.replace(self.log, f"{self.log}.1")
+
+    def count_log(self, path):
+        if os.path.exists(path):
+            with open(path, "rb") as log:
+                self.logged += sum(1 for _ in log)
+
+    def served_certificate(self):
+        text = ssl.get_server_certificate(("127.0.0.1", self.secure))
+        return ssl.PEM_cert_to_DER_cert(text)
+
+    def certificate(self):
+        return ssl.PEM_cert_to_DER_cert((self.soak.place / "cert.pem").read_text())
 
     def programs(self):
         script = self.root / "cgi-bin" / "echo"
@@ -254,7 +313,7 @@ class Site:
             f'[server]\npid_file = "{self.pid_file}"\ncores = 2\ndrain_timeout = "10s"\n'
             f'[access_log]\npath = "{self.log}"\n'
             f'[error_log]\npath = "{place}/error.log"\n'
-            f'[accelerator]\nmemory = "1MiB"\ndisk = "{place}/disk"\ndisk_size = "8MiB"\n'
+            f'[accelerator]\nmemory = "1MiB"\ndisk = "{place}/disk"\ndisk_size = "{DISK_MIB}MiB"\n'
             f'[limits]\nheader_timeout = "2s"\nstall_timeout = "5s"\n'
             f'[[site]]\nlisten = ["127.0.0.1:{self.plain}"]\nroot = "{self.root}"\n'
             f'[site.includes]\n{routes}\n'
@@ -308,22 +367,53 @@ class Operator:
         if done.returncode != 0:
             self.soak.note_wrong(f"{' '.join(words)} failed: {done.stderr.strip()}")
 
+    def upgrade(self):
+        before = self.pid()
+        self.command("upgrade")
+        threading.Thread(target=self.expect_end, args=(before,)).start()
+
+    def expect_end(self, pid):
+        """The process that was replaced ends when its clients have gone."""
+        until = time.time() + DRAIN_SECONDS
+        while time.time() < until and is_running(pid):
+            self.first.poll()
+            time.sleep(0.5)
+        if is_running(pid):
+            self.soak.note_wrong(f"process {pid} was replaced, and is there after {DRAIN_SECONDS} s")
+
+    def expect_certificate(self):
+        """What was renewed is served, soon after the reload."""
+        until = time.time() + 10
+        while time.time() < until:
+            try:
+                if self.site.served_certificate() == self.site.certificate():
+                    return
+            except OSError:
+                pass
+            time.sleep(0.2)
+        self.soak.note_wrong("a renewed certificate is not served after a reload")
+
     def work(self):
         minute = 0
         while not self.soak.wait(60):
             minute += 1
-            if minute % 10 == 0:
-                self.command("upgrade")
+            if minute % UPGRADE_MINUTES == 0:
+                self.upgrade()
                 continue
-            if minute % 5 == 0:
-                self.site.renew_certificate()
             if minute % 3 == 0:
-                os.replace(self.site.log, f"{self.site.log}.1")
+                self.site.rotate_log()
                 self.command("reload", "--logs-only")
+                if not self.site.log.exists():
+                    self.soak.note_wrong("the log is not there after its rotation")
             if minute % 4 == 0 and hasattr(self.site, "war"):
                 os.utime(self.site.war)
                 self.soak.note_event("the application is replaced")
+            is_renewed = minute % 5 == 0
+            if is_renewed:
+                self.site.renew_certificate()
             self.command("reload")
+            if is_renewed:
+                self.expect_certificate()
 
     def end(self):
         pid = self.pid()
@@ -338,15 +428,32 @@ class Operator:
         if os.path.exists(f"/proc/{pid}") and self.first.poll() is None:
             self.soak.note_wrong("the server did not stop on SIGTERM")
             os.kill(pid, signal.SIGKILL)
+        self.site.count_log(f"{self.site.log}.1")
+        self.site.count_log(self.site.log)
+        answers = sum(self.soak.answers.values())
+        if self.site.logged < answers:
+            self.soak.note_wrong(f"{answers} answers, and {self.site.logged} lines in the log")
         if "panicked at" in self.log_text() + (self.soak.place / "stderr").read_text(errors="replace"):
             self.soak.note_wrong("the server panicked: see its log")
+
+
+def is_running(pid):
+    try:
+        return "\nState:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 class Load:
     """The laboratory's load engine, for one kind of connection, again and again."""
 
-    def __init__(self, soak, site, name, url, options):
+    # Their origins and applications come and go; of all others each answer must be right.
+    MAY_FAIL = ("proxy", "accelerator", "servlets")
+
+    def __init__(self, soak, name, url, options, body=None):
         self.soak, self.name, self.url, self.options = soak, name, url, options
+        if body is not None:
+            self.options = [*options, "--expect-sha256", hashlib.sha256(body).hexdigest()]
 
     def work(self):
         while not self.soak.wait(0.2):
@@ -370,6 +477,9 @@ class Load:
         errors = find(outcome, "errors")
         errors = errors.get("total", 0) if isinstance(errors, dict) else errors or 0
         requests = find(outcome, "requests") or 0
+        if errors and self.name not in self.MAY_FAIL:
+            reasons = f"{outcome.get('errors_by_kind')} {outcome.get('error_reasons')}"
+            self.soak.note_wrong(f"load {self.name}: {errors} of {requests + errors} failed: {reasons}")
         with self.soak.lock:
             key = (number, f"load {self.name}")
             self.soak.answers[key] = self.soak.answers.get(key, 0) + requests
@@ -458,11 +568,14 @@ class RudeClients:
     def work(self):
         while not self.soak.wait(random.uniform(0.02, 0.2)):
             port = random.choice((self.site.plain, self.site.secure))
+            ways = (self.slow, self.leaves, self.garbage, self.half, self.never_reads, self.resets)
             try:
                 with socket.create_connection(("127.0.0.1", port), 5) as stream:
-                    random.choice((self.slow, self.leaves, self.garbage, self.half, self.never_reads))(stream)
+                    random.choice(ways)(stream)
             except OSError:
                 pass
+            if random.random() < 0.2:
+                self.datagrams()
 
     def slow(self, stream):
         for byte in b"GET /6250.bin HTTP/1.1\r\nHost: a\r\nX: ":
@@ -483,6 +596,28 @@ class RudeClients:
     def half(self, stream):
         stream.sendall(b"POST /cgi-bin/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nonly this")
         self.soak.wait(0.2)
+
+    def resets(self, stream):
+        """Opens streams of HTTP/2 and resets them at once."""
+        context = ssl._create_unverified_context()
+        context.set_alpn_protocols(["h2"])
+        if stream.getpeername()[1] == self.site.secure:
+            stream = context.wrap_socket(stream)
+        stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self.frame(4, 0, 0, b""))
+        for number in range(random.randrange(1, 400)):
+            request = self.frame(1, 5, 2 * number + 1, b"\x82\x87\x84\x41\x01a")
+            stream.sendall(request + self.frame(3, 0, 2 * number + 1, bytes(4)))
+
+    @staticmethod
+    def frame(kind, flags, stream, payload):
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def datagrams(self):
+        """Packets to the port of HTTP/3 that are none."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            for _ in range(20):
+                packet = b"\xc0\0\0\0\1\x08" + random.randbytes(random.randrange(20, 1200))
+                one.sendto(packet, ("127.0.0.1", self.site.secure))
 
     def never_reads(self, stream):
         stream.sendall(b"GET /300000.bin HTTP/1.1\r\nHost: a\r\n\r\n" * 20)
@@ -506,7 +641,30 @@ class Sampler:
                 descriptors = len(os.listdir(f"/proc/{pid}/fd"))
             except (OSError, IndexError):
                 continue
-            self.samples.append((self.soak.number(), pid, memory, descriptors, threads))
+            programs = programs_memory(pid)
+            self.samples.append((self.soak.number(), pid, memory, descriptors, threads, programs))
+
+
+def programs_memory(server):
+    """What the programs that a server has started hold together, KiB: those of PHP, the JVM, CGI."""
+    memory, parents = {}, {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status = (entry / "status").read_text()
+        except OSError:
+            continue
+        if "VmRSS:" in status:
+            memory[int(entry.name)] = int(status.split("VmRSS:")[1].split()[0])
+        parents[int(entry.name)] = int(status.split("PPid:")[1].split()[0])
+    total = 0
+    for pid in memory:
+        above = parents.get(pid)
+        while above and above != server:
+            above = parents.get(above)
+        total += memory[pid] if above == server else 0
+    return total
 
 
 def percentile(values, share):
@@ -525,15 +683,16 @@ def report(soak, sampler):
     lines += [f"  - at {at:.0f} s: {text}" for at, text in soak.wrong[:50]]
     grown = growth(soak, sampler)
     lines += [f"- growth: {'; '.join(grown) or 'none'}", "", "## What the server held", ""]
-    unit = "minute" if soak.interval == 60 else "quarter hour"
-    lines += [f"| {unit} | process | memory, MiB | descriptors | threads |", "|---|---|---|---|---|"]
+    unit = {60: "minute", 300: "five minutes", QUARTER_HOUR: "quarter hour"}[soak.interval]
+    lines += [f"| {unit} | process | memory, MiB | its programs' memory, MiB | descriptors | threads |",
+              "|---|---|---|---|---|---|"]
     groups = {}
-    for number, pid, memory, descriptors, threads in sampler.samples:
-        groups.setdefault((number, pid), []).append((memory, descriptors, threads))
+    for number, pid, *values in sampler.samples:
+        groups.setdefault((number, pid), []).append(values)
     for (number, pid), values in groups.items():
-        columns = zip(*values)
-        memory, descriptors, threads = (percentile(column, 0.5) for column in columns)
-        lines.append(f"| {number + 1} | {pid} | {memory / 1024:.1f} | {descriptors} | {threads} |")
+        memory, descriptors, threads, programs = (percentile(column, 0.5) for column in zip(*values))
+        lines.append(f"| {number + 1} | {pid} | {memory / 1024:.1f} | {programs / 1024:.1f} "
+                     f"| {descriptors} | {threads} |")
     lines += ["", "## Answers", "", f"| {unit} | kind | answers | refused or failed | p50, ms | p99, ms |",
               "|---|---|---|---|---|---|"]
     for number, kind in sorted(set(soak.answers) | set(soak.expected_errors)):
@@ -550,45 +709,73 @@ def report(soak, sampler):
 
 
 def growth(soak, sampler):
-    """What a process held more of at its end than at the end of the first quarter of its life."""
+    """What grew. Every upgrade begins a new process, so those that lived as long as another are compared at
+    their ends: the last with the first that ended after the first hour, in a short run after its first third.
+    Where there is one alone, its end is compared with the end of the first quarter of its life."""
+    lives = {}
+    for sample in sampler.samples:
+        lives.setdefault(sample[1], []).append(sample)
+    longest = max((len(life) for life in lives.values()), default=0)
+    lives = [life for life in lives.values() if len(life) >= 40 and len(life) > longest * 0.8]
+    if len(lives) > 1:
+        warm = min(3600, soak.arguments.seconds / 3)
+        ended_warm = [life for life in lives if (life[-1][0] + 1) * soak.interval >= warm]
+        first, last = ended_warm[0][-10:], ended_warm[-1][-10:]
+    elif lives:
+        life = lives[0]
+        first, last = life[len(life) // 4 : len(life) // 4 + 10], life[-10:]
+    else:
+        return []
     grown = []
-    for pid in {sample[1] for sample in sampler.samples}:
-        samples = [sample for sample in sampler.samples if sample[1] == pid]
-        if len(samples) < 40:
-            continue
-        early = samples[len(samples) // 4 : len(samples) // 4 + 10]
-        late = samples[-10:]
-        names = (("memory, KiB", 2, SETTLING_KIB), ("descriptors", 3, 16), ("threads", 4, 8))
-        for name, place, settling in names:
-            before = percentile([sample[place] for sample in early], 0.5)
-            after = percentile([sample[place] for sample in late], 0.5)
-            least = 0 if soak.arguments.seconds > SHORT_RUN and name.startswith("memory") else settling
-            if after > before * (1 + GROWTH) + least:
-                grown.append(f"process {pid}: {name} from {before} to {after}")
+    names = (("memory, KiB", 2, SETTLING_KIB), ("descriptors", 3, 16), ("threads", 4, 8),
+             ("its programs' memory, KiB", 5, 4 * SETTLING_KIB))
+    for name, place, settling in names:
+        before = percentile([sample[place] for sample in first], 0.5)
+        after = percentile([sample[place] for sample in last], 0.5)
+        least = 0 if soak.arguments.seconds > 2 * SHORT_RUN and name == "memory, KiB" else settling
+        if after > before * (1 + GROWTH) + least:
+            grown.append(f"{name} from {before} (process {first[0][1]}) to {after} (process {last[0][1]})")
     return grown
 
 
 def run(arguments):
     soak = Soak(arguments)
     origins = Origins(soak)
+    filler = None
     try:
         site = Site(soak, origins)
+        filler = Filler(soak)
         operator = Operator(soak, site)
     except BaseException:
         origins.end()
+        if filler:
+            filler.end()
         raise
     sampler = Sampler(soak, operator)
     plain, secure = f"http://127.0.0.1:{site.plain}", f"https://127.0.0.1:{site.secure}"
+    page, included = pattern(6250), b"<b>menu</b>\n1\n"
     loads = [
-        ("HTTP/1.1", f"{plain}/6250.bin", []),
-        ("TLS", f"{secure}/6250.bin", ["--insecure"]),
-        ("HTTP/2", f"{secure}/6250.bin", ["--insecure", "--http2", "--streams", "2"]),
-        ("HTTP/3", f"{secure}/6250.bin", ["--insecure", "--http3"]),
-        ("includes", f"{plain}/page.shtml", []),
-        ("accelerator", f"{plain}/cached/20000", []),
+        ("HTTP/1.1", f"{plain}/6250.bin", [], page),
+        ("TLS", f"{secure}/6250.bin", ["--insecure"], page),
+        ("HTTP/2", f"{secure}/6250.bin", ["--insecure", "--http2", "--streams", "2"], page),
+        ("HTTP/3", f"{secure}/6250.bin", ["--insecure", "--http3"], page),
+        ("includes", f"{plain}/page.shtml", [], included),
+        ("CGI", f"{plain}/cgi-bin/echo?a=1", [], b"a=1\n"),
+        ("proxy", f"{plain}/api/50000", [], pattern(50_000)),
+        ("accelerator", f"{plain}/cached/20000", [], pattern(20_000)),
+        # The cache fills the disk over HTTP/2 and 3 as well.
+        ("accelerator", f"{secure}/cached/50000", ["--insecure", "--http2"], None),
+        ("accelerator", f"{secure}/cached/90200", ["--insecure", "--http3"], None),
     ]
-    works = [origins.flap, operator.work, sampler.work]
-    works += [Load(soak, site, *load).work for load in loads]
+    kinds = {check[0] for check in site.checks}
+    if "php-fpm" in kinds:
+        loads.append(("php-fpm", f"{plain}/php/sum.php", [], b"sum=5050\n"))
+    if "nsapi" in kinds:
+        loads.append(("NSAPI", f"{plain}/plugin?size=500", [], None))
+    if "servlet" in kinds:
+        loads.append(("servlets", f"{plain}/apps/spice/", [], None))
+    works = [origins.flap, operator.work, sampler.work, filler.work]
+    works += [Load(soak, *load).work for load in loads]
     works += [Checker(soak, site, is_secure).work for is_secure in (False, False, True)]
     works += [RudeClients(soak, site).work for _ in range(3)]
     threads = [threading.Thread(target=work) for work in works]
@@ -603,6 +790,7 @@ def run(arguments):
             thread.join()
     operator.end()
     origins.end()
+    filler.end()
     text, grown = report(soak, sampler)
     results = arguments.results / time.strftime("soak-%Y%m%d-%H%M%S")
     results.mkdir(parents=True)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Everything at once for a long time: files, TLS, HTTP/2 and HTTP/3, pages with directives, CGI, php-fpm,
 # servlets that are replaced, an NSAPI plug-in, a proxy whose origins come and go, the accelerator with a disk
-# that is nearly full, a reload every minute, an upgrade every ten, log rotation and new certificates, under
-# load from the laboratory and from slow and broken clients. Every answer is compared with what it must be.
+# and a file system that are full, a reload every minute, an upgrade every ten, log rotation and new
+# certificates, under load from the laboratory and from slow and broken clients. Every answer is compared with
+# what it must be.
 #
 #   scripts/soak-all.sh                                eight hours
-#   SECONDS_TO_RUN=600 scripts/soak-all.sh             ten minutes, with figures by minute
+#   SECONDS_TO_RUN=600 scripts/soak-all.sh             ten minutes, with figures by minute (1800: by five)
 #   PROFILE=release scripts/soak-all.sh                with that build (debug)
 #   RATE=50 scripts/soak-all.sh                        requests a second of each kind of load (20)
 #

@@ -11,6 +11,7 @@ const SEEDS: u64 = 10_000;
 const FOUND: &[(&str, u64, &str)] = &[
     ("disk", 327, "a purge was lost by a process that could not use the directory when it started"),
     ("disk", 2776, "a purge was lost by a process that could not use the directory at present"),
+    ("disk", 8409, "a process that took over gave tickets from 0, and an older copy came after a restart"),
     ("disk", 11_559, "that nothing is to be believed was not written down, and not tried again"),
     ("disk", 13_364, "the same on a disk that had been read-only"),
     ("disk", 15_727, "a process wrote to a directory that another had made and locked anew"),

@@ -3,6 +3,10 @@
 //! Everything that is given to the disk gets a *ticket*, a number that only grows and is part of its record.
 //! A purge takes what has a lower ticket than its own: so it holds for what is written, for what waits to be
 //! written, and after a restart.
+//!
+//! Until a process has locked the directory it does not know the tickets in it, and the process before may
+//! still give out others. So an index begins *closed*, and its tickets are provisional. When it takes up what
+//! was found, they are raised above all tickets that were found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +31,14 @@ pub struct Place {
     pub ticket: u64,
 }
 
+/// A ticket as it was given: [`Index::current`] says what it is now.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ticket {
+    number: u64,
+    /// By how much tickets had been raised by then.
+    raised_by: u64,
+}
+
 struct Entry {
     hash: u64,
     selector_sum: u32,
@@ -35,6 +47,9 @@ struct Entry {
     place: Place,
 }
 
+/// So many replaced responses are remembered while the index is closed.
+const MOST_REPLACED: usize = 1 << 20;
+
 /// Where everything is.
 #[derive(Default)]
 pub struct Index {
@@ -42,6 +57,15 @@ pub struct Index {
     segments: Vec<Arc<Segment>>,
     purges: Purges,
     last_ticket: u64,
+    /// By how much tickets were raised so far.
+    raised_by: u64,
+    /// What was found in the directory is taken up.
+    is_open: bool,
+    /// The last ticket from before the index was closed.
+    closed_at: u64,
+    /// The hashes and the sums of the selectors of responses that came while the index was closed and were
+    /// not written: older ones may be found.
+    replaced: Vec<(u64, u32)>,
     /// The highest ticket of the records that were taken out of the index, and may be on disk still: another
     /// process would find them.
     last_unlisted: u64,
@@ -85,6 +109,34 @@ impl Purges {
         }
     }
 
+    /// Raises the tickets of all of them.
+    fn raise(&mut self, by: u64) {
+        if self.all > 0 {
+            self.all += by;
+        }
+        let groups = self.groups.values_mut().flat_map(HashMap::values_mut);
+        let lasts = self.keys.values_mut().chain(self.tags.values_mut()).chain(groups);
+        lasts.chain(self.others.iter_mut().map(|(_, last)| last)).for_each(|last| *last += by);
+    }
+
+    /// Adds those that were found in the directory. They were applied to what was found with them, and what
+    /// waits is newer than they are: those by key have nothing left to do.
+    fn merge(&mut self, found: Purges) {
+        self.all = self.all.max(found.all);
+        for (tag, ticket) in found.tags {
+            let last = self.tags.entry(tag).or_default();
+            *last = ticket.max(*last);
+        }
+        for (origin, names) in found.groups {
+            let of_origin = self.groups.entry(origin).or_default();
+            for (name, ticket) in names {
+                let last = of_origin.entry(name).or_default();
+                *last = ticket.max(*last);
+            }
+        }
+        found.others.iter().for_each(|(purge, ticket)| self.add(purge, *ticket));
+    }
+
     fn take(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
         self.take_by_key(ticket, hash)
             || (!self.tags.is_empty()
@@ -122,9 +174,50 @@ impl Index {
     }
 
     /// The next ticket.
-    pub fn next_ticket(&mut self) -> u64 {
+    pub fn next_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
-        self.last_ticket
+        Ticket { number: self.last_ticket, raised_by: self.raised_by }
+    }
+
+    /// What a ticket is by now.
+    pub fn current(&self, ticket: Ticket) -> u64 {
+        ticket.number + (self.raised_by - ticket.raised_by)
+    }
+
+    /// Raises all tickets that this process has given.
+    fn raise(&mut self, by: u64) {
+        self.raised_by += by;
+        self.last_ticket += by;
+        self.last_unlisted += by;
+        self.purges.raise(by);
+    }
+
+    /// Takes up what was found in the directory: `found` is an index of it alone. What this process has given
+    /// a ticket to since the index was closed came later than all of it, and so has what still waits: all of
+    /// that has higher tickets than `reached`.
+    pub fn open(&mut self, found: Index, reached: Ticket) {
+        let reached = self.current(reached);
+        self.raise(found.last_ticket.saturating_sub(reached.min(self.closed_at)));
+        self.last_ticket = self.last_ticket.max(found.last_ticket);
+        (self.entries, self.segments) = (found.entries, found.segments);
+        self.purges.merge(found.purges);
+        self.is_open = true;
+        if self.replaced.len() >= MOST_REPLACED {
+            // Others were not remembered.
+            self.entries.clear();
+            self.last_unlisted = self.last_unlisted.max(found.last_ticket);
+        }
+        for (hash, selector_sum) in std::mem::take(&mut self.replaced) {
+            self.remove_replaced(hash, selector_sum);
+        }
+    }
+
+    /// The directory was removed, or is used by another process now: nothing of it is known any more.
+    pub fn close(&mut self) {
+        self.entries.clear();
+        self.segments.clear();
+        self.is_open = false;
+        self.closed_at = self.last_ticket;
     }
 
     /// A ticket was found on disk.
@@ -158,6 +251,12 @@ impl Index {
 
     /// A newer response has come that is not written: the older is not given any more.
     pub fn remove_replaced(&mut self, hash: u64, selector_sum: u32) {
+        if !self.is_open {
+            if self.replaced.len() < MOST_REPLACED {
+                self.replaced.push((hash, selector_sum));
+            }
+            return;
+        }
         let is_it = |entry: &&Entry| entry.hash == hash && entry.selector_sum == selector_sum;
         if let Some(entry) = self.entries.iter_hash(hash).find(is_it) {
             self.last_unlisted = self.last_unlisted.max(entry.place.ticket);
@@ -235,12 +334,6 @@ impl Index {
         self.segments.push(segment);
     }
 
-    /// All files are gone, and what was in them.
-    pub fn forget_segments(&mut self) {
-        self.entries.clear();
-        self.segments.clear();
-    }
-
     /// The oldest file.
     pub fn oldest(&self) -> Option<Arc<Segment>> {
         self.segments.first().cloned()
@@ -268,12 +361,12 @@ impl Index {
             .collect()
     }
 
-    /// A file goes, with all that is in it. `first_waiting`: the lowest ticket of what waits to be written.
-    pub fn remove_segment(&mut self, segment: &Arc<Segment>, first_waiting: u64) {
+    /// A file goes, with all that is in it. All that waits to be written is behind the ticket `reached`.
+    pub fn remove_segment(&mut self, segment: &Arc<Segment>, reached: u64) {
         self.entries.retain(|entry| !Arc::ptr_eq(&entry.place.segment, segment));
         self.segments.retain(|other| !Arc::ptr_eq(other, segment));
         // Purges that are older than everything that is there have nothing left to do.
-        let oldest = self.oldest_ticket().min(first_waiting);
+        let oldest = self.oldest_ticket().min(reached);
         self.purges.tags.retain(|_, last| *last > oldest);
         self.purges.others.retain(|(_, last)| *last > oldest);
         self.purges.groups.retain(|_, of_origin| {

@@ -13,6 +13,9 @@
 //! from their heads at the start. When the directory is full, the oldest segment is dropped. Responses that
 //! were read from it are written again before, so that used responses stay.
 //!
+//! While the process before still uses the directory, what this one has to write waits, and comes after what
+//! that one writes.
+//!
 //! One thread writes. Responses that arrive faster than it can write are not kept: a missing copy only costs
 //! a hit. The same holds for a directory that is full, read-only, removed or broken: each cause is reported
 //! once, and the cache works without copies until the cause has ended. A removed directory is made again.
@@ -53,7 +56,7 @@ use touchstone_handler::handler::Level;
 
 use crate::store::{Object, Purge, Tier, TierCounters, lock};
 use faults::{Cause, Faults, Report};
-use index::{Index, Place};
+use index::{Index, Place, Ticket};
 use purge_log::PurgeLog;
 use record::selector_sum;
 pub use stepped::{Steps, open_stepped};
@@ -61,6 +64,9 @@ use writer::{Job, Writer};
 
 /// The most bytes that wait to be written.
 const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// So many purges are remembered while the directory is not locked; more become one of everything.
+const MOST_PURGED_BEFORE: usize = 1 << 16;
 
 /// A response that is useful for less than this many seconds is not written.
 const LEAST_SECONDS_OF_USE: i64 = 5;
@@ -80,7 +86,7 @@ struct Shared {
     /// `None`: another process still uses the directory, or it cannot be used.
     purge_log: Mutex<Option<PurgeLog>>,
     /// The purges from the time before this process had locked the directory.
-    purged_before: Mutex<Vec<Purge>>,
+    purged_before: Mutex<Vec<(Purge, Ticket)>>,
     /// The contents of the directory are indexed, and what was purged before is taken out.
     is_indexed: AtomicBool,
     /// A purge could not be written down, or a file not be removed: another process must not believe what it
@@ -124,6 +130,17 @@ impl Shared {
     fn distrust(&self) {
         self.is_distrusted.store(true, Ordering::Relaxed);
         self.write_distrust();
+    }
+
+    /// Remembers a purge until the directory is locked.
+    fn remember_purge(&self, purge: &Purge, ticket: Ticket) {
+        let mut purged = lock(&self.purged_before);
+        if purged.len() < MOST_PURGED_BEFORE {
+            purged.push((purge.clone(), ticket));
+        } else {
+            purged.clear();
+            purged.push((Purge::All, ticket));
+        }
     }
 
     fn write_distrust(&self) {
@@ -263,10 +280,11 @@ impl Tier for Disk {
     fn purge(&self, purge: &Purge) {
         let mut log = lock(&self.shared.purge_log);
         // From here on no earlier response is found, whether it was already written or not.
-        let (ticket, may_be_there) = {
+        let (given, ticket, may_be_there) = {
             let mut index = lock(&self.shared.index);
-            let ticket = index.next_ticket();
-            (ticket, index.purge(purge, ticket))
+            let given = index.next_ticket();
+            let ticket = index.current(given);
+            (given, ticket, index.purge(purge, ticket))
         };
         let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
         if self.shared.has_unwritten_distrust.load(Ordering::Relaxed) {
@@ -274,7 +292,7 @@ impl Tier for Disk {
         }
         let job = match &mut *log {
             None => {
-                lock(&self.shared.purged_before).push(purge.clone());
+                self.shared.remember_purge(purge, given);
                 if self.shared.is_unusable.load(Ordering::Relaxed) {
                     // The next process may be able to use it, and must not believe what this one could not
                     // take out.
@@ -283,7 +301,7 @@ impl Tier for Disk {
                 return;
             }
             Some(log) if may_be_there || is_waiting => match log.append(purge, ticket) {
-                Ok(()) => Job::Purged { ticket },
+                Ok(()) => Job::Purged { ticket: given },
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);
                     // At once: this process may be killed before everything is dropped.
@@ -291,7 +309,7 @@ impl Tier for Disk {
                     Job::DropEverything
                 }
             },
-            Some(_) => Job::Purged { ticket },
+            Some(_) => Job::Purged { ticket: given },
         };
         self.give(job);
     }

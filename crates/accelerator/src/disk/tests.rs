@@ -100,8 +100,7 @@ fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
     fs::remove_dir(&list).unwrap();
     fs::rename(&away, &list).unwrap();
     // The next process comes before this one tries again.
-    let directory_again: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory.path()));
-    let (next, mut steps) = open_stepped(directory_again, LIMIT, LIMIT, |_, _| {}).unwrap();
+    let (next, mut steps) = stepped(directory.path());
     while steps.step() {}
     assert!(load(&next, &kept).is_none(), "it was purged");
     drop(disk);
@@ -252,6 +251,68 @@ fn a_directory_has_one_owner_at_a_time() {
     }
     second.flush();
     assert!(load(&second, &other).is_none());
+}
+
+fn stepped(directory: &Path) -> (Disk, Steps) {
+    let directory: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory));
+    open_stepped(directory, LIMIT, LIMIT, |_, _| {}).unwrap()
+}
+
+#[test]
+fn what_the_next_process_keeps_and_purges_comes_after_what_the_one_before_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let version = |key: &str, number: u8| object(key, "Cache-Tag: t\r\n", vec![number; 100]);
+    let (first, mut first_steps) = stepped(directory.path());
+    for round in 0..10 {
+        first.keep(&version("replaced", round));
+    }
+    while first_steps.step() {}
+    let (second, mut second_steps) = stepped(directory.path());
+    second.keep(&version("purged", 20));
+    second.keep(&version("purged by key", 20));
+    second.purge(&Purge::Tag(b"t".to_vec()));
+    second.purge(&Purge::Key(version("purged by key", 0).key().to_vec()));
+    second.keep(&version("replaced", 21));
+    second.keep(&version("purged by key", 21));
+    second_steps.step();
+    // The first one gives tickets until its end.
+    for key in ["replaced", "purged", "purged by key"] {
+        first.keep(&version(key, 11));
+    }
+    first_steps.leave();
+    drop(first);
+    while second_steps.step() {}
+    let found = |disk: &Disk| {
+        ["replaced", "purged", "purged by key"]
+            .map(|key| load(disk, &version(key, 0)).map(|object| object.body()[0]))
+    };
+    assert_eq!(found(&second), [Some(21), None, Some(21)]);
+    second_steps.leave();
+    drop(second);
+    assert_eq!(found(&open(directory.path(), LIMIT)), [Some(21), None, Some(21)], "after a restart");
+}
+
+#[test]
+fn a_removed_directory_that_another_process_has_used_is_taken_up_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("cache");
+    let version = |number: u8| object("key", "", vec![number; 100]);
+    let (first, mut first_steps) = stepped(&place);
+    first.keep(&version(0));
+    while first_steps.step() {}
+    fs::remove_dir_all(&place).unwrap();
+    {
+        let other = open(&place, LIMIT);
+        (1..20).for_each(|number| other.keep(&version(number)));
+    }
+    // The first one notices when it writes this one, and finds higher tickets than it has given.
+    first.keep(&version(20));
+    while first_steps.step() {}
+    assert_eq!(load(&first, &version(0)).map(|object| object.body()[0]), Some(20));
+    first_steps.leave();
+    drop(first);
+    let next = open(&place, LIMIT);
+    assert_eq!(load(&next, &version(0)).map(|object| object.body()[0]), Some(20), "after a restart");
 }
 
 #[test]

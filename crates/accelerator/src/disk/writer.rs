@@ -1,6 +1,7 @@
 //! The thread that writes. It indexes the contents of the directory, then appends the responses that it gets,
 //! and makes room for them.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use super::Shared;
 use super::boot;
 use super::faults::Cause;
 use super::files::{Directory, taken_away};
-use super::index::{Index, Place};
+use super::index::{Index, Place, Ticket};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{Segment, found_in};
@@ -23,15 +24,10 @@ use crate::store::{Object, hash_of, lock};
 const PARTS: u64 = 32;
 const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
 const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
-/// So many responses that came before the directory was locked are remembered.
-const MOST_REPLACED: usize = 1 << 20;
 
 /// The index has at most one entry for this many bytes of the limit, so that many small responses do not fill
 /// the memory.
 const BYTES_AN_ENTRY: u64 = 4096;
-
-/// More responses than can wait to be written. A purge that is this many tickets old applies to none of them.
-const MOST_WAITING: u64 = 1 << 20;
 
 /// How often writing a response is tried if the cause of the failure can be removed.
 const MOST_TRIES: usize = 3;
@@ -46,14 +42,14 @@ pub enum Job {
         /// The response.
         object: Arc<Object>,
         /// Its ticket.
-        ticket: u64,
+        ticket: Ticket,
         /// The bytes that it takes of the queue.
         bytes: u64,
     },
     /// A purge was written to the file of purges. All jobs before this one are done when it is handled.
     Purged {
         /// Its ticket.
-        ticket: u64,
+        ticket: Ticket,
     },
     /// A purge could not be written: all copies must be dropped, so that a restart does not bring them back.
     DropEverything,
@@ -72,13 +68,13 @@ pub struct Writer {
     lock: Option<Box<dyn Send>>,
     /// A file that was dropped is still there.
     has_unremoved: bool,
-    /// All jobs with a lower ticket are done.
-    reached: u64,
+    /// The ticket of the last response that was written or given up: all that wait have higher ones.
+    reached: Ticket,
     /// The bytes on disk when it was last full.
     full_bytes: u64,
-    /// The hashes and the sums of the selectors of responses that came while the directory was not locked:
-    /// older ones may be in it.
-    replaced: Vec<(u64, u32)>,
+    /// Jobs that wait until another process has unlocked the directory. Their bytes stay in the queue's sum,
+    /// which limits them.
+    held_back: VecDeque<Job>,
 }
 
 impl Writer {
@@ -95,13 +91,12 @@ impl Writer {
             next_number: 0,
             lock,
             has_unremoved: false,
-            reached: 0,
+            reached: Ticket::default(),
             full_bytes: 0,
-            replaced: Vec::new(),
+            held_back: VecDeque::new(),
         };
         if writer.lock.is_some() {
-            // No earlier job waits.
-            writer.index_contents(u64::MAX);
+            writer.index_contents();
             writer.shared.is_unusable.store(writer.lock.is_none(), Ordering::Relaxed);
         }
         Ok(writer)
@@ -112,11 +107,21 @@ impl Writer {
         Writer { segment_bytes, ..self }
     }
 
-    /// Locks the directory if another process has left it meanwhile.
+    /// Locks the directory if another process has left it meanwhile, and does what waits for that.
     pub fn lock_if_free(&mut self) {
         if self.lock.is_none() {
             self.try_lock();
         }
+        while !self.has_to_wait()
+            && let Some(job) = self.held_back.pop_front()
+        {
+            self.work(job);
+        }
+    }
+
+    /// Another process has locked the directory, and will unlock it at its end.
+    fn has_to_wait(&self) -> bool {
+        self.lock.is_none() && !self.shared.is_unusable.load(Ordering::Relaxed)
     }
 
     /// Works until the sender of jobs is dropped.
@@ -127,7 +132,7 @@ impl Writer {
                 None => match jobs.recv_timeout(LOCK_PAUSE) {
                     Ok(job) => Some(job),
                     Err(RecvTimeoutError::Timeout) => {
-                        self.try_lock();
+                        self.lock_if_free();
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => None,
@@ -138,15 +143,24 @@ impl Writer {
         }
     }
 
-    /// Does one job.
+    /// Does one job, or holds it back until another process has left the directory. Who waits for a flush is
+    /// not held back: all is done that can be.
     pub fn handle(&mut self, job: Job) {
         self.lock_if_free();
+        if self.has_to_wait() && !matches!(job, Job::Flush(_)) {
+            self.held_back.push_back(job);
+        } else {
+            self.work(job);
+        }
+    }
+
+    fn work(&mut self, job: Job) {
         match job {
             Job::Keep { object, ticket, bytes } => {
-                self.reached = ticket;
                 if !self.keep(&object, ticket) {
                     self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
                 }
+                self.reached = ticket;
                 self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Job::Purged { ticket } => self.purged(ticket),
@@ -162,6 +176,7 @@ impl Writer {
 
     /// Syncs everything to the disk, so that it can be used after a restart of the machine too.
     pub fn leave(&mut self) {
+        self.lock_if_free();
         if self.lock.is_none() {
             return;
         }
@@ -185,7 +200,7 @@ impl Writer {
         let is_of_another = match self.directory.make().and_then(|()| self.directory.lock()) {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
-                self.index_contents(self.reached);
+                self.index_contents();
                 false
             }
             Ok(None) => true,
@@ -202,16 +217,15 @@ impl Writer {
     /// Returns false if the directory cannot be used yet.
     fn begin_again(&mut self) -> bool {
         self.current = None;
-        lock(&self.shared.index).forget_segments();
+        lock(&self.shared.index).close();
         *lock(&self.shared.purge_log) = None;
         self.lock = None;
         self.try_lock();
         self.lock.is_some()
     }
 
-    /// Indexes the contents of the directory. Purges by key that are older than the ticket `before` do not
-    /// apply to responses that wait.
-    fn index_contents(&mut self, before: u64) {
+    /// Indexes the contents of the directory.
+    fn index_contents(&mut self) {
         if !boot::is_good(&*self.directory)
             && let Err(error) = self.begin_empty()
         {
@@ -232,23 +246,21 @@ impl Writer {
                 return;
             }
         };
-        {
-            let mut index = lock(&self.shared.index);
-            for (purge, ticket) in &purged.purges {
-                index.purge(purge, *ticket);
-            }
+        // An index of its own, until all of it is known: what this process has given tickets to meanwhile
+        // came later than all of it.
+        let mut index = Index::default();
+        for (purge, ticket) in &purged.purges {
+            index.purge(purge, *ticket);
         }
         let is_unknown = purged.is_damaged || purged.is_missing && !segments.is_empty();
         for (number, name) in segments {
             self.next_number = number.wrapping_add(1);
             match Segment::open(&self.directory, name) {
-                Ok(segment) => self.take_up_segment(&Arc::new(segment)),
+                Ok(segment) => self.take_up_segment(&Arc::new(segment), &mut index),
                 Err(error) => _ = self.failed("has a file that cannot be opened", &error),
             }
         }
-        for (hash, sum) in self.replaced.drain(..) {
-            lock(&self.shared.index).remove_replaced(hash, sum);
-        }
+        lock(&self.shared.index).open(index, self.reached);
         let is_written = self.apply_earlier_purges(log);
         self.shared.is_indexed.store(true, Ordering::Release);
         if !is_written {
@@ -262,7 +274,12 @@ impl Writer {
             self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
             self.drop_everything();
         }
-        lock(&self.shared.index).forget_key_purges(before);
+        {
+            let mut index = lock(&self.shared.index);
+            // The older ones are for nothing that waits.
+            let reached = index.current(self.reached);
+            index.forget_key_purges(reached);
+        }
         self.make_room(0);
         let index = lock(&self.shared.index);
         let (objects, bytes) = (index.len(), index.bytes_on_disk());
@@ -287,8 +304,8 @@ impl Writer {
     }
 
     /// Goes from record to record by their heads. An incomplete record at the end, from a crash, is cut off.
-    fn take_up_segment(&self, segment: &Arc<Segment>) {
-        lock(&self.shared.index).add_segment(segment.clone());
+    fn take_up_segment(&self, segment: &Arc<Segment>, index: &mut Index) {
+        index.add_segment(segment.clone());
         let mut offset = 0;
         while offset < segment.length() {
             let Some((head, hash, selector_sum)) = read_names(segment, offset) else {
@@ -298,28 +315,29 @@ impl Writer {
             };
             segment.note_ticket(head.ticket);
             let place = Place { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
-            let mut index = lock(&self.shared.index);
             index.note_ticket(head.ticket);
             index.insert(hash, selector_sum, place);
-            drop(index);
             offset += u64::from(head.length);
         }
     }
 
     /// Writes a response. Returns false if that failed.
-    fn keep(&mut self, object: &Object, ticket: u64) -> bool {
+    fn keep(&mut self, object: &Object, ticket: Ticket) -> bool {
         let sum = selector_sum(object.selector());
-        let is_purged = |index: &Index| index.is_purged(ticket, object.hash, object.key(), object.fields());
-        if self.lock.is_none() && self.replaced.len() < MOST_REPLACED {
-            self.replaced.push((object.hash, sum));
-        }
-        if self.lock.is_none() || is_purged(&lock(&self.shared.index)) {
-            return false;
+        {
+            let mut index = lock(&self.shared.index);
+            if self.lock.is_none() {
+                index.remove_replaced(object.hash, sum);
+                return false;
+            }
+            if index.is_purged(index.current(ticket), object.hash, object.key(), object.fields()) {
+                return false;
+            }
         }
         if self.has_long_index() {
             self.make_room(0);
         }
-        let place = encode_object(object, ticket).and_then(|record| self.append(&record, ticket));
+        let place = self.append(object, ticket);
         let mut index = lock(&self.shared.index);
         match place {
             // It may have been purged by tag or prefix while it was written. This is checked when it is read.
@@ -334,9 +352,10 @@ impl Writer {
         }
     }
 
-    fn purged(&mut self, ticket: u64) {
+    fn purged(&mut self, ticket: Ticket) {
         let oldest = {
             let mut index = lock(&self.shared.index);
+            let ticket = index.current(ticket);
             index.forget_key_purges(ticket + 1);
             index.oldest_ticket()
         };
@@ -356,9 +375,9 @@ impl Writer {
     fn apply_earlier_purges(&self, mut log: PurgeLog) -> bool {
         let mut place = lock(&self.shared.purge_log);
         let mut is_written = true;
-        for purge in lock(&self.shared.purged_before).drain(..) {
+        for (purge, given) in lock(&self.shared.purged_before).drain(..) {
             let mut index = lock(&self.shared.index);
-            let ticket = index.next_ticket();
+            let ticket = index.current(given);
             index.purge(&purge, ticket);
             drop(index);
             if let Err(error) = log.append(&purge, ticket) {
@@ -371,8 +390,10 @@ impl Writer {
         is_written
     }
 
-    /// Appends a record to the current file, or to the next one.
-    fn append(&mut self, record: &[u8], ticket: u64) -> Option<Place> {
+    /// Appends a response to the current file, or to the next one.
+    fn append(&mut self, object: &Object, given: Ticket) -> Option<Place> {
+        let mut ticket = lock(&self.shared.index).current(given);
+        let mut record = encode_object(object, ticket)?;
         let length = u32::try_from(record.len()).ok()?;
         if u64::from(length) > self.segment_bytes {
             return None;
@@ -380,7 +401,7 @@ impl Writer {
         for _ in 0..MOST_TRIES {
             let written = self
                 .segment_for(u64::from(length))
-                .and_then(|segment| segment.append(record).map(|offset| (segment, offset)));
+                .and_then(|segment| segment.append(&record).map(|offset| (segment, offset)));
             let error = match written {
                 Ok((segment, offset)) => {
                     self.has_written();
@@ -394,8 +415,13 @@ impl Writer {
             let may_go_on = match self.failed("cannot be written to", &error) {
                 // Dropping the oldest file makes room on a full disk.
                 Cause::Full => self.drop_oldest(false),
-                Cause::Missing => self.begin_again(),
-                Cause::ReadOnly | Cause::Write | Cause::Read => false,
+                Cause::Missing if self.begin_again() => {
+                    // What was found there may have raised it.
+                    ticket = lock(&self.shared.index).current(given);
+                    record = encode_object(object, ticket)?;
+                    true
+                }
+                Cause::Missing | Cause::ReadOnly | Cause::Write | Cause::Read => false,
             };
             if !may_go_on {
                 return None;
@@ -490,8 +516,8 @@ impl Writer {
         let first = saved.iter().map(|(_, _, ticket, _)| *ticket).min().unwrap_or(u64::MAX);
         {
             let mut index = lock(&self.shared.index);
-            let waiting = index.next_ticket();
-            index.remove_segment(&oldest, first.min(waiting.saturating_sub(MOST_WAITING)));
+            let waiting = index.current(self.reached);
+            index.remove_segment(&oldest, first.min(waiting));
         }
         if let Err(error) = oldest.remove() {
             self.failed(

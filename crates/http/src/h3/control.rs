@@ -9,6 +9,10 @@ use crate::h2::Priority;
 /// The longest payload of a frame that is processed here; the longest that occurs is a SETTINGS frame.
 const MOST_PAYLOAD_BYTES: u64 = 4096;
 
+/// So many frames may come in one [period](ControlStream::replenish), as over HTTP/2: a client that changes
+/// the priority of each of its requests sends far fewer.
+const MOST_FRAMES: u32 = 1000;
+
 /// What a client says about the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlEvent {
@@ -35,6 +39,8 @@ pub struct ControlStream {
     has_settings: bool,
     max_push_id: Option<u64>,
     goaway: Option<u64>,
+    /// Frames in this period.
+    count: u32,
 }
 
 impl ControlStream {
@@ -65,8 +71,20 @@ impl ControlStream {
         Ok(())
     }
 
+    /// A new period begins: the same number of frames may come again. A caller does it about once a second.
+    pub fn replenish(&mut self) {
+        self.count = 0;
+    }
+
     /// Checks whether the frame may occur here.
     fn begin(&mut self, kind: FrameType, length: u64) -> Result<(), ConnectionError> {
+        self.count += 1;
+        if self.count > MOST_FRAMES {
+            return Err(ConnectionError::new(
+                ErrorCode::EXCESSIVE_LOAD,
+                "too many frames on a control stream",
+            ));
+        }
         if !self.has_settings && kind != FrameType::SETTINGS {
             let reason = "a control stream that does not begin with SETTINGS";
             return Err(ConnectionError::new(ErrorCode::MISSING_SETTINGS, reason));
@@ -200,6 +218,20 @@ mod tests {
         for kind in [0x0, 0x1, 0x2, 0x4, 0x5, 0x6, 0x8, 0x9] {
             assert_eq!(receive(&[(FrameType(kind), b"")]), Err(ErrorCode::FRAME_UNEXPECTED), "{kind}");
         }
+    }
+
+    #[test]
+    fn so_many_frames_a_period() {
+        let mut stream = ControlStream::default();
+        let mut frame = Vec::new();
+        frame::append(FrameType(0x21), b"", &mut frame);
+        stream.receive(SETTINGS, |_| {}).unwrap();
+        for _ in 0..3 {
+            stream.replenish();
+            assert_eq!(stream.receive(&frame.repeat(MOST_FRAMES as usize), |_| {}), Ok(()));
+        }
+        let error = stream.receive(&frame, |_| {}).unwrap_err();
+        assert_eq!(error.code, ErrorCode::EXCESSIVE_LOAD);
     }
 
     #[test]

@@ -82,6 +82,13 @@ impl UnidirectionalStream {
         }
     }
 
+    /// A new [period](ControlStream::replenish) begins.
+    pub fn replenish(&mut self) {
+        if let Kind::Control(control) = &mut self.kind {
+            control.replenish();
+        }
+    }
+
     /// Whether everything on this stream is ignored: it can be stopped with `H3_STREAM_CREATION_ERROR`
     /// (section 6.2).
     pub fn is_ignored(&self) -> bool {

@@ -177,9 +177,14 @@ impl Connection {
     /// Reads a stream in one direction to its end.
     pub async fn read_unidirectional(self: Rc<Connection>, mut receive: RecvStream) {
         let mut stream = UnidirectionalStream::default();
+        let mut second = 0;
         loop {
             let result = match receive.read_chunk(RECEIVE_BYTES, true).await {
                 Ok(Some(chunk)) => {
+                    let now = self.listener.core.clock.second().unix_seconds;
+                    if std::mem::replace(&mut second, now) != now {
+                        stream.replenish();
+                    }
                     let critical = &mut *self.critical.borrow_mut();
                     stream.receive(&chunk.bytes, critical, |event| self.take_control(event))
                 }

@@ -21,6 +21,9 @@ const CLAIM_TIME: Duration = Duration::from_secs(3);
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(1);
 /// How long an operation waits for a broker that does not answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
+/// So long it may take until a member notices that it is cut off, in milliseconds: a machine without power
+/// closes no connection.
+const NOTICE_MS: [u64; 4] = [0, 0, 1000, 6000];
 
 /// The broker.
 #[derive(Clone)]
@@ -38,6 +41,8 @@ struct State {
     last_event: u64,
     /// One in so many published messages is lost; 0: none.
     lost_one_in: u64,
+    /// Nothing is kept until then: the store of the broker has no leader, or no room.
+    keeps_nothing_until: Option<Instant>,
     /// By the number of a process: the last time that a lease, or an order to prepare, arrived there, and of
     /// which run.
     leases: BTreeMap<usize, BTreeMap<String, Instant>>,
@@ -48,6 +53,8 @@ struct State {
 #[derive(Default)]
 struct Link {
     is_cut: bool,
+    /// When the member notices that it is cut off; `None`: it has noticed it, or it is not cut off.
+    notices_at: Option<Instant>,
     is_dead: bool,
     notices: Vec<Notice>,
     delay_us: u64,
@@ -102,17 +109,33 @@ impl Broker {
     pub fn cut(&self, member: usize, is_cut: bool) {
         let mut state = self.state();
         let link = &mut state.members[member];
-        if link.is_cut != is_cut {
-            link.is_cut = is_cut;
-            link.notices.push(if is_cut { Notice::Disconnected } else { Notice::Connected });
+        if link.is_cut == is_cut {
+            return;
         }
+        if is_cut {
+            link.is_cut = true;
+            link.notices_at = Some(now() + Duration::from_millis(chance::pick(&NOTICE_MS)));
+        } else {
+            link.look(now());
+            link.is_cut = false;
+            // What was not noticed has not happened.
+            if link.notices_at.take().is_none() {
+                link.notices.push(Notice::Connected);
+            }
+        }
+    }
+
+    /// The broker answers, but keeps nothing for a time.
+    pub fn keep_nothing(&self, time: Duration) {
+        self.state().keeps_nothing_until = Some(now() + time);
     }
 
     /// No message is lost from now on.
     pub fn heal(&self) {
         let count = self.state().members.len();
         (0..count).for_each(|member| self.cut(member, false));
-        self.state().lost_one_in = 0;
+        let mut state = self.state();
+        (state.lost_one_in, state.keeps_nothing_until) = (0, None);
     }
 
     pub fn member_dies(&self, member: usize) {
@@ -221,6 +244,18 @@ impl Link {
         self.is_cut || self.is_dead
     }
 
+    /// Notices that it is cut off, if it is time to.
+    fn look(&mut self, now: Instant) {
+        if self.notices_at.take_if(|at| *at <= now).is_some() {
+            self.notices.push(Notice::Disconnected);
+        }
+    }
+
+    fn seems_away(&mut self) -> bool {
+        self.look(now());
+        self.is_dead || self.is_cut && self.notices_at.is_none()
+    }
+
     fn delay(&self) -> Duration {
         let most = if chance::one_in(100) { 200_000 } else { self.delay_us };
         Duration::from_micros(chance::between(self.delay_us / 2, most.max(self.delay_us)))
@@ -261,7 +296,7 @@ impl Fabric for Way {
         }
         if link.is_cut {
             // Some of it is lost in the buffers of the machine.
-            return match chance::one_in(2) {
+            return match !state.members[self.member].seems_away() || chance::one_in(2) {
                 true => Ok(()),
                 false => Err(FabricError::Away("the broker is away".to_string())),
             };
@@ -310,6 +345,9 @@ impl Fabric for Way {
         self.broker.round_trip(self.member)?;
         {
             let mut state = self.broker.state();
+            if state.keeps_nothing_until.is_some_and(|until| now() < until) {
+                return Err(FabricError::Failed("the broker keeps nothing at present".to_string()));
+            }
             if !state.kept.iter().any(|kept| kept.id == id) {
                 state.kept.push(Kept { id: id.to_string(), subject: subject.to_string(), body });
                 let kept = state.kept.len() - 1;
@@ -367,11 +405,14 @@ impl Fabric for Way {
     }
 
     fn is_connected(&self) -> bool {
-        !self.broker.state().members[self.member].is_away()
+        !self.broker.state().members[self.member].seems_away()
     }
 
     fn notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.broker.state().members[self.member].notices)
+        let mut state = self.broker.state();
+        let link = &mut state.members[self.member];
+        link.look(now());
+        std::mem::take(&mut link.notices)
     }
 
     fn traffic(&self) -> Traffic {

@@ -160,7 +160,7 @@ impl Life {
             if is_calm {
                 continue;
             }
-            match chance::below(12) {
+            match chance::below(13) {
                 0..=2 => self.cut_someone_off(),
                 3 | 4 => self.world.stall(self.someone(), milliseconds(100, 8000)),
                 5 => self.kill_an_agent(),
@@ -172,6 +172,7 @@ impl Life {
                     .world
                     .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
                 10 => self.restart_agents(),
+                11 => self.world.broker.keep_nothing(milliseconds(500, 6000)),
                 _ => self.world.broker.heal(),
             }
         }
