@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup rivals build java package programs demo test fuzz simulate planted-faults \
-    sanitize soak soak-all tck applications bench docs lint tidy fmt clean
+    sanitize soak soak-all tck applications bench load-tools docs lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,6 +84,11 @@ docs: ## Make the book a site, with a search: target/docs/index.html
 bench: ## Measure every kind of work on this build and the other servers that are installed
 	@scripts/setup.sh --brief
 	@scripts/bench.sh $(if $(WORKS),--works $(WORKS)) $(addprefix --sut ,$(SUT))
+
+load-tools: ## Hold the load engine against wrk, h2load, k6 and vegeta, and write the tables of docs/load.md
+	@scripts/setup.sh --brief --rivals
+	@. scripts/environment.sh && cargo build --release --locked -p touchstone && \
+	    scripts/compare-load-tools.py --binary "$$target/release/touchstone" --write
 
 lint: ## Check format, lints, and the dependencies' licences and advisories
 	@scripts/setup.sh --brief

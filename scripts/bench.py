@@ -46,6 +46,8 @@ PAGES = {
 SUITES = {
     "tls-full": ("tls-full", SECURE, None),
     "tls-resumed": ("tls-resumed", SECURE, None),
+    "page-http2": ("page-2025", SECURE, None),
+    "page-http3": ("page-2025-h3", HTTP3, None),
     "cache": ("accelerator-static", CACHES, None),
     "fastcgi": ("spice-fastcgi", ["touchstone", "nginx", "h2o", "apache", "lighttpd"], "fastcgi"),
     "cgi": ("spice-cgi", ["touchstone", "apache", "lighttpd"], "cgi"),
@@ -131,6 +133,9 @@ def measure(program, name, there, paths, runs, scratch):
             clients = f"{streams},{streams * 8}"
     else:
         suite, systems, part = SUITES[name]
+        if name.startswith("page-"):
+            # Sixteen clients share a connection.
+            clients = "16,128"
     chosen = [one for one in systems if one in paths or one in there]
     chosen = [f"{one}={paths[one]}" if one in paths else one for one in chosen]
     output = Path("results") / f"{time.strftime('%Y%m%dT%H%M%S')}-{name}"

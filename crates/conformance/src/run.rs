@@ -32,6 +32,8 @@ pub struct Server<'a> {
     pub origin: Option<&'a Origin>,
     /// Whether it is a cache.
     pub is_cache: bool,
+    /// How the names of the cases begin that are tried; empty: all are.
+    pub wanted: &'a [String],
 }
 
 /// What a server did with a case.
@@ -141,7 +143,9 @@ impl Server<'_> {
             Role::Proxy => self.origin.is_some(),
             Role::Cache => self.origin.is_some() && self.is_cache,
         };
-        role && speaks.contains(&case.protocol())
+        let is_wanted =
+            self.wanted.is_empty() || self.wanted.iter().any(|start| case.id.starts_with(start.as_str()));
+        role && is_wanted && speaks.contains(&case.protocol())
     }
 
     /// A case, and once more with more patience if it is not kept: on a busy machine an answer may be late.

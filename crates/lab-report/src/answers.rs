@@ -9,8 +9,10 @@ use crate::planning::Plan;
 use crate::planning::users;
 use serde::Serialize;
 use touchstone_lab::acceleration::{self, Acceleration};
+use touchstone_lab::arrivals::{is_open, lost};
 use touchstone_lab::bottleneck::Verdict;
 use touchstone_lab::figures::{clients, count, list, people_estimate, rate, significant};
+use touchstone_lab::open_load;
 use touchstone_lab::peaks::{peak, rate_is_the_servers};
 use touchstone_lab::result::{ResultFile, SpiceRow, SystemResult};
 use touchstone_lab::series;
@@ -36,6 +38,9 @@ const PAGES_PER_MINUTE: f64 = 1.0;
 /// The answers, in the order of the questions. The plans are those of the same result.
 pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
     let standing = Standing::of(result);
+    if is_open(result) {
+        return of_open_loads(result, &standing);
+    }
     let leader = standing.servers.first().map(|server| Leader { result, plans, system: server.system });
     let answers = [
         ("Which server?", which_server(result, &standing)),
@@ -45,6 +50,75 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
         ("What to change first?", leader.as_ref().map_or_else(not_measured, Leader::what_to_change)),
     ];
     answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
+}
+
+/// The answers of open loads, whose rates are stated and not found: what carries them, and no more.
+fn of_open_loads(result: &ResultFile, standing: &Standing<'_>) -> Vec<Answer> {
+    let system = standing.servers.first().map(|server| server.system);
+    let of = |tell: fn(&ResultFile, &SystemResult) -> Told| {
+        system.map_or_else(not_measured, |system| tell(result, system))
+    };
+    let answers = [
+        ("Which server?", which_server(result, standing)),
+        (
+            "Which interface?",
+            (
+                "One workload was measured".to_owned(),
+                "Interfaces are compared by their peaks, which rates that are stated do not look for."
+                    .to_owned(),
+            ),
+        ),
+        ("How many users?", of(users_of_open_loads)),
+        ("What breaks first?", of(what_breaks_of_open_loads)),
+        (
+            "What to change first?",
+            (
+                "Nothing is shown".to_owned(),
+                "What holds a server back is shown by closed loops: a suite without rates, or --find-peak."
+                    .to_owned(),
+            ),
+        ),
+    ];
+    answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
+}
+
+fn users_of_open_loads(result: &ResultFile, system: &SystemResult) -> Told {
+    let (carried, beyond) = open_load::highest_carried(system);
+    let Some(carried) = carried else {
+        return (
+            "Fewer than were asked for".to_owned(),
+            format!("{} carried none of the rates.", system.title),
+        );
+    };
+    let Some(served) = people(carried.requests_per_second) else { return not_measured() };
+    let here = if result.machine.same_host { ", on this machine" } else { "" };
+    let runs = if one_run(result) { ", indicative (one run)" } else { "" };
+    let bound = match beyond {
+        Some(mix) => format!("{} were too many", mix.load_in_words()),
+        None => "no higher rate was asked for".to_owned(),
+    };
+    (
+        format!("At least {}{here}{runs}", people_estimate(served)),
+        format!(
+            "Each opens a page a minute, of {} requests; {} carried {} ({bound}).",
+            count(users::REQUESTS_PER_PAGE_2025 as u64),
+            system.title,
+            carried.load_in_words(),
+        ),
+    )
+}
+
+fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
+    match open_load::highest_carried(system) {
+        (_, Some(beyond)) => (
+            format!("Answers, at {}", beyond.load_in_words()),
+            format!("{}: {}.", system.title, lost(beyond)),
+        ),
+        (_, None) => (
+            "Nothing, at these rates".to_owned(),
+            format!("{} carried every rate that was asked of it.", system.title),
+        ),
+    }
 }
 
 /// An answer, and what it rests on.

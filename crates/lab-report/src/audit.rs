@@ -25,12 +25,18 @@ pub(crate) struct Finding {
 /// A check of a mix: its name, what must hold, and the sum.
 pub(crate) type MixCheck = (&'static str, &'static str, fn(&SuiteRecord, &MixResult) -> Finding);
 
-pub(crate) const MIX_CHECKS: [MixCheck; 8] = [
+pub(crate) const MIX_CHECKS: [MixCheck; 9] = [
     (
         "Little\u{2019}s law",
         "clients = requests/s × (mean latency + think time), within 3 %, and where clients think within four \
          standard errors more",
         little,
+    ),
+    (
+        "Arrivals",
+        "of an open load: as many requests were due as the rate says, and none was answered that was not \
+         started",
+        arrivals,
     ),
     ("Rate", "requests/s = requests ÷ window", |_, mix| rate(mix)),
     ("Units", "Mbit/s = bytes/s × 8 ÷ 1,000,000", |_, mix| units(mix)),
@@ -75,7 +81,7 @@ pub fn audit_outcomes(result: &ResultFile) -> Vec<AuditOutcome> {
     let of_mixes = mixes.flat_map(|(system, mix)| {
         MIX_CHECKS.map(|(check, _, carry_out)| {
             let finding = carry_out(&result.suite, mix);
-            let subject = format!("{}, {}", system.title, words::clients(mix.clients));
+            let subject = format!("{}, {}", system.title, words::load(mix));
             AuditOutcome { check, subject, holds: finding.holds, sum: finding.sum }
         })
     });
@@ -128,7 +134,8 @@ pub(crate) fn little_clients(suite: &SuiteRecord, mix: &MixResult) -> f64 {
 }
 
 fn little(suite: &SuiteRecord, mix: &MixResult) -> Finding {
-    if mix.clients == 0 || mix.requests == 0 {
+    // In an open load clients wait for what is due.
+    if mix.clients == 0 || mix.requests == 0 || mix.arrivals.is_some() {
         return absent();
     }
     let by_law = little_clients(suite, mix);
@@ -139,10 +146,31 @@ fn little(suite: &SuiteRecord, mix: &MixResult) -> Finding {
         format!(
             "{} against {} ({}\u{a0}%)",
             number::grouped(by_law, 2),
-            words::clients(mix.clients),
+            words::load(mix),
             number::grouped((by_law / mix.clients as f64 - 1.0) * 100.0, 2)
         ),
     )
+}
+
+fn arrivals(suite: &SuiteRecord, mix: &MixResult) -> Finding {
+    let Some(arrivals) = mix.arrivals.as_ref().filter(|_| mix.complete) else { return absent() };
+    let (due, expected) = (arrivals.due as f64, arrivals.per_second * mix.window_s);
+    // What follows on a page or in a session is due when the answer before it has come.
+    let follows = suite.classes.iter().any(|class| class.page_requests > 1);
+    let tolerance = arrivals.tolerance(mix.window_s);
+    let as_many = due >= expected - tolerance && (follows || due <= expected + tolerance);
+    let in_order = mix.latency.count <= arrivals.started && arrivals.started <= arrivals.due;
+    Finding {
+        holds: Some(as_many && in_order),
+        off_by: if expected > 0.0 { (due / expected - 1.0).abs() } else { 0.0 },
+        sum: format!(
+            "{} due against {}, {} started, {} answered",
+            number::count(arrivals.due),
+            number::grouped(expected, 0),
+            number::count(arrivals.started),
+            number::count(mix.latency.count)
+        ),
+    }
 }
 
 fn rate(mix: &MixResult) -> Finding {
@@ -175,7 +203,7 @@ fn bytes(mix: &MixResult) -> Finding {
     let each = mix.bytes_per_second / mix.requests_per_second;
     let head = each - mix.mean_body_bytes;
     Finding {
-        holds: Some((0.0..=HEAD_BYTES_MAX).contains(&head)),
+        holds: Some((0.0..=HEAD_BYTES_MAX + frame_bytes(mix)).contains(&head)),
         off_by: head.abs(),
         sum: format!(
             "{} bytes an answer, {} of them body, {} head",
@@ -184,6 +212,14 @@ fn bytes(mix: &MixResult) -> Finding {
             number::grouped(head, 0)
         ),
     }
+}
+
+/// What the frames of WebSockets and of gRPC add to the bytes of an answer at most: 14 bytes for each message
+/// (RFC 6455, section 5.2), and as many frames of control.
+fn frame_bytes(mix: &MixResult) -> f64 {
+    const FRAME_BYTES: f64 = 2.0 * 14.0;
+    let each = |count: u64| count as f64 / mix.requests.max(1) as f64 * FRAME_BYTES;
+    mix.messages.as_ref().map_or(0.0, |messages| each(messages.total))
 }
 
 fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
@@ -243,6 +279,10 @@ fn percentiles(latency: &LatencyRecord) -> Finding {
 }
 
 fn latencies(mix: &MixResult) -> Finding {
+    // Those of an open load are of what was due in the window, whenever the answer came.
+    if mix.arrivals.is_some() {
+        return absent();
+    }
     equal(
         mix.latency.count as f64,
         mix.requests as f64,
@@ -299,15 +339,21 @@ mod tests {
 
     #[test]
     fn a_true_result_passes() {
-        assert_eq!(outcomes(|_| ()), [Some(true); 8]);
+        let mut expected = [Some(true); 9];
+        expected[1] = None;
+        assert_eq!(outcomes(|_| ()), expected);
         let result = fixture::full();
         assert!(workload(&result.suite).iter().all(|(_, _, finding)| finding.holds == Some(true)));
     }
 
     #[test]
     fn every_check_can_fail() {
-        let changes: [&dyn Fn(&mut MixResult); 8] = [
+        let changes: [&dyn Fn(&mut MixResult); 9] = [
             &|mix| mix.latency.mean_us *= 1.05,
+            &|mix| {
+                mix.arrivals = touchstone_lab::sample::open_mix(1_000.0, 1.0, 1.0).arrivals;
+                mix.arrivals.iter_mut().for_each(|arrivals| arrivals.due = 0);
+            },
             &|mix| mix.window_s *= 1.02,
             &|mix| mix.megabits_per_second *= 1.02,
             &|mix| mix.mean_body_bytes = mix.bytes_per_second / mix.requests_per_second + 1.0,
@@ -320,6 +366,23 @@ mod tests {
             assert_eq!(outcomes(change)[number], Some(false), "{}", MIX_CHECKS[number].0);
         }
         assert_eq!(outcomes(|mix| mix.latency.mean_us = f64::NAN)[0], Some(false));
+    }
+
+    #[test]
+    fn an_open_load_is_checked_by_its_arrivals() {
+        let result = touchstone_lab::sample::open();
+        let outcomes = audit_outcomes(&result);
+        let of = |check: &str| -> Vec<Option<bool>> {
+            outcomes.iter().filter(|it| it.check == check).map(|it| it.holds).collect()
+        };
+        assert_eq!(of("Arrivals"), [Some(true); 6], "{outcomes:#?}");
+        assert_eq!((of("Little\u{2019}s law"), of("Latencies")), (vec![None; 6], vec![None; 6]));
+        let mut mix = result.systems[0].mixes[0].clone();
+        let holds = |mix: &MixResult| arrivals(&result.suite, mix).holds;
+        mix.arrivals.as_mut().unwrap().started = mix.latency.count - 1;
+        assert_eq!(holds(&mix), Some(false), "answered and not started");
+        mix.arrivals.as_mut().unwrap().due = 4_000;
+        assert_eq!(holds(&mix), Some(false), "too few were due");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::run_rules::{self, Class};
 use crate::{answers, report};
 use touchstone_lab::bottleneck::Verdict;
 use touchstone_lab::figures::{clients, people_estimate, rate};
+use touchstone_lab::open_load::highest_carried;
 use touchstone_lab::peaks::{peak, rate_is_the_servers};
 use touchstone_lab::result::{Figure, MixResult, ResultFile};
 use touchstone_lab::standing::Standing;
@@ -158,6 +159,49 @@ fn no_two_sentences_of_a_hundred_reports_contradict_each_other_or_the_figures() 
         }
     }
     assert!(read >= 100);
+}
+
+/// Of open loads, whose rates are commanded, nothing is said that only a search for the highest rate can
+/// tell, and what was carried is said in one way.
+#[test]
+fn open_loads_are_told_without_peaks_and_without_contradictions() {
+    let share = |rate: f64, answered: f64| if rate > 3_000.0 { answered } else { 1.0 };
+    for (answered, dearer, runs) in [(1.0, 1.5, 1), (0.7, 1.5, 3), (0.985, 1.0, 3), (0.995, 0.8, 5)] {
+        let mut result = sample::open();
+        result.method.runs = runs;
+        for (system, cost) in result.systems.iter_mut().zip([16.0, 16.0 * dearer]) {
+            let answered = if cost > 16.0 { answered } else { 1.0 };
+            system.mixes.clear();
+            for run in 1..=runs {
+                for rate in [1_000.0, 2_000.0, 4_000.0] {
+                    let noise = 1.0 + 0.001 * run as f64;
+                    let mix = sample::open_mix(rate, share(rate, answered), cost * noise);
+                    system.mixes.push(MixResult { run, ..mix });
+                }
+            }
+        }
+        derived::make(&mut result);
+        let said = statements(&result);
+        let plans = plan(&result, &[], &Assumptions::default());
+        assert!(plans.is_empty());
+        for words in [" peaked at", "useful peak of", "was at its own limit", "were used up"] {
+            assert!(!any(&said, words), "{words} of {answered}");
+        }
+        let problems = ahead(&result, &said);
+        assert!(problems.is_empty(), "{answered}: {problems:#?}");
+        for system in &result.systems {
+            let (carried, beyond) = highest_carried(system);
+            let highest = carried.map(MixResult::load_in_words).expect("a rate is carried");
+            assert!(any(&said, &format!("{} carried {highest}", system.title)), "{said:#?}");
+            let lost = any(&said, &format!("{} did not carry ", system.title));
+            assert_eq!(lost, beyond.is_some(), "{} of {answered}", system.title);
+        }
+        for it in answers::of(&result, &plans) {
+            assert!(any(&said, &it.answer), "the page does not say: {}", it.answer);
+        }
+        let class = run_rules::Standing::of(&result, None);
+        assert_ne!(class.class, Class::Invalid, "{:?}", class.reasons().collect::<Vec<_>>());
+    }
 }
 
 fn any(said: &[String], words: &str) -> bool {

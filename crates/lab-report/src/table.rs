@@ -25,7 +25,12 @@ pub fn summary(result: &ResultFile) -> String {
             text.push_str(&nothing(series.system));
             continue;
         }
-        text.push_str(&block(&COLUMNS, &rows, &marks));
+        let mut columns = COLUMNS;
+        if series.mixes.iter().any(|mix| mix.arrivals.is_some()) {
+            columns[0] = "arrivals/s";
+            columns[1] = "answers/s";
+        }
+        text.push_str(&block(&columns, &rows, &marks));
         text.push('\n');
     }
     text
@@ -117,17 +122,19 @@ fn report_line(figures: &ReportFigures) -> String {
 }
 
 fn row(mix: &MixResult) -> [String; 8] {
+    // Of an open load nothing that was due in the window may have been answered.
+    let latency = |us: f64| if mix.latency.count == 0 { "-".to_string() } else { milliseconds(us) };
     let server = |figure: fn(f64, f64) -> String| {
         mix.server
             .as_ref()
             .map_or("-".to_string(), |server| figure(server.cpu_us_per_request, server.cpu_share))
     };
     [
-        mix.clients.to_string(),
+        mix.load().to_string(),
         rate(mix.requests_per_second),
         rate(mix.megabits_per_second),
-        milliseconds(mix.latency.mean_us),
-        milliseconds(mix.latency.p99_us),
+        latency(mix.latency.mean_us),
+        latency(mix.latency.p99_us),
         server(|us, _| significant(us)),
         server(|_, share| format!("{:.0} %", share * 100.0)),
         count(mix.errors.total()),
@@ -135,6 +142,9 @@ fn row(mix: &MixResult) -> [String; 8] {
 }
 
 fn mark(series: &Series<'_>, mix: &MixResult, peak_name: Option<&str>) -> &'static str {
+    if mix.arrivals.is_some() && mix.complete {
+        return if mix.carried() { "" } else { "  not carried" };
+    }
     let lower_bound = !rate_is_the_servers(series.system, mix);
     match (mix.complete, lower_bound, peak_name == Some(mix.name.as_str())) {
         (false, _, _) => "  cut short",
@@ -191,6 +201,21 @@ nginx 1.22.1
   clients  requests/s  Mbit/s  mean ms  p99 ms  CPU µs/request  server CPU  errors
         1      10,000     688    0.100   0.200               -           -   1,234  peak
         4      20,000   1,376    0.200   0.400            48.0        96 %       0  cut short
+
+";
+        assert_eq!(summary(&result), expected);
+    }
+
+    #[test]
+    fn open_loads_stand_under_their_rates() {
+        let mut result = sample::open();
+        result.systems.remove(0);
+        let expected = "\
+nginx 1.22.1
+  arrivals/s  answers/s  Mbit/s  mean ms  p99 ms  CPU µs/request  server CPU  errors
+        1000      1,000    68.8     1.00    2.00            24.0        30 %       0
+        2000      2,000     138     1.00    2.00            24.0        30 %       0
+        4000      2,800     193     1.00    2.00            24.0        30 %       0  not carried
 
 ";
         assert_eq!(summary(&result), expected);

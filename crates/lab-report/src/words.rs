@@ -2,6 +2,7 @@
 //! them, and the estimate of how wide a label will be.
 
 use std::fmt::Write;
+use touchstone_lab::result::MixResult;
 
 /// The most characters of a sentence that came with the result: a reason, a warning.
 pub(super) const SENTENCE_LIMIT: usize = 1000;
@@ -57,6 +58,11 @@ pub(super) fn list(items: &[String]) -> String {
 /// `1 client`, `16 clients`.
 pub(super) fn clients(number: u64) -> String {
     format!("{}\u{a0}{}", super::number::count(number), if number == 1 { "client" } else { "clients" })
+}
+
+/// The load of a mix: `16 clients`, or of an open load `2,000 arrivals/s`.
+pub(super) fn load(mix: &MixResult) -> String {
+    mix.load_in_words().replace(' ', "\u{a0}")
 }
 
 /// How wide a label will be at most, in pixels, in the widest of the common sans-serif faces (DejaVu Sans,

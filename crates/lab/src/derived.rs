@@ -2,6 +2,7 @@
 //! each load taken together, peaks, comparisons and speedups. All of them can be computed again from the
 //! mixes, and `touchstone verify` does that.
 
+use crate::arrivals::is_open;
 use crate::result::ResultFile;
 use crate::{compare, loads, speedup, spice};
 
@@ -18,5 +19,6 @@ pub fn make(result: &mut ResultFile) {
     }
     result.spice = spice::rows(result);
     result.comparisons = compare::of_result(result, result.suite.seed, COMPARED_EACH_MAX);
-    result.speedups = speedup::rows(result);
+    // Rates that are commanded show no speedup.
+    result.speedups = if is_open(result) { Vec::new() } else { speedup::rows(result) };
 }

@@ -8,6 +8,7 @@
 //! Runs are carried out by `touchstone-lab-run`, reports are made by `touchstone-lab-report`.
 
 pub mod acceleration;
+pub mod arrivals;
 pub mod bottleneck;
 pub mod cache;
 pub mod capability;
@@ -24,9 +25,12 @@ pub mod latency;
 pub mod loads;
 pub mod machine;
 pub mod memory;
+pub mod open_load;
 pub mod output;
 pub mod peaks;
 pub mod raw;
+mod raw_histogram;
+mod raw_streams;
 pub mod read_result;
 pub mod recording;
 pub mod reference;

@@ -6,6 +6,8 @@
 //! are shown, so that what is shown together was measured together. All of it is computed from the mixes of
 //! the result alone.
 
+use crate::arrivals::lost;
+use crate::figures::milliseconds;
 use crate::result::{LoadResult, MixResult, PeakLoad, PeakResult, RunsFigure};
 use crate::saturation::engine_sign;
 use crate::statistics::useful_peak::{self, Criteria, Load, Run};
@@ -73,6 +75,7 @@ impl<'a> Runs<'a> {
             mix: first.name.clone(),
             interface: first.interface.clone(),
             clients: first.clients,
+            arrivals_per_second: first.arrivals.as_ref().map(|arrivals| arrivals.per_second),
             runs: counted.iter().filter(|mix| mix.complete).count() as u64,
             median_row: median_row as u64,
             requests_per_second: match counted[..] {
@@ -127,8 +130,12 @@ fn within_run(mix: &MixResult) -> RunsFigure {
     }
 }
 
-/// How alike the clients of a mix were served.
+/// How alike the clients of a mix were served. Of an open load nothing is told: an arrival takes any client
+/// that is free.
 pub fn fairness_of(mix: &MixResult) -> Option<fairness::Fairness> {
+    if mix.arrivals.is_some() {
+        return None;
+    }
     let answered: Vec<f64> = mix.client_rows.iter().map(|client| client.requests as f64).collect();
     let waited: Vec<f64> =
         mix.client_rows.iter().filter(|client| client.requests > 0).map(|client| client.mean_us).collect();
@@ -140,7 +147,7 @@ fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
     let failed = mix.errors.total() as f64;
     let stood_still = mix.taint.iter().any(|sign| sign.what == taint::STOOD_STILL);
     Run {
-        load: mix.clients as f64,
+        load: mix.load() as f64,
         rate: mix.requests_per_second,
         errors: failed / (failed + mix.requests as f64).max(1.0),
         p95_us: mix.latency.p95_us,
@@ -161,8 +168,36 @@ pub fn useful_peak<'a>(
     useful_peak::find(&runs, criteria)
 }
 
-/// The loads and the peaks of the mixes of a system on the `pinned` processors.
+/// Why an open load is not useful, a reason each: what follows from one run of it.
+fn open_complaints(mix: &MixResult, pinned: &[usize], criteria: &Criteria) -> Vec<String> {
+    let run = run_of(mix, pinned);
+    let mut complaints = Vec::new();
+    if !mix.carried() {
+        complaints.push(format!("it was not carried: {}", lost(mix)));
+    }
+    if run.errors > criteria.errors_max {
+        complaints.push(format!("{:.3} % of the requests failed", run.errors * 100.0));
+    }
+    if let Some(limit) = criteria.p95_max_us.filter(|limit| run.p95_us > *limit) {
+        let (limit, p95) = (milliseconds(limit), milliseconds(run.p95_us));
+        complaints.push(format!("5 % waited longer than {limit} ms ({p95} ms)"));
+    }
+    if run.tainted {
+        complaints.push("the load engine was at its own limit".to_owned());
+    }
+    complaints
+}
+
+/// The loads and the peaks of the mixes of a system on the `pinned` processors. Open loads have no peaks:
+/// their rates are commanded.
 pub fn of(mixes: &[MixResult], pinned: &[usize], criteria: &Criteria) -> (Vec<LoadResult>, Vec<PeakResult>) {
+    if mixes.iter().any(|mix| mix.arrivals.is_some()) {
+        let load = |runs: &Runs<'_>| {
+            let complaints = open_complaints(runs.median_run().1, pinned, criteria);
+            runs.load(pinned, complaints)
+        };
+        return (grouped(mixes).iter().map(load).collect(), Vec::new());
+    }
     let mut interfaces: Vec<&str> = Vec::new();
     for mix in mixes {
         if !interfaces.contains(&mix.interface.as_str()) {

@@ -5,20 +5,18 @@
 //! (deflated, base64), every client, every second, and every snapshot of the monitor. Each figure of
 //! `result.json` can be computed again from it, and `touchstone verify` does that.
 
+pub use crate::raw_histogram::RawHistogram;
+pub use crate::raw_streams::{RawArrivals, RawMessages, RawWebSockets};
 use crate::recording::Recording;
 use crate::regular_file;
 use crate::result::{ClassFigures, FleetUse, HandshakeRecord, MixResult, Values};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
-use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 pub use touchstone_load::Moments;
-use touchstone_load::{ClassOutcome, Outcome, Saturation};
+use touchstone_load::{ClassOutcome, Outcome};
 
 /// The name of the file in the result directory.
 pub const FILE_NAME: &str = "raw.jsonl";
@@ -71,6 +69,12 @@ pub struct RawMix {
     pub latency: RawHistogram,
     /// Connect times in the window, nanoseconds.
     pub connect: RawHistogram,
+    /// What became of the arrivals of an open load; absent of a closed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<RawArrivals>,
+    /// The messages, where answers are streams of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<RawMessages>,
     /// Every class of requests; absent in raw data of before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<RawClass>,
@@ -217,11 +221,6 @@ pub struct RawEngine {
     pub longest_waiting_thread: f64,
 }
 
-/// A histogram in HdrHistogram's V2 form, deflated, base64. Empty text: a histogram without values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RawHistogram(pub String);
-
 /// Where a mix belongs.
 #[derive(Debug, Clone)]
 pub struct RawPlace<'a> {
@@ -239,6 +238,8 @@ pub struct RawPlace<'a> {
     pub cpus: &'a [usize],
     /// The load machines, where there were several.
     pub fleet: Option<&'a FleetUse>,
+    /// What became of the arrivals of an open load.
+    pub arrivals: Option<RawArrivals>,
 }
 
 impl RawMix {
@@ -282,6 +283,8 @@ impl RawMix {
             tls_handshakes: HandshakeRecord::of(outcome.handshakes),
             latency: RawHistogram::of(&outcome.latency_ns),
             connect: RawHistogram::of(&outcome.connect_ns),
+            arrivals: place.arrivals.clone(),
+            messages: RawMessages::of(outcome),
             classes: outcome.classes.iter().map(RawClass::of).collect(),
             clients: outcome.clients.iter().map(client).collect(),
             intervals: outcome.intervals.iter().map(interval).collect(),
@@ -291,37 +294,10 @@ impl RawMix {
                 busiest_thread: engine.busiest_thread,
                 longest_waiting_thread: engine.longest_waiting_thread,
             },
-            generator_saturated: match &outcome.saturation {
-                Saturation::Clear => None,
-                Saturation::Saturated(sign) => Some(sign.clone()),
-            },
+            generator_saturated: outcome.engine_signs(),
             fleet: place.fleet.cloned(),
             recording: recording.clone(),
         }
-    }
-}
-
-impl RawHistogram {
-    /// Writes a histogram.
-    pub fn of<T: Counter>(histogram: &Histogram<T>) -> RawHistogram {
-        if histogram.is_empty() {
-            return RawHistogram(String::new());
-        }
-        let mut bytes = Vec::new();
-        // Writing to memory fails only where counts do not fit the form's 63 bits, which no run reaches.
-        let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
-        RawHistogram(written.map(|_| STANDARD.encode(&bytes)).unwrap_or_default())
-    }
-
-    /// Reads it again; the text of an error states what is wrong with it.
-    pub fn read(&self) -> Result<Histogram<u64>, String> {
-        if self.0.is_empty() {
-            return Histogram::new(3).map_err(|error| error.to_string());
-        }
-        let bytes =
-            STANDARD.decode(&self.0).map_err(|error| format!("a histogram is not base64: {error}"))?;
-        let read = Deserializer::new().deserialize(&mut bytes.as_slice());
-        read.map_err(|error| format!("a histogram is damaged: {error}"))
     }
 }
 
@@ -395,33 +371,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn histograms_come_back_as_they_were(
-            values in proptest::collection::vec(1u64..60_000_000_000, 0..200),
-        ) {
-            let mut histogram = Histogram::<u64>::new(3).unwrap();
-            values.iter().for_each(|value| histogram.record(*value).unwrap());
-            let read = RawHistogram::of(&histogram).read().unwrap();
-            prop_assert_eq!(
-                (read.len(), read.min(), read.max()),
-                (histogram.len(), histogram.min(), histogram.max())
-            );
-            prop_assert_eq!(read.mean(), histogram.mean());
-            prop_assert_eq!(read.stdev(), histogram.stdev());
-            for quantile in [0.5, 0.9, 0.999] {
-                prop_assert_eq!(read.value_at_quantile(quantile), histogram.value_at_quantile(quantile));
-            }
-        }
-
-        #[test]
-        fn no_histogram_panics(
-            text in "[A-Za-z0-9+/]{0,80}={0,2}",
-            bytes in proptest::collection::vec(any::<u8>(), 0..80),
-        ) {
-            let _ = RawHistogram(text).read();
-            let _ = RawHistogram(STANDARD.encode(&bytes)).read();
-        }
-
         #[test]
         fn no_line_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);

@@ -568,6 +568,12 @@ pub struct MixResult {
     pub latency: LatencyRecord,
     /// From connect to connected; absent when no connection was made in the window.
     pub connect: Option<LatencyRecord>,
+    /// What became of the arrivals of an open load; absent of a closed one.
+    #[serde(default)]
+    pub arrivals: Option<ArrivalFigures>,
+    /// The messages, where answers are streams of them.
+    #[serde(default)]
+    pub messages: Option<MessageFigures>,
     /// requests_per_second x mean latency: by Little's law the number of clients (without think time).
     pub littles_law_clients: f64,
     /// One row a virtual client, in order.
@@ -677,6 +683,9 @@ pub struct LoadResult {
     pub interface: String,
     /// Virtual clients.
     pub clients: u64,
+    /// Arrivals a second of an open load; absent of a closed one.
+    #[serde(default)]
+    pub arrivals_per_second: Option<f64>,
     /// Runs that were measured whole.
     pub runs: u64,
     /// The place, among the system's mixes, of the run with the median rate: it stands for the load in tables
@@ -806,13 +815,20 @@ pub struct ErrorRecord {
     /// An answer of which something does not hold that must.
     #[serde(default)]
     pub assertion: u64,
+    /// A WebSocket whose server broke the protocol of its frames.
+    #[serde(default)]
+    pub wrong_frame: u64,
+    /// A WebSocket that the server closed too early, or without a close frame.
+    #[serde(default)]
+    pub closed: u64,
 }
 
 impl ErrorRecord {
     /// All kinds together.
     pub fn total(&self) -> u64 {
         let http = [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed];
-        let others = [self.tls, self.wrong_body, self.extraction, self.assertion];
+        let others =
+            [self.tls, self.wrong_body, self.extraction, self.assertion, self.wrong_frame, self.closed];
         http.into_iter().chain(others).fold(0, u64::saturating_add)
     }
 }
@@ -895,6 +911,60 @@ impl Values {
         }
         all
     }
+}
+
+/// What became of the arrivals of an open load that were due in the window.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ArrivalFigures {
+    /// Arrivals a second, as the suite states them.
+    pub per_second: f64,
+    /// Whether they came at random, as of many independent users; otherwise at equal distances.
+    pub at_random: bool,
+    /// All that were due.
+    pub due: u64,
+    /// Those that were started; for the others no client was free before the end.
+    pub started: u64,
+    /// Those that were started more than a millisecond after their moment.
+    pub late: u64,
+    /// From the real start of a request to the last byte; the mix's latency counts from when it was due.
+    pub service: LatencyRecord,
+}
+
+/// The messages of a mix.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct MessageFigures {
+    /// Messages that came in the window.
+    pub count: u64,
+    /// Messages that came a second.
+    pub per_second: f64,
+    /// Messages of the whole mix, ramps included: the server's own count must be the same.
+    pub total: u64,
+    /// From the start of a request (in an open load from when it was due) to its first message; absent where
+    /// none came.
+    pub first: Option<LatencyRecord>,
+    /// From one message of an answer to the next; absent where no answer had two.
+    pub gap: Option<LatencyRecord>,
+    /// The WebSockets; absent where none were asked for.
+    pub websockets: Option<WebSocketFigures>,
+}
+
+/// The WebSockets of a mix.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct WebSocketFigures {
+    /// Those that were opened in the window.
+    pub opened: u64,
+    /// Messages that the clients sent in the window.
+    pub sent: u64,
+    /// Messages that the clients sent in the whole mix.
+    pub total_sent: u64,
+    /// From the start (in an open load from when it was due) to the end of the handshake; absent where none
+    /// was opened.
+    pub open: Option<LatencyRecord>,
+    /// From when a message of the client was due to the server's message of the same number; absent where
+    /// none was answered.
+    pub answer: Option<LatencyRecord>,
+    /// From a ping of the client to its pong; absent where no pings were sent.
+    pub pong: Option<LatencyRecord>,
 }
 
 /// One virtual client's share of a mix (WebBench: Client Data Report).

@@ -201,6 +201,8 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
         tls_handshakes: None,
         latency: latency(requests, mean_us),
         connect: None,
+        arrivals: None,
+        messages: None,
         littles_law_clients: clients as f64,
         client_rows: (1..=clients)
             .map(|client| {
@@ -228,6 +230,60 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
         fleet: None,
         thresholds: Vec::new(),
         error_reasons: Vec::new(),
+    }
+}
+
+/// Two rivals at 1,000, 2,000 and 4,000 arrivals a second, of which the second does not carry the last.
+pub fn open() -> ResultFile {
+    let mut result = result();
+    result.systems.truncate(2);
+    for (system, cpu_us, answered) in [(0, 16.0, 1.0), (1, 24.0, 0.7)] {
+        let share = |rate: f64| if rate > 3_000.0 { answered } else { 1.0 };
+        result.systems[system].mixes =
+            [1_000.0, 2_000.0, 4_000.0].map(|rate| open_mix(rate, share(rate), cpu_us)).to_vec();
+    }
+    result
+}
+
+/// A mix of arrivals at a rate, of which a share was answered in a window of 5 s.
+pub fn open_mix(per_second: f64, answered: f64, cpu_us: f64) -> MixResult {
+    let mut mix = mix(64, per_second * answered);
+    let due = (per_second * 5.0) as u64;
+    mix.name = crate::suite::Mix::name_for_rate(per_second);
+    mix.latency = latency(mix.requests, 1_000.0);
+    mix.littles_law_clients = mix.requests_per_second / 1_000.0;
+    mix.fairness = None;
+    if let Some(server) = &mut mix.server {
+        (server.cpu_us_per_request, server.cpu_share) = (cpu_us, 0.3);
+    }
+    mix.arrivals = Some(ArrivalFigures {
+        per_second,
+        at_random: false,
+        due,
+        started: mix.requests,
+        late: due / 1_000,
+        service: latency(mix.requests, 900.0),
+    });
+    mix
+}
+
+/// Messages of WebSockets.
+pub fn messages() -> MessageFigures {
+    let times = |mean_us| Some(latency(1_000, mean_us));
+    MessageFigures {
+        count: 1_000,
+        per_second: 200.0,
+        total: 1_400,
+        first: times(300.0),
+        gap: times(1_000.0),
+        websockets: Some(WebSocketFigures {
+            opened: 100,
+            sent: 1_000,
+            total_sent: 1_400,
+            open: times(200.0),
+            answer: times(400.0),
+            pong: times(100.0),
+        }),
     }
 }
 

@@ -117,6 +117,10 @@ fn a_sample_result_fits_the_published_schema() {
     let accelerated = crate::sample::accelerated();
     assert_eq!(check(&serde_json::to_value(&accelerated).unwrap()), Vec::<String>::new());
     assert_eq!(check(&serde_json::to_value(crate::sample::spice()).unwrap()), Vec::<String>::new());
+    let mut open = crate::sample::open();
+    open.systems[0].mixes[0].messages = Some(crate::sample::messages());
+    crate::derived::make(&mut open);
+    assert_eq!(check(&serde_json::to_value(&open).unwrap()), Vec::<String>::new());
     let mut derived = crate::sample::accelerated();
     for (system, processors) in derived.systems.iter_mut().zip([1, 2]) {
         system.name = crate::speedup::name_on("nginx", processors);

@@ -1,9 +1,11 @@
 //! Which server is ahead, by what, and how sure that is. Every sentence about it is made here.
 //!
 //! Servers stand by the rate of their peaks, or by the processor time of a request where the load engine set
-//! some rates. A difference is claimed only where the interval over all loads shows it ([`crate::compare`])
-//! and each load was run more than once. What a single run tells is called indicative.
+//! some rates, or the suite all of them. A difference is claimed only where the interval over all loads shows
+//! it ([`crate::compare`]) and each load was run more than once. What a single run tells is called
+//! indicative.
 
+use crate::arrivals::is_open;
 use crate::compare::{self, Side};
 use crate::figures::{list, percent, significant};
 use crate::loads::{representatives, same_load};
@@ -58,6 +60,7 @@ pub struct Standing<'a> {
     /// Whether the load engine set some of the rates.
     pub some_are_lower_bounds: bool,
     is_complete: bool,
+    is_open: bool,
 }
 
 impl<'a> Standing<'a> {
@@ -72,7 +75,11 @@ impl<'a> Standing<'a> {
         let alone = servers(false);
         let rivals = if alone.is_empty() { servers(true) } else { alone };
         let is_complete = matches!(result.status, RunStatus::Complete);
-        let chosen = |system| if is_complete { peak(system) } else { peak_in_all(system, &rivals) };
+        let chosen = |system| match is_open(result) {
+            true => highest_carried_by_all(system, &rivals).or_else(|| peak(system)),
+            false if is_complete => peak(system),
+            false => peak_in_all(system, &rivals),
+        };
         let mut servers: Vec<Server<'a>> =
             rivals.iter().filter_map(|&system| Some(Server { system, peak: chosen(system)? })).collect();
         if servers.is_empty() {
@@ -94,7 +101,7 @@ impl<'a> Standing<'a> {
         let some_are_lower_bounds =
             servers.iter().any(|server| !rate_is_the_servers(server.system, server.peak));
         let all_watched = servers.iter().all(|server| Figure::ProcessorTime.of(server.peak).is_some());
-        let by_time = all_watched && some_are_lower_bounds;
+        let by_time = all_watched && (some_are_lower_bounds || is_open(result));
         let figure = if by_time { Figure::ProcessorTime } else { Figure::Rate };
         let score = |server: &Server<'_>| {
             let value = figure.of(server.peak).unwrap_or(0.0);
@@ -105,7 +112,7 @@ impl<'a> Standing<'a> {
         let others =
             servers.iter().skip(1).filter_map(|other| distance(result, &sides, figure, servers[0], *other));
         let distances = others.collect();
-        Standing { servers, distances, figure, some_are_lower_bounds, is_complete }
+        Standing { servers, distances, figure, some_are_lower_bounds, is_complete, is_open: is_open(result) }
     }
 
     /// The systems of which this is shown.
@@ -155,7 +162,8 @@ impl<'a> Standing<'a> {
             let figure = self.figure.title();
             parts.push(format!("between {first} and {} no difference in {figure} is shown", list(&names)));
         }
-        if self.some_are_lower_bounds {
+        // Rates that are stated are no limit of a server.
+        if self.some_are_lower_bounds && !self.is_open {
             parts.push(
                 "the load engine, not the servers, set some of these rates: compare the processor time a \
                  request"
@@ -206,6 +214,18 @@ impl Distance<'_> {
             _ => format!("{title} (less than {} at the peaks)", percent(EQUAL_BAND)),
         }
     }
+}
+
+/// Of an open load the mix of the highest rate that all carried.
+fn highest_carried_by_all<'a>(
+    system: &'a SystemResult,
+    rivals: &[&'a SystemResult],
+) -> Option<&'a MixResult> {
+    let carries = |rival: &&SystemResult, mix: &MixResult| {
+        representatives(&rival.mixes).iter().any(|other| other.load() == mix.load() && other.carried())
+    };
+    let mixes = representatives(&system.mixes).into_iter();
+    mixes.filter(|mix| rivals.iter().all(|rival| carries(rival, mix))).max_by_key(|mix| mix.load())
 }
 
 /// The peak among the loads that all completed.

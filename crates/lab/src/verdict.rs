@@ -5,9 +5,11 @@
 //! one get, how far is it from the kernel's limit, what limited it, and can the figures be trusted.
 
 use crate::acceleration;
+use crate::arrivals::is_open;
 use crate::bottleneck::{self, Bottleneck};
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
 use crate::memory;
+use crate::open_load;
 use crate::peaks::{peak, rate_is_the_servers};
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
@@ -26,8 +28,12 @@ pub struct HeldBack {
     pub bottleneck: Bottleneck,
 }
 
-/// The bottleneck of each system that is not the limit. `raw` may be empty.
+/// The bottleneck of each system that is not the limit; none of open loads, which command a rate and do not
+/// look for the highest. `raw` may be empty.
 pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
+    if is_open(result) {
+        return Vec::new();
+    }
     let of = |series: &Series<'_>| {
         let (bottleneck, _) = bottleneck::of_series(series, raw)?;
         Some(HeldBack { title: series.title.clone(), bottleneck })
@@ -51,6 +57,15 @@ pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String
     if !result.suite.interfaces.is_empty() {
         sentences.extend(spice::sentences(result));
         sentences.extend(held_back.iter().map(HeldBack::sentence));
+        sentences.extend(rivals.iter().filter_map(|system| errors(system)));
+        sentences.push(validity(result));
+        return sentences;
+    }
+    if is_open(result) {
+        let standing = Standing::of(result);
+        sentences.extend(standing.sentence());
+        sentences.extend(processor_time(&standing.servers));
+        sentences.extend(rivals.iter().flat_map(|system| open_load::sentences(system)));
         sentences.extend(rivals.iter().filter_map(|system| errors(system)));
         sentences.push(validity(result));
         return sentences;
@@ -106,14 +121,14 @@ fn useful_peak_sentence(system: &SystemResult) -> Option<String> {
     })
 }
 
-/// The processor time of a request, at equal numbers of clients if both were measured with them.
+/// The processor time of a request, at equal loads if both were measured with them.
 fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     let (Server { system: fastest, peak: best }, others) = servers.split_first()?;
     let own = cpu_us(best)?;
     let times: Vec<String> = others
         .iter()
         .filter_map(|Server { system, .. }| {
-            let other = cpu_us(at_clients(system, best.clients)?)?;
+            let other = cpu_us(at_load(system, best.load())?)?;
             Some(format!(
                 "{} times that of {} ({} µs)",
                 significant(own / other),
@@ -125,7 +140,7 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     (!times.is_empty()).then(|| {
         format!(
             "With {}, {} spent {} µs of processor time a request: {}.",
-            clients(best.clients),
+            best.load_in_words(),
             fastest.title,
             significant(own),
             list(&times)
@@ -138,7 +153,7 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
 /// full was held up by something else, and bounds nothing.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
-    let bound = at_clients(limit, own.clients)?;
+    let bound = at_load(limit, own.load())?;
     let name = &system.title;
     let comparable = system.cpus.len() <= 1
         && rate_is_the_servers(system, own)
@@ -191,8 +206,8 @@ fn validity(result: &ResultFile) -> String {
     "Load and server ran on separate machines.".to_string()
 }
 
-fn at_clients(system: &SystemResult, clients: u64) -> Option<&MixResult> {
-    system.mixes.iter().find(|mix| mix.clients == clients && mix.complete && mix.requests > 0)
+fn at_load(system: &SystemResult, load: u64) -> Option<&MixResult> {
+    system.mixes.iter().find(|mix| mix.load() == load && mix.complete && mix.requests > 0)
 }
 
 fn cpu_us(mix: &MixResult) -> Option<f64> {
@@ -227,6 +242,27 @@ mod tests {
              systems measured side by side hold better than absolute rates.",
         ];
         assert_eq!(sentences, expected);
+    }
+
+    #[test]
+    fn open_loads_are_told_by_what_was_carried_and_what_a_request_cost() {
+        let mut result = sample::open();
+        crate::derived::make(&mut result);
+        assert!(result.systems.iter().all(|system| system.peaks.is_empty() && system.loads.len() == 3));
+        assert!(result.systems[1].loads[2].complaints[0].starts_with("it was not carried: 30 %"));
+        let said = sentences(&result, &[]);
+        assert_eq!(
+            said[..2],
+            [
+                "touchstone 0.1.0 seems to be ahead (indicative, from one run): its number of answers for \
+                 the same processor time is 1.50 times nginx 1.22.1.",
+                "With 2,000 arrivals/s, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 \
+                 times that of nginx 1.22.1 (24.0 µs)."
+            ]
+        );
+        assert!(said[2].starts_with("touchstone 0.1.0 carried 4,000 arrivals/s"), "{said:?}");
+        assert!(said[4].starts_with("nginx 1.22.1 did not carry 4,000 arrivals/s"), "{said:?}");
+        assert!(!said.iter().any(|line| line.contains("peaked") || line.contains("limit")), "{said:?}");
     }
 
     #[test]

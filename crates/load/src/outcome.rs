@@ -320,6 +320,11 @@ impl WebSocketsOutcome {
 /// The code of a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
 pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
 
+/// What the sign says by which a server does not carry the rate of an open load.
+pub(crate) const NOT_CARRIED: &str = "the server does not carry the rate";
+/// What stands between several signs of saturation.
+const BETWEEN_SIGNS: &str = "; ";
+
 /// A start that is this much behind its moment is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
@@ -448,6 +453,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The signs that the engine itself was at its limit. That the server does not carry the rate of an open
+    /// load is none of them: it is what the load was to find out.
+    pub fn engine_signs(&self) -> Option<String> {
+        let Saturation::Saturated(signs) = &self.saturation else { return None };
+        let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();
+        (!own.is_empty()).then(|| own.join(BETWEEN_SIGNS))
+    }
+
     /// Valid answers a second.
     pub fn requests_per_second(&self) -> f64 {
         per_second(self.requests, self.window)

@@ -3,7 +3,7 @@
 use crate::choice::Choice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
-use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, Saturation};
+use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, NOT_CARRIED, Outcome, Saturation};
 use crate::parts::{Part, clients_of_thread};
 use crate::plan::{Plan, PlanError};
 use crate::portion::Portion;
@@ -276,7 +276,7 @@ fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -
     if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
         signs.push(format!(
             "only {} of the {} requests that were due could start, as every client was still waiting for an \
-             answer: the server does not carry the rate with {} clients; try more clients",
+             answer: {NOT_CARRIED} with {} clients (try more clients)",
             arrivals.started, arrivals.due, plan.clients
         ));
     }

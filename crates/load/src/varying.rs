@@ -3,6 +3,7 @@
 
 use crate::blocks::{Blocks, http3_request};
 use crate::fields::{Field, header_fields, pseudo_method_and_scheme};
+use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::target::HttpVersion;
 use crate::target::Target;
@@ -116,8 +117,14 @@ impl Varying {
 /// All texts of a request in which variables may stand.
 fn texts<'a>(plan: &'a Plan, request: &'a PlannedRequest) -> impl Iterator<Item = &'a str> {
     let headers = plan.headers.iter().chain(&request.headers).map(String::as_str);
-    let body = request.body.as_deref().and_then(|body| std::str::from_utf8(body).ok());
+    let body = request.body.as_deref().filter(|_| !is_grpc(request));
+    let body = body.and_then(|body| std::str::from_utf8(body).ok());
     [request.path.as_str()].into_iter().chain(headers).chain(body)
+}
+
+/// Whether its body is a message of gRPC, which is sent as it stands: its lengths would not fit values.
+fn is_grpc(request: &PlannedRequest) -> bool {
+    request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc)
 }
 
 fn compiled(text: &str, place: Place, script: &Script) -> Result<Template, PlanError> {
@@ -135,6 +142,7 @@ impl Form {
         let version = plan.version_of(target);
         let body = match &request.body {
             None => None,
+            Some(body) if is_grpc(request) => Some(Template::text(body)),
             // Bytes that are no text have no variables in them.
             Some(body) => Some(match std::str::from_utf8(body) {
                 Ok(text) => compiled(text, Place::Body, script)?,

@@ -3,6 +3,7 @@
 
 use crate::hardware;
 use std::fmt::Write as _;
+use touchstone_lab::arrivals::is_open;
 use touchstone_lab::derived;
 use touchstone_lab::figures::{count, milliseconds, rate, significant};
 use touchstone_lab::result::{ConfigurationFile, LoadResult, ResultFile, RunsFigure, SystemResult};
@@ -13,7 +14,7 @@ use touchstone_lab::warnings;
 pub fn markdown(result: &ResultFile) -> String {
     let mut whole = result.clone();
     // For an incomplete run, or an old result without peaks, they are computed here.
-    if whole.systems.iter().all(|system| system.peaks.is_empty()) {
+    if whole.systems.iter().all(|system| system.peaks.is_empty() && system.loads.is_empty()) {
         derived::make(&mut whole);
     }
     let mut text = String::new();
@@ -23,13 +24,45 @@ pub fn markdown(result: &ResultFile) -> String {
 }
 
 fn page(text: &mut String, result: &ResultFile) -> std::fmt::Result {
-    peaks(text, result)?;
+    if is_open(result) {
+        rates(text, result)?;
+    } else {
+        peaks(text, result)?;
+    }
     thresholds(text, result)?;
     writeln!(text, "\n### Where and when\n")?;
     facts(text, result)?;
     writeln!(text, "\n### How each was started\n")?;
     for system in &result.systems {
         configuration(text, system)?;
+    }
+    Ok(())
+}
+
+/// The systems with the rates that were asked of them, where the loads are open.
+fn rates(text: &mut String, result: &ResultFile) -> std::fmt::Result {
+    writeln!(
+        text,
+        "| system | arrivals/s | answers/s | mean ms | p99 ms | CPU \u{b5}s/request | carried |\n\
+         |---|---:|---:|---:|---:|---:|---|"
+    )?;
+    for system in &result.systems {
+        for load in &system.loads {
+            let cpu = load.cpu_us_per_request.map_or(String::new(), |it| significant(it.median));
+            let carried = match load.complaints.first() {
+                None => "yes".to_owned(),
+                Some(why) => cell(why),
+            };
+            writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {cpu} | {carried} |",
+                cell(&system.title),
+                rate(load.arrivals_per_second.unwrap_or(0.0)),
+                rate(load.requests_per_second.median),
+                milliseconds(load.mean_us.median),
+                milliseconds(load.p99_us.median),
+            )?;
+        }
     }
     Ok(())
 }
@@ -179,6 +212,18 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn open_loads_are_told_by_their_rates() {
+        let text = markdown(&touchstone_lab::sample::open());
+        assert!(text.contains("| touchstone 0.1.0 | 4,000 | 4,000 | 1.00 | 2.00 | 16.0 | yes |"), "{text}");
+        assert!(text.contains("| nginx 1.22.1 | 4,000 | 2,800 |"), "{text}");
+        assert!(
+            text.contains("| it was not carried: 30 % of 20,000 due requests had no valid answer"),
+            "{text}"
+        );
+        assert!(!text.contains("peak"), "{text}");
+    }
 
     #[test]
     fn the_fastest_stands_first_and_every_row_has_as_many_cells() {

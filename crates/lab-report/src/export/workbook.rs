@@ -8,6 +8,7 @@ use rust_xlsxwriter::{
     Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
     Workbook, Worksheet, XlsxError,
 };
+use touchstone_lab::arrivals::is_open;
 use touchstone_lab::peaks::rate_is_the_servers;
 use touchstone_lab::result::{ClientRow, MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
@@ -77,7 +78,8 @@ fn make(result: &ResultFile) -> Result<Vec<u8>, XlsxError> {
     test(workbook.add_worksheet(), result, &formats)?;
     let sheet = workbook.worksheet_from_name(SUMMARY)?;
     let below = spans.iter().map(|span| span.last).max().unwrap_or(0) + 3;
-    insert_charts(sheet, &spans, below)?;
+    let across = if is_open(result) { "arrivals a second" } else { "clients" };
+    insert_charts(sheet, across, &spans, below)?;
     if let Some(span) = client_span {
         let chart = fairness_chart(&span);
         workbook.worksheet_from_name(CLIENT_DATA)?.insert_chart(
@@ -130,7 +132,11 @@ fn heads(sheet: &mut Worksheet, columns: &[(&str, f64)], formats: &Formats) -> R
 
 fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<Vec<Span>, XlsxError> {
     sheet.set_name(SUMMARY)?;
-    heads(sheet, &SUMMARY_COLUMNS, formats)?;
+    let mut columns = SUMMARY_COLUMNS;
+    if is_open(result) {
+        columns[usize::from(CLIENTS)].0 = "Arrivals Per Second";
+    }
+    heads(sheet, &columns, formats)?;
     let mut spans = Vec::new();
     let mut row = 1;
     for series in series::of(result) {
@@ -157,7 +163,7 @@ fn summary_row(
     let latency = &mix.latency;
     sheet.write(row, 0, cell_text(&series.title))?;
     sheet.write(row, 1, cell_text(&mix.name))?;
-    sheet.write(row, CLIENTS, mix.clients as f64)?;
+    sheet.write(row, CLIENTS, mix.load() as f64)?;
     number(sheet, row, RATE, mix.requests_per_second, decimals)?;
     number(sheet, row, THROUGHPUT, mix.bytes_per_second, whole)?;
     number(sheet, row, LATENCY, latency.mean_us / 1000.0, decimals)?;
@@ -170,8 +176,11 @@ fn summary_row(
         number(sheet, row, 11, server.cpu_share, percent)?;
     }
     let mut remarks = Vec::new();
-    if series.peak().is_some_and(|best| std::ptr::eq(best, mix)) {
+    if mix.arrivals.is_none() && series.peak().is_some_and(|best| std::ptr::eq(best, mix)) {
         remarks.push("peak");
+    }
+    if mix.arrivals.is_some() && !mix.carried() {
+        remarks.push("not carried");
     }
     if !mix.complete {
         remarks.push("cut short");
@@ -325,7 +334,7 @@ fn lines(text: &str) -> f64 {
     (text.chars().count() as f64 / (TEXT_WIDTH * 0.9)).ceil().max(1.0)
 }
 
-fn insert_charts(sheet: &mut Worksheet, spans: &[Span], below: u32) -> Result<(), XlsxError> {
+fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32) -> Result<(), XlsxError> {
     /// Rows and columns that a chart takes.
     const HEIGHT: u32 = 20;
     const WIDTH: u16 = 5;
@@ -338,7 +347,7 @@ fn insert_charts(sheet: &mut Worksheet, spans: &[Span], below: u32) -> Result<()
     // A chart without a series is refused.
     for (index, (title, column, unit)) in charts.into_iter().filter(|_| !spans.is_empty()).enumerate() {
         let place = (below + (index as u32 / 2) * HEIGHT, (index as u16 % 2) * WIDTH);
-        sheet.insert_chart(place.0, place.1, &summary_chart(title, column, unit, spans))?;
+        sheet.insert_chart(place.0, place.1, &summary_chart((title, across), column, unit, spans))?;
     }
     Ok(())
 }
@@ -352,15 +361,12 @@ const MARKERS: [ChartMarkerType; 5] = [
     ChartMarkerType::X,
 ];
 
-fn summary_chart(title: &str, column: u16, unit: &str, spans: &[Span]) -> Chart {
+fn summary_chart((title, across): (&str, &str), column: u16, unit: &str, spans: &[Span]) -> Chart {
     let mut chart = Chart::new(ChartType::ScatterStraightWithMarkers);
     chart.title().set_name(title);
-    chart.x_axis().set_name("clients");
+    chart.x_axis().set_name(across);
     chart.y_axis().set_name(unit).set_min(0);
-    chart
-        .set_width(640)
-        .set_height(380)
-        .set_alt_text(format!("{title} over the number of clients, a curve a system"));
+    chart.set_width(640).set_height(380).set_alt_text(format!("{title} over {across}, a curve a system"));
     for (index, span) in spans.iter().enumerate() {
         chart
             .add_series()

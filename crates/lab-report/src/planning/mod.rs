@@ -16,6 +16,7 @@ pub use text::text;
 use advice::Advice;
 use mva::Station;
 use serde::Serialize;
+use touchstone_lab::arrivals::is_open;
 use touchstone_lab::bottleneck::{self, Bottleneck};
 use touchstone_lab::loads;
 use touchstone_lab::raw::RawMix;
@@ -78,8 +79,12 @@ pub struct Plan {
     pub advice: Vec<Advice>,
 }
 
-/// The plans of a result: of every system that is no limit and that answered. `raw` may be empty.
+/// The plans of a result: of every system that is no limit and that answered; none of open loads, whose rates
+/// are stated and not found. `raw` may be empty.
 pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
+    if is_open(result) {
+        return Vec::new();
+    }
     let all = series::of(result);
     let rivals = all.iter().filter(|series| !series.system.is_limit);
     rivals.filter_map(|series| of_series(result, series, raw, assumed)).collect()

@@ -66,7 +66,7 @@ fn shares(view: &View) -> Markup {
             let cells = vec![percent(share.stated), percent(share.counted), number::count(share.requests)];
             Row::new(share.title(), cells)
         };
-        let heading = Some(format!("{}, {}", system.label, words::clients(mix.clients)));
+        let heading = Some(format!("{}, {}", system.label, words::load(mix)));
         (!shares.is_empty()).then(|| Part { heading, rows: shares.iter().map(row).collect() })
     };
     let parts: Vec<Part> = view.systems.iter().filter_map(part).collect();

@@ -39,9 +39,7 @@ fn summary(view: &View, suite: &SuiteRecord) -> Table {
         .collect();
     for (name, rule, check) in MIX_CHECKS {
         let findings: Vec<(String, Finding)> = mixes(view)
-            .map(|(system, mix)| {
-                (format!("{}, {}", system.label, words::clients(mix.clients)), check(suite, mix))
-            })
+            .map(|(system, mix)| (format!("{}, {}", system.label, words::load(mix)), check(suite, mix)))
             .collect();
         rows.push(Row::new(name, vec![rule.to_owned(), overall(&findings), worst(&findings)]));
     }
@@ -93,10 +91,10 @@ fn verdict(finding: &Finding) -> String {
 /// Every check of every mix, with Little's law in figures.
 fn every_mix(view: &View, suite: &SuiteRecord) -> Table {
     let mut columns =
-        vec!["Mix".to_owned(), "Clients".to_owned(), "Clients by Little\u{2019}s law".to_owned()];
+        vec!["Mix".to_owned(), view.clients.head().to_owned(), "Clients by Little\u{2019}s law".to_owned()];
     columns.extend(MIX_CHECKS.iter().map(|(name, _, _)| (*name).to_owned()));
     let row = |mix: &MixResult| {
-        let mut cells = vec![number::count(mix.clients), number::grouped(little_clients(suite, mix), 2)];
+        let mut cells = vec![number::count(mix.load()), number::grouped(little_clients(suite, mix), 2)];
         cells.extend(MIX_CHECKS.iter().map(|(_, _, check)| verdict(&check(suite, mix))));
         Row::new(words::line(&mix.name, 40), cells)
     };

@@ -24,7 +24,10 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section aria-labelledby="capacity" {
             h2 id="capacity" { "Capacity" }
-            @if plans.is_empty() {
+            @if view.clients.is_open() {
+                p { "The rates of an open load are stated and not searched for: neither a peak nor what \
+                     holds it back follows from them. Measure with closed loops (a suite without rates) for that." }
+            } @else if plans.is_empty() {
                 p { (number::NOT_MEASURED) }
             } @else {
                 (lead(view))
@@ -41,7 +44,10 @@ pub(super) fn section(view: &View) -> Markup {
         }
         section aria-labelledby="bottleneck" {
             h2 id="bottleneck" { "What held each system back" }
-            @if plans.is_empty() {
+            @if view.clients.is_open() {
+                p { "The rates of an open load are stated and not searched for: neither a peak nor what \
+                     holds it back follows from them. Measure with closed loops (a suite without rates) for that." }
+            } @else if plans.is_empty() {
                 p { (number::NOT_MEASURED) }
             } @else {
                 p class="lead" {

@@ -376,10 +376,11 @@ impl Across {
 
     fn title(&self) -> &'static str {
         match self {
-            Across::Clients(scale) if scale.counts().len() < 2 => "virtual clients",
-            Across::Clients(scale) => match scale.spacing() {
-                Spacing::Linear => "virtual clients",
-                Spacing::Doubling => "virtual clients (log₂ scale)",
+            Across::Clients(scale) if scale.counts().len() < 2 => scale.title(),
+            Across::Clients(scale) => match (scale.spacing(), scale.is_open()) {
+                (Spacing::Linear, _) => scale.title(),
+                (Spacing::Doubling, true) => "arrivals a second (log₂ scale)",
+                (Spacing::Doubling, false) => "virtual clients (log₂ scale)",
             },
             Across::Percentiles(_) => "percentile of the answers (log scale)",
         }

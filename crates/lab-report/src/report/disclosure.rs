@@ -177,7 +177,9 @@ fn status(view: &View) -> String {
 /// What makes a client send its next request.
 fn load(view: &View) -> &'static str {
     let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
-    if view.result.suite.classes.iter().any(|class| class.session_think_s > 0.0) {
+    if view.clients.is_open() {
+        "open load: when each request is due stands fixed before the run, however the server answers"
+    } else if view.result.suite.classes.iter().any(|class| class.session_think_s > 0.0) {
         "closed loop of sessions: each virtual client is a visitor who asks for one thing after the other, \
          with think times between"
     } else if mixes.into_iter().any(|mix| mix.think_time_s > 0.0) {

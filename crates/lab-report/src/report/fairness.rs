@@ -23,7 +23,12 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section aria-labelledby="fair" {
             h2 id="fair" { "Fairness between clients" }
-            (figure(view).write())
+            @if view.clients.is_open() {
+                p { "The load is open: an arrival takes any client that is free, so that clients are not \
+                     users and need not be served alike." }
+            } @else {
+                (figure(view).write())
+            }
         }
     }
 }
@@ -109,7 +114,7 @@ fn evenness(peaks: &[(&SystemView, &MixResult)]) -> String {
             } else {
                 format!("{} times", number::grouped(high as f64 / low as f64, 2))
             };
-            Some(format!("{}: {times} ({})", system.label, words::clients(peak.clients)))
+            Some(format!("{}: {times} ({})", system.label, words::load(peak)))
         })
         .collect();
     if told.is_empty() {
@@ -160,7 +165,7 @@ fn draw(measure: &Measure, peaks: &[(&SystemView, &MixResult)], sheet: Sheet) ->
                 g class=(system.style.class) {
                     text class="name" x="0" y=(pixel(floor - STRIP - 4.0)) {
                         (fitted(
-                            &format!("{}, {}", system.label, words::clients(peak.clients)),
+                            &format!("{}, {}", system.label, words::load(peak)),
                             13.0,
                             sheet.width,
                         ))

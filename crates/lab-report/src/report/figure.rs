@@ -131,8 +131,8 @@ impl Measure<'_> {
         let scale = ValueScale::from_zero(values.fold(0.0, f64::max), 6);
         LineChart {
             id: self.id.to_owned(),
-            title: format!("{} against virtual clients", self.heading),
-            description: self.description(&series),
+            title: format!("{} against {}", self.heading, view.clients.title()),
+            description: self.description(view, &series),
             across: Across::Clients(view.clients.clone()),
             upward: Upward {
                 scale,
@@ -146,17 +146,11 @@ impl Measure<'_> {
     fn point(&self, system: &SystemView, mix: &MixResult) -> Point {
         let value = (self.value)(mix).and_then(drawable);
         let words = value.map(|value| {
-            format!(
-                "{}, {}: {} {}",
-                system.label,
-                words::clients(mix.clients),
-                (self.write)(value),
-                self.unit
-            )
+            format!("{}, {}: {} {}", system.label, words::load(mix), (self.write)(value), self.unit)
         });
         let interval = value.and_then(|_| self.interval(system, mix));
         Point {
-            across: mix.clients as f64,
+            across: mix.load() as f64,
             value,
             words,
             lower_bound: is_lower_bound(system.system, mix),
@@ -169,7 +163,7 @@ impl Measure<'_> {
     }
 
     /// The best value of every curve, in a sentence; of many curves those of the first and the last.
-    fn description(&self, series: &[Series]) -> String {
+    fn description(&self, view: &View, series: &[Series]) -> String {
         let mut told: Vec<(f64, String)> = series
             .iter()
             .filter_map(|series| {
@@ -180,7 +174,10 @@ impl Measure<'_> {
                     Best::Lowest => measured.min_by(better),
                 }?;
                 let written = (self.write)(value);
-                Some((value, format!("{}: {written} with {}", series.label, words::clients(clients as u64))))
+                Some((
+                    value,
+                    format!("{}: {written} with {}", series.label, view.clients.in_words(clients as u64)),
+                ))
             })
             .collect();
         let best = if self.best == Best::Highest { "Highest" } else { "Lowest" };
@@ -203,7 +200,7 @@ impl Measure<'_> {
         let with_intervals =
             systems.iter().any(|system| system.mixes.iter().any(|mix| self.interval(system, mix).is_some()));
         let units = 1 + usize::from(self.second.is_some()) + usize::from(with_intervals);
-        let mut columns = vec!["Clients".to_owned()];
+        let mut columns = vec![view.clients.head().to_owned()];
         let mut groups = vec![(String::new(), 1)];
         for system in systems {
             groups.push((system.label.clone(), units));
@@ -234,7 +231,7 @@ impl Measure<'_> {
             })
             .collect();
         Table {
-            caption: format!("{}, by virtual clients", self.heading),
+            caption: format!("{}, by {}", self.heading, view.clients.title()),
             groups,
             columns,
             words: Vec::new(),

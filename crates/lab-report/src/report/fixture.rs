@@ -376,6 +376,8 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         tls_handshakes: None,
         latency: latency(requests, mean_us, tail),
         connect: None,
+        arrivals: None,
+        messages: None,
         littles_law_clients: clients as f64,
         client_rows: client_rows(clients, requests, mean_us, tail),
         server: Some(ProcessUse {

@@ -67,6 +67,10 @@ pub(super) fn section(view: &View) -> Markup {
                 "From the start of the connection, or of the request on a kept one, to the last byte of the \
                  answer. p50 is the median: half of the answers came sooner; of a hundred answers, one took \
                  longer than p99. "
+                @if view.clients.is_open() {
+                    "The load is open: a latency counts from the moment when its request was due, so that \
+                     a server that stands still shows it in every request that it held up. "
+                }
                 (axis.in_words(measured.len() + further.len()))
             }
             div class=(class) {
@@ -106,7 +110,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canva
         .collect();
     let chart = LineChart {
         id: format!("latency-{index}"),
-        title: format!("Latency percentiles of {} against virtual clients", system.label),
+        title: format!("Latency percentiles of {} against {}", system.label, view.clients.title()),
         description: growth(system),
         across: Across::Clients(view.clients.clone()),
         upward: axis.upward(),
@@ -131,11 +135,9 @@ fn point(
     let value = drawable(figure(&mix.latency));
     let scaled = |ends: Ends| Ends { low: ends.low / unit.microseconds, high: ends.high / unit.microseconds };
     Point {
-        across: mix.clients as f64,
+        across: mix.load() as f64,
         value: value.map(|value| value / unit.microseconds),
-        words: value.map(|value| {
-            format!("{name}, {}: {} ms", words::clients(mix.clients), number::milliseconds(value))
-        }),
+        words: value.map(|value| format!("{name}, {}: {} ms", words::load(mix), number::milliseconds(value))),
         lower_bound: is_lower_bound(system.system, mix),
         interval: interval::of_runs(system.runs_of(mix), &|run| Some(figure(&run.latency)), false)
             .map(scaled),
@@ -144,11 +146,9 @@ fn point(
 
 /// The message of a system's curves, in a sentence.
 fn growth(system: &SystemView) -> String {
-    let told = |mix: &MixResult| {
-        format!("{} with {}", number::latency(mix.latency.p50_us), words::clients(mix.clients))
-    };
+    let told = |mix: &MixResult| format!("{} with {}", number::latency(mix.latency.p50_us), words::load(mix));
     match (system.mixes.first(), system.mixes.last()) {
-        (Some(first), Some(last)) if first.clients != last.clients => {
+        (Some(first), Some(last)) if first.load() != last.load() => {
             format!(
                 "Median {}, {}; p99 there {}.",
                 told(first),
@@ -162,7 +162,7 @@ fn growth(system: &SystemView) -> String {
 }
 
 fn table(view: &View, system: &SystemView) -> Table {
-    let columns: Vec<String> = std::iter::once("Clients".to_owned())
+    let columns: Vec<String> = std::iter::once(view.clients.head().to_owned())
         .chain(TABLED.iter().map(|(name, _)| (*name).to_owned()))
         .collect();
     let rows = system
@@ -201,15 +201,20 @@ fn at_the_peak(view: &View) -> Figure {
         id: "percentiles".to_owned(),
         heading: "The whole distribution at the peak".to_owned(),
         caption: format!(
-            "How long the answers took, each system at the mix of its highest rate: read off how many \
+            "How long the answers took, each system at {}: read off how many \
              percent came within how long. The slowest tenth, hundredth and thousandth get as much room as \
              all the rest{}. {}{}",
+            if view.clients.is_open() {
+                "the highest rate that it carried"
+            } else {
+                "the mix of its highest rate"
+            },
             if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
             tails(&peaks),
             stall(&peaks, view).map(|told| format!(" {told}")).unwrap_or_default(),
         ),
         drawing: drawing(chart, Canvas::WIDE),
-        tables: vec![peak_table(&peaks)],
+        tables: vec![peak_table(view, &peaks)],
     }
 }
 
@@ -226,12 +231,8 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
     for (percentile, (name, figure)) in MARKED {
         let Some(value) = drawable(figure(latency)) else { continue };
         let across = if percentile < 100.0 { percentile } else { place_of_largest(latency) };
-        let words = format!(
-            "{}, {}, {name}: {} ms",
-            system.label,
-            words::clients(peak.clients),
-            number::milliseconds(value)
-        );
+        let words =
+            format!("{}, {}, {name}: {} ms", system.label, words::load(peak), number::milliseconds(value));
         points.push(Point {
             across,
             value: Some(value / unit.microseconds),
@@ -251,6 +252,9 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
 /// much longer than the others.
 fn stall(peaks: &[(&SystemView, &MixResult)], view: &View) -> Option<String> {
     const TIMES_P99: f64 = 5.0;
+    if view.clients.is_open() {
+        return None;
+    }
     let unusual = |(_, peak): &&(&SystemView, &MixResult)| {
         drawable(peak.latency.max_us).is_some_and(|longest| longest > TIMES_P99 * peak.latency.p99_us)
             && drawable(peak.requests_per_second).is_some()
@@ -267,7 +271,7 @@ fn stall(peaks: &[(&SystemView, &MixResult)], view: &View) -> Option<String> {
              waited, and an open loop of as many requests a second would have had {} arrive meanwhile, which \
              had waited {} on average.",
             number::latency(wait_us),
-            words::clients(peak.clients),
+            words::load(peak),
             number::grouped(arrivals, 0),
             number::latency(wait_us / 2.0),
         )
@@ -296,20 +300,15 @@ fn tails(peaks: &[(&SystemView, &MixResult)]) -> String {
     let told: Vec<String> = peaks
         .iter()
         .map(|(system, peak)| {
-            format!(
-                "{}: {} with {}",
-                system.label,
-                number::latency(peak.latency.p99_us),
-                words::clients(peak.clients)
-            )
+            format!("{}: {} with {}", system.label, number::latency(peak.latency.p99_us), words::load(peak))
         })
         .collect();
     if told.is_empty() { String::new() } else { format!("99 % came within \u{2013} {}.", told.join("; ")) }
 }
 
-fn peak_table(peaks: &[(&SystemView, &MixResult)]) -> Table {
+fn peak_table(view: &View, peaks: &[(&SystemView, &MixResult)]) -> Table {
     let columns: Vec<String> =
-        ["System".to_owned(), "Clients".to_owned(), "Answers".to_owned(), "smallest".to_owned()]
+        ["System".to_owned(), view.clients.head().to_owned(), "Answers".to_owned(), "smallest".to_owned()]
             .into_iter()
             .chain(MARKED.iter().map(|(_, (name, _))| (*name).to_owned()))
             .collect();
@@ -318,7 +317,7 @@ fn peak_table(peaks: &[(&SystemView, &MixResult)]) -> Table {
         .map(|(system, peak)| {
             let latency = &peak.latency;
             let mut cells = vec![
-                number::count(peak.clients),
+                number::count(peak.load()),
                 number::count(latency.count),
                 number::milliseconds(latency.min_us),
             ];

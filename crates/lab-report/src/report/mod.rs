@@ -38,6 +38,7 @@ mod run_rules;
 mod scale;
 mod side_by_side;
 mod spice;
+mod streams;
 mod style;
 mod table;
 mod tables;

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::view::View;
 use super::{
     Source, appendix, audit, capacity, compared, conformance, disclosure, fairness, history as gate_history,
-    latency, rates, resources, run_rules, tables, timeline, verdict_box, words,
+    latency, rates, resources, run_rules, streams, tables, timeline, verdict_box, words,
 };
 use crate::planning::Plan;
 use touchstone_lab::history::Line;
@@ -127,6 +127,7 @@ fn sections(view: &View, history: &[Line]) -> Markup {
         (disclosure::section(view))
         (rates::section(view))
         (latency::section(view))
+        (streams::section(view))
         (resources::section(view))
         (timeline::section(view))
         (fairness::section(view))

@@ -16,7 +16,7 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="rates" {
             h2 id="rates" { "Requests and throughput" }
             div class=[lone.then_some("figures two")] {
-                (requests().figure(view, canvas).write())
+                (requests(view).figure(view, canvas).write())
                 (throughput().figure(view, canvas).write())
             }
         }
@@ -25,14 +25,19 @@ pub(super) fn section(view: &View) -> Markup {
 
 const LIMIT: &str = " The thin dashed line is the limit: the most that this machine\u{2019}s kernel allows.";
 
-fn requests() -> Measure<'static> {
+fn requests(view: &View) -> Measure<'static> {
     Measure {
         id: "requests",
         heading: "Requests per second",
         unit: "requests/s",
         second: None,
-        meaning: "Valid answers a second as the virtual clients grow in number; higher is better. \
-                  Where a curve goes flat, more clients bring no more answers: they wait.",
+        meaning: if view.clients.is_open() {
+            "Valid answers a second as more requests arrive. Where a curve goes flat, the server does not \
+             carry the rate."
+        } else {
+            "Valid answers a second as the virtual clients grow in number; higher is better. \
+             Where a curve goes flat, more clients bring no more answers: they wait."
+        },
         best: Best::Highest,
         value: &|mix| Some(mix.requests_per_second),
         write: number::rate,

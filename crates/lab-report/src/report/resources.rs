@@ -109,7 +109,7 @@ fn peaks<'v>(view: &'v View) -> impl Iterator<Item = (&'v SystemView<'v>, &'v Mi
 fn machine_table(view: &View) -> Table {
     let parts = peaks(view)
         .map(|(system, peak)| Part {
-            heading: Some(format!("{}, {}", system.label, words::clients(peak.clients))),
+            heading: Some(format!("{}, {}", system.label, words::load(peak))),
             rows: match &peak.machine {
                 Some(machine) if !machine.cpus.is_empty() => processor_rows(machine),
                 _ => vec![Row::new("every processor", vec![NOT_MEASURED.to_owned(); 5])],

@@ -100,11 +100,12 @@ impl ValueScale {
     }
 }
 
-/// The scale of the number of virtual clients.
+/// The scale of the loads: numbers of virtual clients, or arrivals a second where the loads are open.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ClientScale {
     counts: Vec<u64>,
     spacing: Spacing,
+    is_open: bool,
 }
 
 /// How the numbers of clients are spaced.
@@ -129,7 +130,36 @@ impl ClientScale {
             _ => false,
         };
         let spacing = if powers || wide { Spacing::Doubling } else { Spacing::Linear };
-        ClientScale { counts, spacing }
+        ClientScale { counts, spacing, is_open: false }
+    }
+
+    /// The same, where the numbers are arrivals a second if `is_open`.
+    pub(super) fn of_open_loads(self, is_open: bool) -> ClientScale {
+        ClientScale { is_open, ..self }
+    }
+
+    /// Whether the numbers are arrivals a second.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// What the numbers are.
+    pub(super) fn title(&self) -> &'static str {
+        if self.is_open { "arrivals a second" } else { "virtual clients" }
+    }
+
+    /// The same over a column.
+    pub(super) fn head(&self) -> &'static str {
+        if self.is_open { "Arrivals per second" } else { "Clients" }
+    }
+
+    /// One of the numbers in words.
+    pub(super) fn in_words(&self, number: u64) -> String {
+        if self.is_open {
+            format!("{}\u{a0}arrivals/s", super::number::count(number))
+        } else {
+            super::words::clients(number)
+        }
     }
 
     /// How it is spaced.

@@ -17,7 +17,7 @@ const CLIENT_ROWS_MAX: usize = 1000;
 
 /// The kinds of errors with the words for them.
 type ErrorKind = (&'static str, fn(&ErrorRecord) -> u64);
-const ERROR_KINDS: [ErrorKind; 10] = [
+const ERROR_KINDS: [ErrorKind; 12] = [
     ("No connection", |errors| errors.connect),
     ("Reset or broken", |errors| errors.reset),
     ("Timed out", |errors| errors.timeout),
@@ -28,6 +28,8 @@ const ERROR_KINDS: [ErrorKind; 10] = [
     ("Wrong body", |errors| errors.wrong_body),
     ("Value missing", |errors| errors.extraction),
     ("Assertion", |errors| errors.assertion),
+    ("Wrong frame", |errors| errors.wrong_frame),
+    ("Closed", |errors| errors.closed),
 ];
 
 /// The Summary Report.
@@ -45,7 +47,7 @@ pub(super) fn summary_report(view: &View) -> Markup {
         .collect();
     let mut columns = [
         "Mix",
-        "Clients",
+        view.clients.head(),
         "Requests per second",
         "Throughput, bytes per second",
         "Throughput, Mbit/s",
@@ -113,7 +115,7 @@ impl Remarks {
 fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarks: &Remarks) -> Row {
     let latency = &mix.latency;
     let mut cells = vec![
-        number::count(mix.clients),
+        number::count(mix.load()),
         number::rate(mix.requests_per_second),
         number::grouped(mix.bytes_per_second, 0),
         number::grouped(mix.megabits_per_second, 2),
@@ -144,7 +146,8 @@ fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
     let cut = (!mix.complete).then(|| "The mix was cut short.".to_owned());
     let bound = engine_sign(&system.system.cpus, mix).map(|reason| {
         format!(
-            "A lower bound: the load engine was at its own limit (in the first such mix {}).",
+            "{}: the load engine was at its own limit (in the first such mix {}).",
+            if mix.arrivals.is_some() { "Partly the engine\u{2019}s own" } else { "A lower bound" },
             words::line(reason.trim_end_matches('.'), 160)
         )
     });
@@ -310,7 +313,7 @@ pub(super) fn client_data_report(view: &View) -> Markup {
                 @for mix in &system.mixes {
                     details {
                         summary {
-                            (words::clients(mix.clients))
+                            (words::load(mix))
                             span class="faint" { " · " (words::line(&mix.name, 60)) }
                             span class="unseen" { ", " (system.label) }
                         }
@@ -344,12 +347,7 @@ fn client_table(system: &SystemView, mix: &MixResult) -> Table {
         })
         .collect();
     Table::new(
-        format!(
-            "Client Data Report: {}, {}{}",
-            system.label,
-            words::clients(mix.clients),
-            left_out(&mix.client_rows)
-        ),
+        format!("Client Data Report: {}, {}{}", system.label, words::load(mix), left_out(&mix.client_rows)),
         &["Client", "Requests", "Errors", "Bytes", "Mean latency, ms", "p95, ms", "Largest, ms"],
         rows,
     )

@@ -100,7 +100,7 @@ fn steadiness(system: &SystemView) -> String {
     let high = rates.iter().copied().fold(0.0, f64::max);
     format!(
         "With {}, the peak, the counted samples lie between {} and {} requests/s.",
-        words::clients(peak.clients),
+        words::load(peak),
         number::rate(low),
         number::rate(high)
     )
@@ -338,7 +338,7 @@ fn panel(strip: &Strip, axes: &Axes, column: usize, top: f64, with_targets: bool
         }
         @if with_targets { (targets(strip, &across, top + TITLE, floor)) }
         g class="axis" aria-hidden="true" {
-            text class="panel" x=(pixel(left)) y=(pixel(top + 32.0)) { (words::clients(strip.mix.clients)) }
+            text class="panel" x=(pixel(left)) y=(pixel(top + 32.0)) { (words::load(strip.mix)) }
             text x=(pixel(left)) y=(pixel(floor + 18.0)) { "0" }
             text x=(pixel(left + axes.panel_width)) y=(pixel(floor + 18.0)) text-anchor="end" {
                 (number::seconds(end))
@@ -372,7 +372,7 @@ fn targets(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> 
             @let width = (across(step.from_s + strip.step_s) - x).max(1.0);
             rect class="target" x=(pixel(x)) y=(pixel(top)) width=(pixel(width)) height=(pixel(floor - top)) {
                 title {
-                    (words::clients(strip.mix.clients)) ", from " (number::seconds(step.from_s)) ": "
+                    (words::load(strip.mix)) ", from " (number::seconds(step.from_s)) ": "
                     (number::rate(step.requests_per_second)) " requests/s, "
                     (processors(step.server_cpus)) " processors"
                 }
@@ -407,12 +407,12 @@ fn table(system: &SystemView, strips: &[Strip]) -> Table {
         strips.iter().flat_map(|strip| strip.steps.iter().map(|step| step.from_s)).collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
-    let mixes: Vec<String> = strips.iter().map(|strip| words::clients(strip.mix.clients)).collect();
+    let mixes: Vec<String> = strips.iter().map(|strip| words::load(strip.mix)).collect();
     let failed = strips.iter().any(|strip| strip.steps.iter().any(|step| step.errors > 0));
     let mut groups = vec![(String::new(), 1)];
     let mut columns = vec!["From second".to_owned()];
     for strip in strips {
-        groups.push((words::clients(strip.mix.clients), if failed { 3 } else { 2 }));
+        groups.push((words::load(strip.mix), if failed { 3 } else { 2 }));
         columns.extend(["requests/s", "processors"].map(str::to_owned));
         columns.extend(failed.then(|| "errors".to_owned()));
     }

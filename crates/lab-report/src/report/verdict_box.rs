@@ -112,7 +112,7 @@ fn bar(rate: f64, highest: f64, limit: Option<f64>) -> Markup {
 /// Remarks beside a peak, in a line.
 fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
     let mut facts = vec![
-        format!("at {}", words::clients(peak.clients)),
+        format!("at {}", words::load(peak)),
         format!("p95 {}", number::latency(peak.latency.p95_us)),
         format!("{}\u{a0}Mbit/s", number::grouped(peak.megabits_per_second, 0)),
     ];

@@ -7,6 +7,7 @@ use super::style::{CURVES_MAX, Style};
 use super::words;
 use super::{Source, number};
 use crate::planning::Plan;
+use touchstone_lab::arrivals::is_open;
 use touchstone_lab::peaks::{peak_of, rate_is_the_servers};
 use touchstone_lab::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use touchstone_lab::series;
@@ -24,7 +25,7 @@ pub(super) struct View<'a> {
     pub(super) plans: &'a [Plan],
     /// The systems, in the result's order; where several interfaces were measured, an entry for each.
     pub(super) systems: Vec<SystemView<'a>>,
-    /// The numbers of clients of all mixes.
+    /// The loads of all mixes: their numbers of clients, or their arrivals a second.
     pub(super) clients: ClientScale,
     /// The systems' names in the report, in the result's order.
     labels: Vec<String>,
@@ -51,7 +52,7 @@ pub(super) struct SystemView<'a> {
     pub(super) mixes: Vec<&'a MixResult>,
     /// Every run of each of them, in the order of `mixes`.
     pub(super) runs: Vec<Vec<&'a MixResult>>,
-    /// The mix with its highest rate.
+    /// The mix with its highest rate; of open loads that of the highest rate that it carried.
     pub(super) peak: Option<&'a MixResult>,
     /// What is planned from it; absent where nothing was measured, and of the limit.
     pub(super) plan: Option<&'a Plan>,
@@ -75,7 +76,9 @@ impl<'a> View<'a> {
                 let interface = series.mixes.first().map_or("", |mix| mix.interface.as_str());
                 let runs = runs_of(system.mixes.iter().filter(|mix| mix.interface == interface));
                 let mixes: Vec<&MixResult> = runs.iter().filter_map(|runs| median_run(runs)).collect();
-                let peak = peak_of(mixes.iter().copied());
+                // A rate that was not carried is no system's best.
+                let carried = mixes.iter().rfind(|mix| mix.carried()).copied();
+                let peak = carried.or_else(|| peak_of(mixes.iter().copied()));
                 systems.push(SystemView {
                     system,
                     interface: series.interface,
@@ -92,8 +95,8 @@ impl<'a> View<'a> {
             }
         }
         give_looks(&mut systems);
-        let clients =
-            ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
+        let loads = result.systems.iter().flat_map(|system| &system.mixes).map(MixResult::load);
+        let clients = ClientScale::new(loads).of_open_loads(is_open(result));
         View { result, sources, plans, systems, clients, labels }
     }
 
@@ -119,11 +122,11 @@ impl<'a> View<'a> {
 
     /// How a mix is called in a table: by its number of clients, where that says which it is.
     pub(super) fn mix_label(&self, key: &MixKey) -> String {
-        let others = |other: &&MixKey| other.clients == key.clients && other.name != key.name;
+        let others = |other: &&MixKey| other.load == key.load && other.name != key.name;
         if self.mix_keys().iter().any(|other| others(&other)) {
-            format!("{} ({})", number::count(key.clients), words::line(&key.name, LABEL_LIMIT))
+            format!("{} ({})", number::count(key.load), words::line(&key.name, LABEL_LIMIT))
         } else {
-            number::count(key.clients)
+            number::count(key.load)
         }
     }
 
@@ -190,7 +193,7 @@ fn runs_of<'a>(mixes: impl Iterator<Item = &'a MixResult>) -> Vec<Vec<&'a MixRes
             None => runs.push(vec![mix]),
         }
     }
-    runs.sort_by_key(|runs| runs[0].clients);
+    runs.sort_by_key(|runs| runs[0].load());
     runs
 }
 
@@ -205,11 +208,11 @@ fn median_run<'a>(runs: &[&'a MixResult]) -> Option<&'a MixResult> {
     of(true).or_else(|| of(false))
 }
 
-/// Which mix: the number of its clients, and its name.
+/// Which mix: its load, and its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MixKey {
-    /// Virtual clients.
-    pub(super) clients: u64,
+    /// Virtual clients, or arrivals a second.
+    pub(super) load: u64,
     /// The mix's name.
     pub(super) name: String,
 }
@@ -217,7 +220,7 @@ pub(super) struct MixKey {
 impl MixKey {
     /// The key of a mix.
     pub(super) fn of(mix: &MixResult) -> MixKey {
-        MixKey { clients: mix.clients, name: mix.name.clone() }
+        MixKey { load: mix.load(), name: mix.name.clone() }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use touchstone_lab::derived;
 use touchstone_lab::engine_seconds::{self, Second};
 use touchstone_lab::latency::latency_record;
-use touchstone_lab::raw::{RawClass, RawHistogram, RawInterval, RawMix};
+use touchstone_lab::raw::{RawArrivals, RawClass, RawHistogram, RawInterval, RawMix};
 use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
 use touchstone_lab::series;
 use touchstone_lab::statistics::{fairness, taint};
@@ -197,6 +197,8 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
     let clients = clients?;
     let machine = raw.recording.machine_use();
     let engine = raw.engine;
+    let arrivals = raw.arrivals.as_ref().map(RawArrivals::figures).transpose()?;
+    let messages = raw.messages.as_ref().map(|messages| messages.figures(raw.window_s)).transpose()?;
     let mut expected = json!({
         "load_cpus": raw.load_cpus,
         "window_s": raw.window_s,
@@ -213,7 +215,10 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "littles_law_clients": rate * latency.mean_us / 1e6,
         "latency": latency,
         "connect": (!connect.is_empty()).then(|| latency_record(&connect)),
-        "fairness": fairness(&clients),
+        // An arrival takes any client that is free.
+        "fairness": fairness(&clients).filter(|_| arrivals.is_none()),
+        "arrivals": arrivals,
+        "messages": messages,
         "client_rows": clients,
         "server": server(raw, machine.as_ref(), stated),
         "machine": machine,
@@ -365,7 +370,18 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
     );
     check(raw.total_requests >= raw.requests, "more was answered in the window than in the whole mix");
     let values = |histogram: &RawHistogram| histogram.read().map(|histogram: Histogram<u64>| histogram.len());
-    check(values(&raw.latency) == Ok(raw.requests), "the latencies are not as many as the requests");
+    match &raw.arrivals {
+        None => {
+            check(values(&raw.latency) == Ok(raw.requests), "the latencies are not as many as the requests")
+        }
+        // Those of an open load are of what was due in the window, whenever the answer came.
+        Some(arrivals) => check(
+            values(&raw.latency) == values(&arrivals.service)
+                && values(&raw.latency).is_ok_and(|count| count <= arrivals.started)
+                && arrivals.started <= arrivals.due,
+            "the arrivals, their starts and their latencies do not add up",
+        ),
+    }
     let of_clients: Result<u64, String> = raw.clients.iter().map(|client| values(&client.latency)).sum();
     check(of_clients == Ok(raw.requests), "the clients' latencies are not as many as the requests");
     found
@@ -376,7 +392,9 @@ pub(crate) mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use std::time::Duration;
-    use touchstone_lab::raw::{Moments, RawClient, RawEngine, RawLabels, VERSION};
+    use touchstone_lab::raw::{
+        Moments, RawClient, RawEngine, RawLabels, RawMessages, RawWebSockets, VERSION,
+    };
     use touchstone_lab::recording::{Recording, Snapshot, TreeReading};
 
     fn histogram(values: impl IntoIterator<Item = u64>) -> RawHistogram {
@@ -452,6 +470,8 @@ pub(crate) mod tests {
                 ("wrong_body", 0),
                 ("extraction", 0),
                 ("assertion", 0),
+                ("wrong_frame", 0),
+                ("closed", 0),
             ]
             .map(|(name, count)| (name.to_owned(), count))
             .into_iter()
@@ -463,6 +483,8 @@ pub(crate) mod tests {
             tls_handshakes: None,
             latency: histogram((0..2).flat_map(latency)),
             connect: RawHistogram(String::new()),
+            arrivals: None,
+            messages: None,
             clients: vec![client(0), client(1)],
             intervals: (0..7).map(interval).collect(),
             engine: RawEngine {
@@ -541,6 +563,66 @@ pub(crate) mod tests {
         assert!(found.iter().any(|text| text.contains("complete: false stands there")), "{found:?}");
         let old = RawMix { version: 1, labels: None, ..raw };
         assert_eq!(super::result(&result, &[old]).differences, Vec::<String>::new());
+    }
+
+    /// The same mix as an open load of WebSockets.
+    pub(crate) fn open_raw() -> RawMix {
+        let times = || histogram((1..=5000).map(|value| value * 1000));
+        RawMix {
+            arrivals: Some(RawArrivals {
+                per_second: 1000.0,
+                at_random: false,
+                due: 5000,
+                started: 5000,
+                late: 3,
+                service: times(),
+            }),
+            messages: Some(RawMessages {
+                count: 10_000,
+                total: 14_000,
+                first: times(),
+                gap: times(),
+                websockets: Some(RawWebSockets {
+                    opened: 5000,
+                    sent: 10_000,
+                    total_sent: 14_000,
+                    open: times(),
+                    answer: times(),
+                    pong: RawHistogram(String::new()),
+                }),
+            }),
+            ..raw()
+        }
+    }
+
+    #[test]
+    fn arrivals_and_messages_follow_from_the_raw_data() {
+        let raw = open_raw();
+        let good = result_of(&raw);
+        let found = super::result(&good, std::slice::from_ref(&raw));
+        assert_eq!(found.differences, Vec::<String>::new());
+        assert_eq!(contradictions(std::slice::from_ref(&raw)), Vec::<String>::new());
+        let value = serde_json::to_value(&good).unwrap();
+        for part in ["arrivals", "messages"] {
+            let mut paths = Vec::new();
+            let path = format!("/systems/0/mixes/0/{part}");
+            numbers(value.pointer(&path).unwrap(), &path, &mut paths);
+            assert!(paths.len() > 5, "{paths:?}");
+            for path in paths {
+                let mut damaged = value.clone();
+                let place = damaged.pointer_mut(&path).unwrap();
+                *place = match place.as_u64() {
+                    Some(number) => (number + 1).into(),
+                    None => (place.as_f64().unwrap() * 1.001 + 1e-6).into(),
+                };
+                let damaged: ResultFile = serde_json::from_value(damaged).unwrap();
+                let found = super::result(&damaged, std::slice::from_ref(&raw));
+                assert!(!found.differences.is_empty(), "{path}");
+            }
+        }
+        let mut wrong = raw;
+        wrong.arrivals.as_mut().unwrap().started = 4_000;
+        assert!(contradictions(&[wrong])[0].contains("do not add up"));
     }
 
     fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {

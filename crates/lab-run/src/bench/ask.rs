@@ -52,6 +52,8 @@ impl Question<'_> {
             && request.headers.is_empty()
             && class.headers.is_empty()
             && request.expected_status.is_empty()
+            && request.messages.is_none()
+            && request.websocket.is_none()
             && suite.headers.is_empty();
         if is_plain || self.limit_bytes.is_some() {
             self.ask_plainly(&request.path)

@@ -112,7 +112,7 @@ impl Instance {
         }
     }
 
-    fn server(&self, system: &SelectedSystem, prepared: &Prepared) -> Server<'_> {
+    fn server<'a>(&'a self, system: &SelectedSystem, prepared: &'a Prepared) -> Server<'a> {
         let class = &prepared.suite.first_part().workload.classes[0];
         let (prefix, host) = match &system.kind {
             SystemKind::Running { url, .. } => (url.path_prefix.as_str(), url.target.host.clone()),
@@ -124,6 +124,7 @@ impl Instance {
             host,
             origin: self.origin.as_ref(),
             is_cache: self.is_cache,
+            wanted: &prepared.suite.conformance_cases,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::generator::LoadMachine;
 use crate::monitor::Latest;
 use hdrhistogram::Histogram;
+use touchstone_lab::figures::{clients, rate};
 use touchstone_lab::result::MixResult;
 
 /// Shows a run.
@@ -62,12 +63,24 @@ pub struct Turn<'a> {
     pub mix: &'a str,
     /// Virtual clients.
     pub clients: usize,
+    /// Arrivals a second, where the load is open.
+    pub rate: Option<f64>,
     /// Whether it is one of the mixes; what comes before them, a warm-up or a search, is not counted.
     pub is_counted: bool,
     /// Its place in the whole run, from 1.
     pub number: usize,
     /// All turns of the run: mixes times systems, times the interfaces of each.
     pub of: usize,
+}
+
+impl Turn<'_> {
+    /// Its load in words.
+    pub fn load_in_words(&self) -> String {
+        match self.rate {
+            Some(per_second) => format!("{} arrivals/s", rate(per_second)),
+            None => clients(self.clients as u64),
+        }
+    }
 }
 
 /// The progress of a mix.

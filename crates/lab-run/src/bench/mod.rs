@@ -73,6 +73,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// These numbers of clients instead of the suite's mixes.
     pub clients: Option<Vec<usize>>,
+    /// Mixes of an open load with these rates instead of the suite's.
+    pub rates: Vec<f64>,
     /// Another length for all mixes.
     pub length: Option<Duration>,
     /// Another ramp up for all mixes.
@@ -273,6 +275,7 @@ impl<'a> Run<'a> {
                 system: title,
                 mix: &mix.name,
                 clients: mix.clients,
+                rate: mix.rate,
                 is_counted: false,
                 number,
                 of,
@@ -361,6 +364,7 @@ impl<'a> Run<'a> {
                 system: &title,
                 mix: &mix.name,
                 clients: mix.clients,
+                rate: mix.rate,
                 is_counted: true,
                 number: number + 1,
                 of: turns.len(),
@@ -424,6 +428,7 @@ impl<'a> Run<'a> {
             load_cpus,
             cpus: running.cpus(),
             fleet: measured.fleet.as_ref(),
+            arrivals: record::arrivals(mix, &measured.outcome),
         };
         let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
         let kept = self.prepared.directory.append_raw(&raw);

@@ -144,8 +144,19 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     let Some(first) = chosen.first() else {
         return Err(format!("the suite {} has no short form; leave --quick out", suite.name));
     };
+    let is_open = !options.rates.is_empty() || first.rate.is_some();
+    if is_open && options.search {
+        return Err("--find-peak looks for a rate in closed loops: leave the rates out".to_string());
+    }
+    if !options.rates.is_empty() && suite.compares_interfaces() {
+        return Err("interfaces are compared by their peaks, which --rate does not look for".to_string());
+    }
     let mut mixes = match &options.clients {
+        clients if !options.rates.is_empty() => search::mixes_at(&options.rates, clients.as_deref(), first)?,
         None => chosen.clone(),
+        Some(_) if is_open => {
+            return Err(format!("the suite {} has rates: give others with --rate", suite.name));
+        }
         Some(numbers) => search::mixes_with(numbers, first)?,
     };
     for mix in &mut mixes {

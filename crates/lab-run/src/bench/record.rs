@@ -5,14 +5,14 @@ use touchstone_lab::engine_seconds::{self, Second};
 use touchstone_lab::judged::ReasonRecord;
 use touchstone_lab::latency::{latency_record, mean_us};
 use touchstone_lab::loads;
-use touchstone_lab::raw::RawClass;
+use touchstone_lab::raw::{RawArrivals, RawClass, RawMessages};
 use touchstone_lab::recording::Recording;
 use touchstone_lab::result::{
     ClientRow, ErrorRecord, HandshakeRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
 };
 use touchstone_lab::statistics::taint::{self, Sign};
 use touchstone_lab::suite::Mix;
-use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation, Threshold};
+use touchstone_load::{Arrivals, ErrorCounts, Interval, Outcome, Threshold};
 
 /// What a mix was measured on.
 pub(super) struct Place<'a> {
@@ -37,6 +37,9 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
     let machine = recording.machine_use();
     let window_s = outcome.window.as_secs_f64();
     let latency = latency_record(&outcome.latency_ns);
+    // What was just written as raw data can be read again.
+    let arrivals = arrivals(mix, outcome).and_then(|raw| raw.figures().ok());
+    let messages = RawMessages::of(outcome).and_then(|raw| raw.figures(window_s).ok());
     let result = MixResult {
         name: mix.name.clone(),
         interface: place.interface.to_string(),
@@ -60,6 +63,8 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         tls_handshakes: HandshakeRecord::of(outcome.handshakes),
         littles_law_clients: outcome.requests_per_second() * latency.mean_us / 1e6,
         connect: (!outcome.connect_ns.is_empty()).then(|| latency_record(&outcome.connect_ns)),
+        arrivals,
+        messages,
         latency,
         client_rows: client_rows(outcome),
         server: match (server, &machine) {
@@ -71,10 +76,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         machine,
         load: load_use(outcome),
         timeline: outcome.intervals.iter().map(|interval| timeline_row(interval, recording)).collect(),
-        generator_saturated: match &outcome.saturation {
-            Saturation::Clear => None,
-            Saturation::Saturated(sign) => Some(sign.clone()),
-        },
+        generator_saturated: outcome.engine_signs(),
         taint: taint(mix, place, outcome, recording),
         fairness: None,
         complete: *ending == Ending::Whole && !outcome.interrupted,
@@ -135,7 +137,14 @@ fn error_record(errors: &ErrorCounts) -> ErrorRecord {
         wrong_body: errors.wrong_body,
         extraction: errors.extraction,
         assertion: errors.assertion,
+        wrong_frame: errors.wrong_frame,
+        closed: errors.closed,
     }
+}
+
+/// What became of the arrivals of a mix, where its load is open.
+pub(super) fn arrivals(mix: &Mix, outcome: &Outcome) -> Option<RawArrivals> {
+    RawArrivals::of(mix.rate?, mix.arrivals == Arrivals::Poisson, outcome)
 }
 
 fn load_use(outcome: &Outcome) -> LoadUse {

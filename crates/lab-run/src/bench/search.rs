@@ -9,7 +9,7 @@ use super::Run;
 use std::time::Duration;
 use touchstone_lab::result::SearchTrial;
 use touchstone_lab::statistics::useful_peak::Criteria;
-use touchstone_lab::suite::Mix;
+use touchstone_lab::suite::{Mix, RATE_MAX};
 
 /// The most clients that are tried.
 pub(super) const CLIENTS_MAX: usize = 1024;
@@ -29,6 +29,33 @@ pub(super) fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, Str
         mixes.push(Mix { name: Mix::name_for(clients), clients, ..first.clone() });
     }
     if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
+}
+
+/// One mix for each rate, with the times and the clients of the suite's first; `clients` in the place of
+/// those.
+pub(super) fn mixes_at(rates: &[f64], clients: Option<&[usize]>, first: &Mix) -> Result<Vec<Mix>, String> {
+    let clients = match clients {
+        None => first.clients,
+        Some([one]) => *one,
+        Some(_) => {
+            return Err(
+                "with --rate, --clients is one number: how many requests are under way at most".to_string()
+            );
+        }
+    };
+    let mut mixes: Vec<Mix> = Vec::with_capacity(rates.len());
+    for &rate in rates {
+        if !(rate > 0.0 && rate <= RATE_MAX) {
+            return Err(format!("--rate {rate}: a rate is above 0 and at most {RATE_MAX}"));
+        }
+        if mixes.iter().any(|mix| mix.rate == Some(rate)) {
+            return Err(format!("--rate names {rate} twice"));
+        }
+        let name = Mix::name_for_rate(rate);
+        // A rate says when each request is due.
+        mixes.push(Mix { name, clients, rate: Some(rate), think_time_s: 0.0, delay_s: 0.0, ..first.clone() });
+    }
+    if mixes.is_empty() { Err("--rate names no rate".to_string()) } else { Ok(mixes) }
 }
 
 /// What to try next, by the trials so far (clients and rate, in the order of the trials); `None`: enough is

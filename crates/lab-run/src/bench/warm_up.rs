@@ -15,8 +15,9 @@ impl Run<'_> {
         let length_s = self.prepared.method.warm_up_s;
         let heaviest = self.prepared.mixes.iter().max_by_key(|mix| mix.clients);
         let Some(heaviest) = heaviest.filter(|_| length_s > 0.0) else { return Ok(()) };
-        // No think time between requests: more requests finish the compilation sooner.
+        // No think time and no rate: more requests finish the compilation sooner.
         let mix = Mix {
+            rate: None,
             ramp_up_s: 0.0,
             length_s,
             ramp_down_s: 0.0,

@@ -1,5 +1,6 @@
 //! Facts that a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
 
+use touchstone_lab::arrivals;
 use touchstone_lab::figures::{clients, count, percent, significant};
 use touchstone_lab::peaks;
 use touchstone_lab::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
@@ -25,6 +26,7 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
             warnings.extend(saturation(&series));
             warnings
                 .extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, &result.suite, mix)));
+            warnings.extend(series.mixes.iter().filter_map(|mix| not_carried(&series.title, mix)));
             warnings.extend(series.mixes.iter().filter_map(|mix| stood_still(&series.title, mix)));
             warnings.extend(series.mixes.iter().filter_map(|mix| steal(&series.title, mix)));
             warnings.extend(of_processors(&series));
@@ -46,25 +48,40 @@ pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
 
 /// A warning of the load engine about a mix.
 pub(super) fn of_the_engine(title: &str, mix: &Mix, warning: &str) -> String {
-    format!("{title}, {}: {}.", clients(mix.clients as u64), warning.trim_end_matches('.'))
+    format!("{title}, {}: {}.", load_of(mix), warning.trim_end_matches('.'))
+}
+
+fn load_of(mix: &Mix) -> String {
+    match mix.rate {
+        Some(rate) => format!("{} arrivals/s", touchstone_lab::figures::rate(rate)),
+        None => clients(mix.clients as u64),
+    }
 }
 
 fn saturation(series: &Series<'_>) -> Option<String> {
     let saturated: Vec<&MixResult> =
         series.mixes.iter().copied().filter(|mix| !peaks::rate_is_the_servers(series.system, mix)).collect();
     let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
-    let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
+    let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.load())).collect();
+    let noun = match (saturated[0].arrivals.is_some(), &numbers[..]) {
+        (true, _) => "arrivals/s",
+        (false, [one]) if one == "1" => "client",
+        (false, _) => "clients",
+    };
     Some(format!(
-        "{}: the load engine was at its own limit with {} client{} ({sign}); these rates are a lower bound.",
+        "{}: the load engine was at its own limit with {} {noun} ({sign}); {}.",
         series.title,
         touchstone_lab::figures::list(&numbers),
-        if numbers == ["1"] { "" } else { "s" }
+        match saturated[0].arrivals {
+            Some(_) => "what it measured is partly its own",
+            None => "these rates are a lower bound",
+        }
     ))
 }
 
 /// In a closed loop, clients = rate x (latency + think time); otherwise something was not counted.
 fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
-    if !mix.complete || mix.requests == 0 {
+    if !mix.complete || mix.requests == 0 || mix.arrivals.is_some() {
         return None;
     }
     let implied = mix.littles_law_clients + mix.requests_per_second * suite.think_s_per_request(mix);
@@ -73,10 +90,17 @@ fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<Stri
         format!(
             "{}, {}: by Little's law rate and latency imply {} clients ({} off).",
             title,
-            clients(mix.clients),
+            mix.load_in_words(),
             significant(implied),
             percent(off)
         )
+    })
+}
+
+/// Of an open load: what was due and never answered.
+fn not_carried(title: &str, mix: &MixResult) -> Option<String> {
+    (mix.arrivals.is_some() && mix.complete && !mix.carried()).then(|| {
+        format!("{title}, {}: the rate was not carried: {}.", mix.load_in_words(), arrivals::lost(mix))
     })
 }
 
@@ -86,7 +110,7 @@ fn stood_still(title: &str, mix: &MixResult) -> Option<String> {
         "{}, {}: the load engine stood still for {} s; its machine slept, or it had been stopped. \
          Measure this again.",
         title,
-        clients(mix.clients),
+        mix.load_in_words(),
         significant(sign.worst)
     ))
 }
@@ -97,7 +121,7 @@ fn steal(title: &str, mix: &MixResult) -> Option<String> {
         format!(
             "{}, {}: the hypervisor took {} of processor {}'s time.",
             title,
-            clients(mix.clients),
+            mix.load_in_words(),
             percent(worst.steal),
             worst.cpu
         )
@@ -153,6 +177,8 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
         (errors.wrong_body, "had a wrong body"),
         (errors.extraction, "lacked a value that was to be taken from them"),
         (errors.assertion, "were not what the suite asserts"),
+        (errors.wrong_frame, "broke the protocol of WebSockets"),
+        (errors.closed, "were closed too early by the server"),
     ];
     let named: Vec<String> = kinds
         .iter()
@@ -163,7 +189,7 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
         format!(
             "{}, {}: requests failed: {}.",
             title,
-            clients(mix.clients),
+            mix.load_in_words(),
             touchstone_lab::figures::list(&named)
         )
     })
@@ -208,6 +234,15 @@ mod tests {
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
         assert_eq!(of(&result), expected);
+    }
+
+    #[test]
+    fn a_rate_that_is_not_carried_is_told_and_littles_law_does_not_speak() {
+        let mut result = sample::open();
+        result.machine.same_host = false;
+        let expected = "nginx 1.22.1, 4,000 arrivals/s: the rate was not carried: 30 % of 20,000 due \
+                        requests had no valid answer and 6,000 were never started, as all 64 clients waited.";
+        assert_eq!(of(&result), [expected]);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Mix {
     pub name: String,
     /// Virtual clients.
     pub clients: u64,
+    /// Its load in words: `8 clients`, or of an open load `2,000 arrivals/s`.
+    pub load: String,
     /// Its place in the whole run, from 1.
     pub number: usize,
     /// All mixes of the run, each of each system counted.
@@ -181,6 +183,8 @@ pub struct Finished {
     pub system: String,
     /// Virtual clients.
     pub clients: u64,
+    /// Its load in words.
+    pub load: String,
     /// Valid answers a second.
     pub requests_per_second: f64,
     /// 99th percentile of the latency, microseconds.
@@ -238,6 +242,7 @@ impl State {
             system: turn.system.to_owned(),
             name: turn.mix.to_owned(),
             clients: turn.clients as u64,
+            load: turn.load_in_words(),
             number: turn.number,
             of: turn.of,
             phase: if turn.is_counted { "ramp up" } else { NOT_COUNTED },
@@ -286,6 +291,7 @@ impl State {
         let finished = Finished {
             system: system.to_owned(),
             clients: result.clients,
+            load: result.load_in_words(),
             requests_per_second: result.requests_per_second,
             p99_us: result.latency.p99_us,
             errors: result.errors.total(),
@@ -410,6 +416,7 @@ mod tests {
             system: "warm-up of a",
             mix: "8_clients",
             clients: 8,
+            rate: None,
             is_counted: false,
             number: 1,
             of: 2,

@@ -14,6 +14,7 @@ pub fn state() -> State {
         system: "touchstone 0.1.0, CGI",
         mix: "8_clients",
         clients: 8,
+        rate: None,
         is_counted: true,
         number,
         of: 4,

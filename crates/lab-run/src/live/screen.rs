@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Borders, Cell, Gauge, Paragraph, Row, Sparkline, T
 use ratatui::{Frame, Terminal};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, Stderr, Write};
-use touchstone_lab::figures::{clients, count, milliseconds, rate, significant, time_left};
+use touchstone_lab::figures::{count, milliseconds, rate, significant, time_left};
 
 /// A terminal of fewer columns or rows is no place for it.
 pub const WIDTH_MIN: u16 = 60;
@@ -115,7 +115,7 @@ fn head_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_widget(Line::raw(left), right);
     let words = match state.mix.as_ref().filter(|_| !state.ended) {
         Some(mix) => {
-            format!("[{}/{}] {}, {}: {}", mix.number, mix.of, mix.system, clients(mix.clients), mix.phase)
+            format!("[{}/{}] {}, {}: {}", mix.number, mix.of, mix.system, mix.load, mix.phase)
         }
         None => state.doing.clone(),
     };
@@ -246,7 +246,7 @@ fn finished_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
         let cut = if mix.complete { "" } else { " (cut short)" };
         Row::new([
             Cell::from(format!("{}{cut}", mix.system)),
-            right(count(mix.clients)),
+            right(mix.load.clone()),
             right(rate(mix.requests_per_second)),
             right(milliseconds(mix.p99_us)),
             right(mix.cpu_us_per_request.map_or_else(|| "\u{2013}".to_owned(), |us| format!("{us:.1}"))),
@@ -255,7 +255,7 @@ fn finished_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     });
     let widths = [
         Constraint::Min(20),
-        Constraint::Length(8),
+        Constraint::Length(16),
         Constraint::Length(12),
         Constraint::Length(11),
         Constraint::Length(11),
@@ -263,7 +263,7 @@ fn finished_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     ];
     let header = Row::new([
         Cell::from("system"),
-        right("clients"),
+        right("load"),
         right("requests/s"),
         right("99 %, ms"),
         right("CPU, \u{b5}s"),

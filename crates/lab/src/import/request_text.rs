@@ -20,7 +20,7 @@ pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
     OwnRequest {
         method: request.method.clone(),
         headers: request.headers.iter().chain(&request.session_headers).map(literal).collect(),
-        body: request.body.as_ref().map(literal),
+        body: request.body.as_ref().map(|body| literal(body).into_bytes()),
         file_bytes: request.bytes.filter(|bytes| *bytes > 0),
         statuses: request.status.filter(|status| *status >= 400).into_iter().collect(),
         step: (!extract.is_empty()).then(|| StepPlan { extract, ..StepPlan::default() }),
@@ -42,13 +42,20 @@ pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
         let headers: Vec<String> = own.headers.iter().map(|header| quoted(header)).collect();
         keys.push(format!("headers = [{}]", headers.join(", ")));
     }
-    keys.extend(own.body.as_ref().map(|body| format!("body = {}", quoted(body))));
+    keys.extend(own.body.as_ref().map(|body| match std::str::from_utf8(body) {
+        Ok(text) => format!("body = {}", quoted(text)),
+        Err(_) => format!("body_hex = \"{}\"", hex(body)),
+    }));
     if let Some(step) = &own.step {
         let pairs = step.extract.iter().map(|one| format!("{} = {}", one.name, quoted(&one.from)));
         keys.push(format!("extract = {{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
     }
     keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
     format!("  {{ {} }},\n", keys.join(", "))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A basic string of TOML 1.0.

@@ -19,6 +19,7 @@ mod read_workload;
 mod script;
 mod session_file;
 mod sizes;
+mod stream;
 pub mod tree;
 mod values;
 mod workload;
@@ -29,15 +30,17 @@ use crate::result::SuiteRecord;
 pub use endpoint::{Endpoint, TlsOffer};
 pub use interface::Interface;
 pub use own_request::{Order, OwnRequest, path_problem};
+pub use read::RATE_MAX;
 pub use session_file::SessionFile;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeSpread};
+pub use stream::{Stream, framed};
+use touchstone_load::{Arrivals, ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeSpread};
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 48] = [
+const BUILT_IN: [(&str, &str); 51] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -81,6 +84,9 @@ const BUILT_IN: [(&str, &str); 48] = [
     ("arena-static-h2", include_str!("../../../../suites/arena-static-h2.toml")),
     ("arena-baseline-h3", include_str!("../../../../suites/arena-baseline-h3.toml")),
     ("arena-static-h3", include_str!("../../../../suites/arena-static-h3.toml")),
+    ("arena-latency-1m", include_str!("../../../../suites/arena-latency-1m.toml")),
+    ("arena-latency-10k", include_str!("../../../../suites/arena-latency-10k.toml")),
+    ("arena-echo-ws-limited", include_str!("../../../../suites/arena-echo-ws-limited.toml")),
     ("page-2025-h3", include_str!("../../../../suites/page-2025-h3.toml")),
     ("h3-static", include_str!("../../../../suites/h3-static.toml")),
     ("h3-small", include_str!("../../../../suites/h3-small.toml")),
@@ -129,6 +135,8 @@ pub struct Suite {
     pub abort_if: Vec<Threshold>,
     /// Whether the rules of HTTP are tried on each system before the mixes.
     pub conformance: bool,
+    /// How the names of the cases begin that are tried; empty: all are.
+    pub conformance_cases: Vec<String>,
     /// The mixes, in order.
     pub mixes: Vec<Mix>,
     /// The mixes of the short form; empty: the suite has none.
@@ -144,8 +152,12 @@ pub struct Suite {
 pub struct Mix {
     /// For example `16_clients`.
     pub name: String,
-    /// Virtual clients.
+    /// Virtual clients; of an open load the most that have a request under way.
     pub clients: usize,
+    /// An open load: so many requests, pages or sessions arrive each second, however the server answers.
+    pub rate: Option<f64>,
+    /// How the arrivals of an open load follow one another.
+    pub arrivals: Arrivals,
     /// The time at the beginning that is not counted.
     pub ramp_up_s: f64,
     /// The whole time, ramps included.
@@ -277,6 +289,8 @@ impl Suite {
             ramp_up: seconds(mix.ramp_up_s),
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
+            rate: mix.rate,
+            arrivals: mix.arrivals,
             seed: drive.seed,
             script: Some(part.workload.script.clone()),
             ..Plan::of_one(target, "/")
@@ -315,10 +329,22 @@ impl Mix {
         format!("{clients}_client{}", if clients == 1 { "" } else { "s" })
     }
 
+    /// The name of a mix of an open load that states none.
+    pub fn name_for_rate(rate: f64) -> String {
+        format!("{rate}_per_second")
+    }
+
     /// The error of the times, if there is one: the ramps must leave some time to count.
     pub fn problem(&self) -> Option<String> {
         if self.clients == 0 {
             return Some(format!("the mix {} has no clients", self.name));
+        }
+        if self.rate.is_some() && (self.think_time_s > 0.0 || self.delay_s > 0.0) {
+            return Some(format!(
+                "the mix {} has a `rate`, which says when each request is due: leave `think_time_s` and \
+                 `delay_s` out",
+                self.name
+            ));
         }
         (self.ramp_up_s + self.ramp_down_s >= self.length_s).then(|| {
             format!(

@@ -3,6 +3,7 @@
 
 use super::Lengths;
 use super::script::{check_variables, step};
+use super::stream::{GRPC_FIELDS, Stream, framed, stream};
 use super::values::SECONDS_MAX;
 use crate::definition::{DefinitionError, Located, Table};
 use touchstone_http::grammar::is_token;
@@ -20,8 +21,8 @@ pub struct OwnRequest {
     pub path: String,
     /// Header fields, `name: value`.
     pub headers: Vec<String>,
-    /// The body.
-    pub body: Option<String>,
+    /// The body; of a WebSocket the message that is sent, of a call of gRPC the message without its prefix.
+    pub body: Option<Vec<u8>>,
     /// How often it is asked for, relative to the others of its class.
     pub weight: f64,
     /// Bytes of the answer's body; absent: not known, and not checked.
@@ -35,6 +36,8 @@ pub struct OwnRequest {
     pub think_time_s: f64,
     /// The values that are taken from its answer, what must be true of it, and its redirects.
     pub step: Option<StepPlan>,
+    /// Whether its answer is a stream of messages, or it opens a WebSocket.
+    pub stream: Option<Stream>,
 }
 
 /// How requests that are spelt out follow one another.
@@ -62,6 +65,7 @@ impl OwnRequest {
             statuses: Vec::new(),
             think_time_s: 0.0,
             step: None,
+            stream: None,
         }
     }
 
@@ -73,10 +77,14 @@ impl OwnRequest {
             return Err(table.error_at(&path, problem));
         }
         check_variables(table, &path)?;
+        let body = body(table)?;
+        let stream = stream(table, body.is_some())?;
+        let is_grpc = stream.is_some_and(Stream::is_grpc);
         let method = match table.string("method")? {
             Some(method) if !is_method(&method.value) => {
                 return Err(table.error_at(&method, "a method is a word: GET, POST, PUT, DELETE and so on"));
             }
+            None if is_grpc => "POST".to_string(),
             method => method.map_or_else(|| "GET".to_string(), |method| method.value),
         };
         let weight = if order == Order::Chosen { table.number("weight", 1e-9..=1e12)? } else { None };
@@ -86,16 +94,39 @@ impl OwnRequest {
             method,
             path: path.value,
             headers: headers(table)?,
-            body: body(table)?,
+            body,
             weight: weight.map_or(1.0, |weight| weight.value),
             body_bytes: table.whole("body_bytes", 0..=ANSWER_BYTES_MAX)?.map(|bytes| bytes.value),
             file_bytes: file_bytes(table)?,
             statuses: statuses(table)?,
             think_time_s: think_time.map_or(0.0, |time| time.value),
             step: step(table)?,
+            stream,
         };
         table.finish()?;
-        Ok(request)
+        match request.stream_problem() {
+            Some(problem) => Err(table.error(problem)),
+            None => Ok(request),
+        }
+    }
+
+    /// Why it cannot open a WebSocket, if it is to open one.
+    fn stream_problem(&self) -> Option<&'static str> {
+        let Some(Stream::WebSocket(plan)) = self.stream else { return None };
+        if self.method != "GET" {
+            return Some("a WebSocket is asked for with GET: leave `method` out");
+        }
+        if self.usual_bytes().is_some() || !self.statuses.is_empty() {
+            return Some(
+                "the answer that opens a WebSocket is 101, without a body: leave sizes and `status` out",
+            );
+        }
+        if self.step.is_some() {
+            return Some("no values are taken from the answer that opens a WebSocket");
+        }
+        let is_text = |body: &[u8]| std::str::from_utf8(body).is_ok();
+        (!plan.is_binary && !self.body.as_deref().is_none_or(is_text))
+            .then_some("the message is not UTF-8: send it with `binary = true`")
     }
 
     /// Bytes of the answer as far as they are stated.
@@ -110,15 +141,29 @@ impl OwnRequest {
             && self.usual_bytes().is_some_and(|bytes| bytes > 0)
             && (self.statuses.is_empty() || self.statuses.contains(&200))
             && self.step.is_none()
+            && self.stream.is_none()
             && is_file_path(&self.path)
     }
 
     /// The request as the load engine sends it.
     pub(super) fn planned(&self, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
+        let is_grpc = self.stream.is_some_and(Stream::is_grpc);
+        let fields = GRPC_FIELDS.iter().filter(|_| is_grpc).map(|field| (*field).to_string());
         PlannedRequest {
             method: self.method.clone(),
-            headers: self.headers.clone(),
-            body: self.body.as_ref().map(|body| body.as_bytes().into()),
+            headers: fields.chain(self.headers.iter().cloned()).collect(),
+            messages: match self.stream {
+                Some(Stream::Messages(messages)) => Some(messages),
+                _ => None,
+            },
+            websocket: match self.stream {
+                Some(Stream::WebSocket(websocket)) => Some(websocket),
+                _ => None,
+            },
+            body: match &self.body {
+                body if is_grpc => Some(framed(body.as_deref().unwrap_or_default()).into()),
+                body => body.as_deref().map(Into::into),
+            },
             step: self.step.clone(),
             expected_status: self.statuses.iter().map(|status| *status..=*status).collect(),
             expected_body_bytes: match lengths {
@@ -160,20 +205,40 @@ fn file_bytes(table: &Table<'_>) -> Result<Option<u64>, DefinitionError> {
     }
 }
 
-fn body(table: &Table<'_>) -> Result<Option<String>, DefinitionError> {
+fn body(table: &Table<'_>) -> Result<Option<Vec<u8>>, DefinitionError> {
     let (text, bytes) = (table.string("body")?, table.whole("send_bytes", 1..=MAXIMUM_BODY_BYTES as u64)?);
+    if let Some(hex) = table.string("body_hex")? {
+        if text.is_some() || bytes.is_some() {
+            return Err(table.error_at(
+                &hex,
+                "a request has a `body`, or its bytes in `body_hex`, or `send_bytes` that are made up; \
+                 not both",
+            ));
+        }
+        return match from_hex(&hex.value) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(table.error_at(&hex, "`body_hex` has two digits of 0-9 and a-f for each byte")),
+        };
+    }
     match (text, bytes) {
         (Some(_), Some(bytes)) => {
             Err(table.error_at(&bytes, "a request has a `body`, or `send_bytes` that are made up, not both"))
         }
-        (Some(text), None) => Ok(Some(text.value)),
+        (Some(text), None) => Ok(Some(text.value.into_bytes())),
         (None, Some(bytes)) => {
             let bytes = bytes.value as usize;
-            let made = super::content::make("a body", bytes, bytes as u64);
-            Ok(Some(String::from_utf8_lossy(&made).into_owned()))
+            Ok(Some(super::content::make("a body", bytes, bytes as u64)))
         }
         (None, None) => Ok(None),
     }
+}
+
+/// Bytes of which each is written as two digits; spaces between them are passed over.
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u32> =
+        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| (high * 16 + low) as u8).collect())
 }
 
 fn statuses(table: &Table<'_>) -> Result<Vec<u16>, DefinitionError> {

@@ -3,11 +3,12 @@
 
 use super::own_request::headers;
 use super::values::{SECONDS_MAX, http_version, name};
-use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
+use super::{Endpoint, Mix, Part, Suite, TlsOffer, read_class, read_workload};
 use crate::definition::{DefinitionError, Document, Table};
 use crate::memory::{self, Size};
 use std::path::Path;
-use touchstone_load::{HttpVersion, Threshold, TimeSpread, TlsVersions};
+use touchstone_conformance::case;
+use touchstone_load::{Arrivals, HttpVersion, Threshold, TimeSpread, TlsVersions};
 
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
@@ -15,6 +16,10 @@ const CLIENTS_MAX: u64 = 100_000;
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.
 const STREAMS_MAX: u64 = 1000;
+/// The fewest arrivals a second: one in a hundred seconds.
+const RATE_MIN: f64 = 0.01;
+/// The most arrivals a second.
+pub const RATE_MAX: f64 = 1e9;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
@@ -42,6 +47,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         return Err(root.error("the suite needs at least one mix: mixes = [{ clients = 1 }]"));
     }
     let conformance = root.boolean("conformance")?.is_some_and(|asked| asked.value);
+    let conformance_cases = conformance_cases(&root, conformance)?;
     let warm_up = warm_up_s(&root)?;
     let (quick_warm_up, quick_mixes) = match root.table("quick")? {
         Some(table) => (warm_up_s(&table)?, quick_mixes(&table, shared)?),
@@ -51,8 +57,9 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     let fail_if = thresholds(&root, "fail_if")?;
     let abort_if = abort_if(&root)?;
     let memory = memory(&root)?;
-    let parts = read_workload::parts(&root, client.endpoint, directory)?;
+    let parts = read_workload::parts(&root, client.endpoint, client.streams, directory)?;
     root.finish()?;
+    check_rates(&root, &mixes, &quick_mixes, &parts)?;
     Ok(Suite {
         name,
         title,
@@ -73,11 +80,28 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         fail_if,
         abort_if,
         conformance,
+        conformance_cases,
         mixes,
         quick_mixes,
         parts,
         text: text.to_string(),
     })
+}
+
+/// Which rules of HTTP are tried, by the beginnings of their names.
+fn conformance_cases(root: &Table<'_>, asked: bool) -> Result<Vec<String>, DefinitionError> {
+    let Some(list) = root.strings("conformance_cases")? else { return Ok(Vec::new()) };
+    if !asked {
+        return Err(root.error_at(&list, "`conformance_cases` goes with `conformance = true`"));
+    }
+    let cases = case::all().map_err(|error| root.error_at(&list, error.to_string()))?;
+    let is_none = |start: &&String| !cases.iter().any(|case| case.id.starts_with(start.as_str()));
+    match list.value.iter().find(is_none) {
+        Some(start) => {
+            Err(root.error_at(&list, format!("there is no case whose name begins with {start:?}")))
+        }
+        None => Ok(list.value),
+    }
 }
 
 /// What ends a mix that goes on.
@@ -111,6 +135,7 @@ struct MixTimes {
     delay_s: Option<f64>,
     think_time_s: Option<f64>,
     think_spread: Option<TimeSpread>,
+    arrivals: Option<Arrivals>,
 }
 
 impl MixTimes {
@@ -124,6 +149,7 @@ impl MixTimes {
             delay_s: seconds("delay_s")?,
             think_time_s: seconds("think_time_s")?,
             think_spread: think_spread(table)?,
+            arrivals: arrivals(table)?,
         })
     }
 
@@ -143,6 +169,7 @@ impl MixTimes {
             delay_s: self.delay_s.or(shared.delay_s),
             think_time_s: self.think_time_s.or(shared.think_time_s),
             think_spread: self.think_spread.or(shared.think_spread),
+            arrivals: self.arrivals.or(shared.arrivals),
         }
     }
 }
@@ -158,6 +185,40 @@ fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError
             Err(table.error_at(&spread, message))
         }
     }
+}
+
+/// How the arrivals of an open load follow one another.
+fn arrivals(table: &Table<'_>) -> Result<Option<Arrivals>, DefinitionError> {
+    let Some(arrivals) = table.string("arrivals")? else { return Ok(None) };
+    match arrivals.value.as_str() {
+        "constant" => Ok(Some(Arrivals::Constant)),
+        "poisson" => Ok(Some(Arrivals::Poisson)),
+        other => {
+            let message = format!("`arrivals` must be \"constant\" or \"poisson\"; it is \"{other}\"");
+            Err(table.error_at(&arrivals, message))
+        }
+    }
+}
+
+/// Open and closed loads cannot stand in one table of figures, and interfaces are compared by their peaks.
+fn check_rates(
+    root: &Table<'_>,
+    mixes: &[Mix],
+    quick: &[Mix],
+    parts: &[Part],
+) -> Result<(), DefinitionError> {
+    let all = || mixes.iter().chain(quick);
+    let open = all().filter(|mix| mix.rate.is_some()).count();
+    if open > 0 && open < all().count() {
+        return Err(root.error("either all mixes of a suite have a `rate`, also those of [quick], or none"));
+    }
+    if open > 0 && parts.iter().any(|part| part.interface.is_some()) {
+        return Err(root.error(
+            "interfaces are compared by their peaks, which a `rate` does not look for: leave it out, or \
+             `interfaces`",
+        ));
+    }
+    Ok(())
 }
 
 /// How long each system is loaded before its first mix.
@@ -197,9 +258,11 @@ fn mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionErro
 
 fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
     let clients = table.required("clients", table.whole("clients", 1..=CLIENTS_MAX)?)?.value as usize;
-    let name = match table.string("name")? {
-        Some(stated) => name(table, stated, "a mix's")?,
-        None => Mix::name_for(clients),
+    let rate = table.number("rate", RATE_MIN..=RATE_MAX)?.map(|rate| rate.value);
+    let name = match (table.string("name")?, rate) {
+        (Some(stated), _) => name(table, stated, "a mix's")?,
+        (None, Some(rate)) => Mix::name_for_rate(rate),
+        (None, None) => Mix::name_for(clients),
     };
     let times = MixTimes::read(table)?.over(shared);
     table.finish()?;
@@ -209,6 +272,8 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
     let mix = Mix {
         name,
         clients,
+        rate,
+        arrivals: times.arrivals.unwrap_or_default(),
         ramp_up_s: times.ramp_up_s.unwrap_or(0.0),
         length_s,
         ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
@@ -360,10 +425,61 @@ file_bytes = 1000
     }
 
     #[test]
+    fn mixes_of_an_open_load_are_read_and_planned_with_their_rate() {
+        let open = GOOD.replace(
+            "mixes = [{ clients = 1 }, { clients = 2, think_time_s = 0.5, name = \"thinkers\" }]",
+            "mixes = [{ clients = 10, rate = 2.5 }, { clients = 10, rate = 5000, arrivals = \"poisson\" }]",
+        );
+        let suite = suite("two.toml", &open).unwrap();
+        assert_eq!(suite.mixes[0].name, "2.5_per_second");
+        assert_eq!(
+            (suite.mixes[1].name.as_str(), suite.mixes[1].arrivals),
+            ("5000_per_second", Arrivals::Poisson)
+        );
+        let drive = super::super::Drive {
+            target: touchstone_load::Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1"),
+            tls_target: None,
+            path_prefix: "",
+            cores: &[],
+            seed: 1,
+            lengths: super::super::Lengths::OfTree,
+        };
+        let plan = suite.plan(suite.first_part(), &suite.mixes[1], &drive);
+        assert_eq!((plan.rate, plan.arrivals, plan.clients), (Some(5000.0), Arrivals::Poisson, 10));
+        plan.check().unwrap();
+    }
+
+    #[test]
     fn bad_suites_are_refused_with_the_place_and_the_reason() {
         let cases = [
             ("title =", "titel =", "two.toml:1:1: the top level needs `title`"),
             ("files = 2", "file = 2", "two.toml:15:1: [workload.class] needs `files`"),
+            (
+                "mixes = [{ clients = 1 }",
+                "mixes = [{ clients = 1, rate = 10 }",
+                "two.toml:1:1: either all mixes of a suite have a `rate`, also those of [quick], or none",
+            ),
+            (
+                "mixes = [",
+                "conformance_cases = [\"9112\"]\nmixes = [",
+                "two.toml:5:21: `conformance_cases` goes with `conformance = true`",
+            ),
+            (
+                "mixes = [",
+                "conformance = true\nconformance_cases = [\"9112/3.2\", \"9999/1\"]\nmixes = [",
+                "two.toml:6:21: there is no case whose name begins with \"9999/1\"",
+            ),
+            (
+                "ramp_up_s = 1",
+                "ramp_up_s = 1\narrivals = \"often\"",
+                "two.toml:8:12: `arrivals` must be \"constant\" or \"poisson\"; it is \"often\"",
+            ),
+            (
+                "think_time_s = 0.5, name",
+                "think_time_s = 0.5, rate = 5, name",
+                "two.toml:5:27: the mix thinkers has a `rate`, which says when each request is due: leave \
+                 `think_time_s` and `delay_s` out",
+            ),
             (
                 "ramp_up_s = 1",
                 "ramp_upp_s = 1",

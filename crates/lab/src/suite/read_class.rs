@@ -5,7 +5,7 @@ use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
 use super::sizes::{FILE_BYTES_MAX, Spread};
 use super::values::{http_version, name};
-use super::{Class, Content, Interface, Order};
+use super::{Class, Content, Interface, Order, Stream};
 use crate::definition::{DefinitionError, Table};
 use touchstone_load::{HttpVersion, MAXIMUM_REQUESTS};
 
@@ -29,6 +29,8 @@ pub(super) enum Weight {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
+    /// Clients that share a connection.
+    pub(super) streams: usize,
     pub(super) content_seed: u64,
 }
 
@@ -50,6 +52,12 @@ pub(super) fn class(table: &Table<'_>, shared: Shared) -> Result<(Class, Weight)
         headers: headers(table)?,
         endpoint: endpoint(table, shared.endpoint)?,
     };
+    if let Content::Requests { requests, .. } = &class.content {
+        let problem = |stream: Stream| stream.problem(class.endpoint.version, shared.streams);
+        if let Some(problem) = requests.iter().filter_map(|request| request.stream).find_map(problem) {
+            return Err(table.error(problem));
+        }
+    }
     table.finish()?;
     Ok((class, weight))
 }

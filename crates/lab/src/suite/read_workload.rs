@@ -18,16 +18,18 @@ const WEIGHTS_TOLERANCE: f64 = 1e-6;
 /// The most interfaces of a suite.
 const INTERFACES_MAX: usize = 100;
 
-/// The parts of a suite, from its top level; `endpoint` is where requests go unless a class says otherwise.
+/// The parts of a suite, from its top level; `endpoint` is where requests go unless a class says otherwise,
+/// on connections that `streams` clients share.
 pub(super) fn parts(
     root: &Table<'_>,
     endpoint: Endpoint,
+    streams: usize,
     directory: Option<&Path>,
 ) -> Result<Vec<Part>, DefinitionError> {
     let table = root.table("workload")?.ok_or_else(|| root.error("the suite needs a [workload]"))?;
     match root.strings("interfaces")? {
         Some(interfaces) => interface_parts(root, &interfaces, &table, endpoint),
-        None => Ok(vec![Part { interface: None, workload: workload(&table, endpoint, directory)? }]),
+        None => Ok(vec![Part { interface: None, workload: workload(&table, endpoint, streams, directory)? }]),
     }
 }
 
@@ -99,11 +101,12 @@ fn workload_head(table: &Table<'_>) -> Result<(String, u64), DefinitionError> {
 fn workload(
     table: &Table<'_>,
     endpoint: Endpoint,
+    streams: usize,
     directory: Option<&Path>,
 ) -> Result<Workload, DefinitionError> {
     let (name, content_seed) = workload_head(table)?;
     let script = script(table, directory)?;
-    let shared = Shared { endpoint, content_seed };
+    let shared = Shared { endpoint, streams, content_seed };
     let (mut classes, mut weights): (Vec<Class>, Vec<Weight>) = (Vec::new(), Vec::new());
     for class_table in &table.tables("class")? {
         let (class, weight) = class(class_table, shared)?;

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
+use touchstone_lab::arrivals::is_open;
 use touchstone_lab::raw::{self, RawError};
 use touchstone_lab::read_result;
 use touchstone_lab_report::planning::{self, Assumptions};
@@ -74,6 +75,11 @@ pub fn run(arguments: Arguments) -> Exit {
     let plans = planning::plan(&result, &raw, &assumed);
     if arguments.json {
         print(&format!("{:#}", json!({ "suite": result.suite.name, "assumed": assumed, "plans": plans })));
+    } else if is_open(&result) {
+        print(
+            "The rates of this result are stated and not searched for: there is no peak to plan from. \
+             Measure with closed loops, a suite without rates.",
+        );
     } else if plans.is_empty() {
         print("No system gave a valid answer: there is nothing to plan from.");
     } else {

@@ -4,6 +4,7 @@ use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
+use touchstone_lab::figures::rate;
 use touchstone_lab::suite::{Interface, Mix, Part, Suite, tree};
 
 /// The arguments of `touchstone suites`.
@@ -88,6 +89,7 @@ fn to_json(suite: &Suite) -> serde_json::Value {
             json!({
                 "name": mix.name,
                 "clients": mix.clients,
+                "rate": mix.rate,
                 "ramp_up_s": mix.ramp_up_s,
                 "length_s": mix.length_s,
                 "ramp_down_s": mix.ramp_down_s,
@@ -141,6 +143,17 @@ fn in_words(mixes: &[Mix], parts: usize) -> String {
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
     };
+    let rates: Vec<f64> = mixes.iter().filter_map(|mix| mix.rate).collect();
+    if let (Some(lowest), Some(highest)) =
+        (rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max))
+    {
+        return format!(
+            "{} mixes of {} to {} arrivals/s, {time} a system",
+            mixes.len(),
+            rate(lowest),
+            rate(highest)
+        );
+    }
     let of_each = if parts > 1 { format!(" for each of {parts} interfaces") } else { String::new() };
     format!("{} mixes of {fewest} to {most} clients{of_each}, {time} a system", mixes.len())
 }

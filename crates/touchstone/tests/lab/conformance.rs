@@ -12,24 +12,19 @@ use std::process::Command;
 
 /// Tries the rules on a system; its speed is measured for a second only.
 fn tried(place: &Path, system: &str) -> PathBuf {
+    tried_with(place, "conformance", system)
+}
+
+/// The same with a suite.
+fn tried_with(place: &Path, suite: &str, system: &str) -> PathBuf {
     let result = place.join("result");
-    let output = run([
-        "bench",
-        "conformance",
-        "--quick",
-        "--sut",
-        system,
-        "--clients",
-        "1",
-        "--length",
-        "1s",
-        "--ramp-up",
-        "200ms",
-        "--ramp-down",
-        "200ms",
-        "--output",
-        result.to_str().unwrap(),
-    ]);
+    // Servers that are started beside other tests may take their time.
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["bench", suite, "--quick", "--sut", system, "--clients", "1", "--length", "1s"])
+        .args(["--ramp-up", "200ms", "--ramp-down", "200ms", "--output"])
+        .arg(&result)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     result
 }
@@ -113,6 +108,68 @@ fn the_accelerator_keeps_what_the_documents_demand() {
     let unlisted: Vec<String> =
         broken(&result).difference(&listed("What the accelerator does not keep")).cloned().collect();
     assert!(unlisted.is_empty(), "docs/conformance.md does not list {unlisted:?}");
+}
+
+/// The rows of what the page says of others: the system, its version, and the names of its cases.
+fn found_in_others() -> Vec<(&'static str, String, Vec<String>)> {
+    let page = include_str!("../../../../docs/conformance.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("What it finds in others")).unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains("`9"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let (name, version) = cells[1].rsplit_once(' ').unwrap();
+        let system = match name {
+            "Apache httpd" => "apache",
+            "Varnish" => "varnish",
+            "Caddy" => "caddy",
+            "nginx" => "nginx",
+            "h2o" => "h2o",
+            other => panic!("no system is known as {other}"),
+        };
+        // A name without its section is of the same one.
+        let names: Vec<&str> =
+            cells[2].split('`').filter(|part| part.contains(char::is_alphabetic)).collect();
+        let section = names[0].rsplit_once('/').unwrap().0;
+        let whole = |name: &&str| match name.contains('/') {
+            true => (*name).to_owned(),
+            false => format!("{section}/{name}"),
+        };
+        (system, version.to_owned(), names.iter().map(whole).collect())
+    })
+    .collect()
+}
+
+#[test]
+fn what_the_page_says_of_other_servers_is_what_they_do() {
+    let rows = found_in_others();
+    let systems: BTreeSet<&str> = rows.iter().map(|(system, ..)| *system).collect();
+    assert!(systems.len() >= 5, "{rows:?}");
+    let listed = run(["systems"]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for system in systems {
+        let own: Vec<_> = rows.iter().filter(|row| row.0 == system).collect();
+        let wanted: Vec<String> = own.iter().flat_map(|row| row.2.clone()).collect();
+        let line = text.lines().find(|line| line.split(' ').next() == Some(system)).unwrap_or_default();
+        if !line.contains(&own[0].1) {
+            skipped(&format!("what {system} {} does not keep (install {system})", own[0].1));
+            continue;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let suite = place.path().join("some.toml");
+        let keys = format!("conformance_cases = {wanted:?}\nconformance = true");
+        let whole = include_str!("../../../../suites/conformance.toml");
+        assert!(whole.contains("\nconformance = true\n"));
+        fs::write(&suite, whole.replacen("conformance = true", &keys, 1)).unwrap();
+        let directory = tried_with(place.path(), suite.to_str().unwrap(), system);
+        let result = json(&directory.join("result.json"));
+        let tried = result["conformance"]["cases"].as_array().unwrap().iter();
+        let broken: BTreeSet<String> = tried
+            .filter(|case| case["outcomes"][0]["verdict"] == "broken")
+            .map(|case| case["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(broken, wanted.into_iter().collect(), "{system}");
+        assert_eq!(verify(&directory).0, Some(0));
+    }
 }
 
 fn which(name: &str) -> Option<PathBuf> {

@@ -112,6 +112,89 @@ fn another_server_counts_what_the_load_counts_and_is_not_faster_than_its_own_log
 }
 
 #[test]
+fn a_suite_opens_websockets_at_a_fixed_rate_and_the_server_counts_the_same() {
+    let Some(server) = Other::start(&[]) else { return };
+    let tree = Tree::standard();
+    let (suite, result) = (tree.beside("chat.toml"), tree.beside("result"));
+    let text = r#"name = "chat"
+title = "Chat"
+description = "three messages on each WebSocket"
+source = "a test"
+fail_if = ["answer.p99>30s", "errors>0"]
+mixes = [{ clients = 40, rate = 20 }]
+[mix]
+ramp_up_s = 0.5
+length_s = 3
+ramp_down_s = 0.5
+[client]
+use_keep_alives = true
+http_version = "1.1"
+[workload]
+name = "CHAT"
+[[workload.class]]
+name = "CHAT"
+weight = 1
+requests = [{ path = "/echo", websocket = true, body = "hello", sends = 3, ping_every_s = 0.005 }]
+"#;
+    std::fs::write(&suite, text).expect("a file");
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let (suite, result) = (suite.to_str().expect("text"), result.to_str().expect("text"));
+    let output =
+        run(["bench", suite, "--runs", "1", "--sut", &url, "--output", result, "--progress", "plain"]);
+    assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
+    let text = std::fs::read_to_string(format!("{result}/result.json")).expect("a result");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    let mix = value.pointer("/systems/0/mixes/0").expect("a mix");
+    let seen = server.seen();
+    // What is asked before the first mix is not counted.
+    let asked = number(&seen, "/opened") - number(mix, "/total_requests");
+    assert!((1.0..=3.0).contains(&asked), "{asked} {seen}");
+    for (of_load, of_server) in
+        [("/messages/websockets/total_sent", "/received"), ("/messages/total", "/sent")]
+    {
+        assert_eq!(number(mix, of_load) + 3.0 * asked, number(&seen, of_server), "{of_load} {seen}");
+    }
+    assert_eq!(number(mix, "/arrivals/due"), 40.0, "{mix:#}");
+    for times in ["first", "gap", "websockets/open", "websockets/answer", "websockets/pong"] {
+        assert!(number(mix, &format!("/messages/{times}/p99_us")) > 0.0, "{times} {mix:#}");
+    }
+    // Each message is answered after 20 ms.
+    assert!(number(mix, "/messages/websockets/answer/min_us") >= 20_000.0 * 0.98, "{mix:#}");
+    let report = std::fs::read_to_string(format!("{result}/report.html")).expect("a report");
+    assert!(report.contains("Never started") && report.contains("Opening p99"));
+    let verified = run(["verify", "--require", "indicative", result]);
+    let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert_eq!(verified.status.code(), Some(0), "{said} {:?}", error_lines(&verified));
+}
+
+#[test]
+fn a_session_opens_a_websocket_with_a_value_and_goes_on_after_it() {
+    let Some(server) = Other::start(&[]) else { return };
+    let tree = Tree::standard();
+    std::fs::write(tree.beside("users.csv"), "user\nann\nbob\n").expect("a file");
+    let sessions = tree.beside("sessions.toml");
+    let text = r#"[[data]]
+file = "users.csv"
+[[session]]
+name = "talker"
+requests = [
+  { path = "/echo?${user}", websocket = true, body = "I am ${user}", sends = 2 },
+  { path = "/greet", websocket = true, end_after = 5 },
+]
+"#;
+    std::fs::write(&sessions, text).expect("a file");
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let sessions = sessions.to_str().expect("text");
+    let value = json(&[&url, "--sessions", sessions, "--requests", "12", "--clients", "2"]);
+    assert_eq!((number(&value, "/errors"), number(&value, "/requests")), (0.0, 12.0), "{value:#}");
+    let seen = server.seen();
+    // Six sessions of two messages and five greetings; "I am ann" has eight bytes.
+    assert_eq!(number(&seen, "/received"), 12.0, "{seen}");
+    assert_eq!(number(&seen, "/sizes"), 96.0, "{seen}");
+    assert_eq!(number(&value, "/messages/whole_run"), 12.0 + 30.0, "{value:#}");
+}
+
+#[test]
 fn tls_changes_nothing() {
     let tree = Tree::standard();
     let own = generate_simple_self_signed(["localhost".to_string()]).expect("a certificate");

@@ -162,6 +162,54 @@ fn the_same_objects_and_single_answers_come_over_http_3() {
 }
 
 #[test]
+fn rates_that_are_stated_are_told_by_what_was_carried_and_hold_on_verification() {
+    let place = tempfile::tempdir().unwrap();
+    let result = place.path().join("result");
+    let systems = systems();
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["bench", "webbench-1.1-static", "--quick", "--sut", systems, "--rate", "100,200"])
+        .args(["--clients", "16", "--length", "2s", "--ramp-up", "200ms", "--ramp-down", "200ms", "--output"])
+        .arg(&result)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("arrivals/s") && !said.contains("peaked"), "{said}");
+    let text = fs::read_to_string(result.join("result.json")).unwrap();
+    let read: ResultFile = serde_json::from_str(&text).unwrap();
+    for system in &read.systems {
+        assert!(system.peaks.is_empty() && system.loads.len() == 2, "{system:?}");
+        for (mix, rate) in system.mixes.iter().zip([100.0, 200.0]) {
+            let arrivals = mix.arrivals.as_ref().unwrap();
+            assert_eq!((arrivals.per_second, mix.clients, mix.errors.total()), (rate, 16, 0));
+            // 1.6 s are counted, to the arrival at each end.
+            assert!((arrivals.due as f64 - rate * 1.6).abs() <= 2.0, "{arrivals:?}");
+            assert!(mix.fairness.is_none() && mix.latency.count <= arrivals.started);
+        }
+    }
+    let verified = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["verify", "--require", "indicative"])
+        .arg(&result)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&verified.stdout);
+    assert!(verified.status.success(), "{words} {}", String::from_utf8_lossy(&verified.stderr));
+    for (arguments, reason) in [
+        (&["--rate", "5,5"][..], "names 5 twice"),
+        (&["--rate", "5", "--clients", "1,2"], "--clients is one number"),
+        (&["--rate", "0"], "above 0"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+            .args(["bench", "webbench-1.1-static", "--quick"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn an_application_over_fastcgi_answers_with_json() {
     if can_compile() {
         let systems = systems();

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use touchstone_lab::figures::{clients, count, milliseconds, rate, time_left};
+use touchstone_lab::figures::{count, milliseconds, rate, time_left};
 use touchstone_lab::machine;
 use touchstone_lab::result::MixResult;
 use touchstone_lab_run::bench::{Event, LoadMachine, Observer, Tick, Turn};
@@ -169,7 +169,7 @@ fn trouble(state: &str) -> Option<&'static str> {
 
 fn place(turn: &Turn<'_>) -> String {
     let width = turn.of.to_string().len();
-    format!("[{:>width$}/{}] {}, {}", turn.number, turn.of, turn.system, clients(turn.clients as u64))
+    format!("[{:>width$}/{}] {}, {}", turn.number, turn.of, turn.system, turn.load_in_words())
 }
 
 fn tick_line(tick: &Tick<'_>) -> String {
@@ -204,6 +204,7 @@ mod tests {
             system: "nginx 1.22.1",
             mix: "16_clients",
             clients: 16,
+            rate: None,
             is_counted: true,
             number: 5,
             of: 21,

@@ -67,6 +67,12 @@ pub struct Arguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     clients: Option<Vec<usize>>,
 
+    /// These rates instead of the suite's mixes, for example 1000,2000: so many requests (or pages, or
+    /// sessions) arrive each second, however the server answers; --clients then says how many are under way
+    /// at most
+    #[arg(long, value_name = "R,...", value_delimiter = ',', conflicts_with = "find_peak")]
+    rate: Vec<f64>,
+
     /// Length of each mix, ramps included, for example 30s or 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
@@ -300,6 +306,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         memory: memory::parse_list(&arguments.memory).map_err(|error| format!("--memory: {error}"))?,
         output: arguments.output,
         clients: arguments.clients,
+        rates: arguments.rate,
         length: arguments.length,
         ramp_up: arguments.ramp_up,
         ramp_down: arguments.ramp_down,
@@ -462,6 +469,8 @@ fn mix_json(mix: &MixResult) -> Value {
         "interface": mix.interface,
         "run": mix.run,
         "clients": mix.clients,
+        "arrivals": mix.arrivals,
+        "messages": mix.messages,
         "window_s": mix.window_s,
         "requests": mix.requests,
         "requests_per_second": mix.requests_per_second,

@@ -7,7 +7,7 @@ use super::{Arguments, StageList};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone_lab::suite::SessionFile;
+use touchstone_lab::suite::{SessionFile, framed};
 use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
     Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, MessageForm, MessagePlan, Plan,
@@ -183,7 +183,7 @@ fn entries(
 /// The targets, and the requests with their weights.
 fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Vec<PlannedRequest>), String> {
     let body = match body(arguments)? {
-        body if arguments.grpc => Some(framed(&body.unwrap_or_else(|| Arc::new([]) as Arc<[u8]>))?),
+        body if arguments.grpc => Some(framed(body.as_deref().unwrap_or_default()).into()),
         body => body,
     };
     let messages = messages(arguments, entries)?;
@@ -281,12 +281,6 @@ fn websocket(
         receives: arguments.end_after,
         ping_every: arguments.ping_every,
     }))
-}
-
-/// A message as gRPC sends it: not compressed, with its length before it.
-fn framed(message: &[u8]) -> Result<Arc<[u8]>, String> {
-    let length = u32::try_from(message.len()).map_err(|_| "the message is longer than 4 GiB".to_string())?;
-    Ok([&[0], &length.to_be_bytes()[..], message].concat().into())
 }
 
 fn body(arguments: &Arguments) -> Result<Option<Arc<[u8]>>, String> {
