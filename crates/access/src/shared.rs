@@ -38,7 +38,7 @@ pub struct AccessShared {
     key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
     geoip: Mutex<Places>,
     started: Instant,
-    /// Makes keys of clients from texts, so that nobody can choose two that are the same.
+    /// Makes keys of clients from texts, so that clients cannot choose two that are the same.
     keys: RandomState,
     /// How far tests have moved the clock on.
     #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Key, Kind, Section};
 use super::values::{self, HOUR, TIB};
-use super::{RouteConfig, SectionPlaces, SiteConfig};
+use super::{SectionPlaces, SiteConfig};
 
 /// The most texts that are replaced.
 const MOST_TEXTS: usize = 64;
@@ -71,16 +71,11 @@ impl DeliveryConfig {
 
 /// What has these keys.
 pub(super) trait HasDelivery {
+    /// The keys.
     fn delivery(&mut self) -> &mut DeliveryConfig;
 }
 
 impl HasDelivery for SiteConfig {
-    fn delivery(&mut self) -> &mut DeliveryConfig {
-        &mut self.delivery
-    }
-}
-
-impl HasDelivery for RouteConfig {
     fn delivery(&mut self) -> &mut DeliveryConfig {
         &mut self.delivery
     }

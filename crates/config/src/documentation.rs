@@ -414,7 +414,7 @@ mod tests {
             assert!(one.contains(&name), "{one}");
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 5);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 7);
         // The six keys of the section, and the key of routes that has its name.
         assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 7);
         assert_eq!(

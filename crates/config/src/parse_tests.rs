@@ -279,9 +279,10 @@ fn unknown_names() {
          certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
          client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
          mime_types, charset, cache_control, precompressed, compression, compression_levels, dictionaries, \
-         listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, headers, \
-         security_fields, cors, allow, deny, basic_authentication, jwt, rate_limit, geoip, forward_auth, \
-         includes and route"
+         listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, limit_rate, \
+         limit_rate_after, stall_timeout, minimum_receive_rate, minimum_send_rate, substitute, headers, \
+         security_fields, cors, allow, deny, basic_authentication, jwt, signed_link, rate_limit, geoip, \
+         forward_auth, access_log, error_log, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

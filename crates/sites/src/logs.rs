@@ -10,7 +10,7 @@ use touchstone_handler::handler::Interface;
 use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
 use touchstone_observe::log::error::ErrorLog;
 
-use crate::site::Site;
+use crate::route::SiteRules;
 use crate::unusable::Unusable;
 
 /// The logs of the server, beside which others are opened.
@@ -85,13 +85,13 @@ impl SiteLogs {
     }
 
     /// The same for what answers the requests of a route.
-    pub fn error_log_of_interface(
+    pub fn error_log_of_interface<'r>(
         &self,
-        sites: &[Site],
+        rules_of_sites: impl Iterator<Item = Option<&'r SiteRules>>,
         interface: &Arc<dyn Interface>,
     ) -> Option<&ErrorLog> {
-        let (site, route) = sites.iter().enumerate().find_map(|(index, site)| {
-            let route = site.rules.as_ref()?.route_of_interface(interface)?;
+        let (site, route) = rules_of_sites.enumerate().find_map(|(index, rules)| {
+            let route = rules?.route_of_interface(interface)?;
             Some((index, route))
         })?;
         self.error_log_of(site, Some(route))

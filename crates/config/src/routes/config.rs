@@ -117,6 +117,12 @@ pub struct RouteConfig {
     pub access: AccessConfig,
 }
 
+impl delivery::HasDelivery for RouteConfig {
+    fn delivery(&mut self) -> &mut DeliveryConfig {
+        &mut self.delivery
+    }
+}
+
 /// The value of `fallback` that switches off that of the site.
 pub const NO_FALLBACK: &str = "none";
 

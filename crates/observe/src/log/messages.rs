@@ -1,23 +1,13 @@
 //! Destinations that take messages in place of lines: syslog servers and the journal.
 //!
-//! Lines come as in a file, each with its end. Behind a line may stand fields, each after [`FIELD`], which no
-//! line contains, because control bytes are escaped there.
+//! Lines come as in a file, each with its end. Behind a line may stand fields, see `message_form`.
 
 use std::io;
-use std::time::Duration;
 
 use super::journal::Journal;
+use super::message_form::Lost;
 use super::settings::{LogDestination, LogIdentity};
 use super::syslog::Syslog;
-
-/// What stands before each field behind a line.
-pub(super) const FIELD: u8 = 0x1F;
-
-/// How long a message may wait for a local receiver or for TCP.
-pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How many lines were lost, and why.
-pub(super) type Lost = (u64, io::Error);
 
 /// A destination of messages.
 pub(super) enum Messages {

@@ -9,6 +9,7 @@ mod destination;
 pub mod error;
 mod journal;
 mod line_budget;
+mod message_form;
 mod message_lines;
 mod messages;
 mod settings;

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-use super::messages::{FIELD, Lost, SEND_TIMEOUT};
+use super::message_form::{FIELD, Lost, SEND_TIMEOUT};
 use super::settings::{LogIdentity, SyslogServer};
 use crate::log_line::LogClock;
 

@@ -46,8 +46,8 @@ struct ServerOfCore {
 impl ServerOfCore {
     fn new(core: &Rc<Core>, snapshot: &Arc<Snapshot>, interface: &Arc<dyn Interface>) -> ServerOfCore {
         let logs = snapshot.logs.as_ref();
-        let error_log =
-            logs.and_then(|logs| logs.error_log_of_interface(&snapshot.sites, interface)).cloned();
+        let rules = snapshot.sites.iter().map(|site| site.rules.as_ref());
+        let error_log = logs.and_then(|logs| logs.error_log_of_interface(rules, interface)).cloned();
         ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone(), error_log }
     }
 
