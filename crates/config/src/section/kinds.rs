@@ -1,8 +1,8 @@
 //! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a
 //! problem at the value's place.
 //!
-//! Only `value` and `choice` know the struct of the section. The rest is compiled once, and not for each of the
-//! sections.
+//! Only `value` and `choice` know the struct of the section. The rest is compiled once, and not for each
+//! section.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;

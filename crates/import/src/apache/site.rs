@@ -564,7 +564,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
         }
         let advice = match name.as_str() {
             "proxypassreverse" | "proxypassreversecookiepath" | "proxypassreversecookiedomain" => {
-                "'rewrite_location' and 'rewrite_cookies' of 'proxy' (docs/proxy.md)"
+                "'rewrite_location', 'cookie_paths' and 'cookie_domains' of 'proxy' (docs/proxy.md)"
             }
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
                 "see 'settings' of 'php', or the settings of the php-fpm (docs/php.md)"

@@ -69,7 +69,7 @@ pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str],
     command
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--hide-scrollbars", "--no-first-run", "--disable-extensions"])
-        .args(["--virtual-time-budget=120000", "--timeout=120000", "--allow-file-access-from-files"])
+        .args(["--virtual-time-budget=300000", "--timeout=300000", "--allow-file-access-from-files"])
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
         .arg(format!("--window-size={},900", look.width));
     if look.is_dark {

@@ -17,6 +17,10 @@ use touchstone_lab::statistics::useful_peak::UsefulPeak;
 /// The most characters of a reason in a cell.
 const REASON_LIMIT: usize = 300;
 
+/// What an open load cannot say.
+const RATES_ARE_STATED: &str = "The rates of an open load are stated and not searched for: neither a peak nor \
+    what holds it back follows from them. Measure with closed loops (a suite without rates) for that.";
+
 /// The sections: capacity, and the evidence.
 pub(super) fn section(view: &View) -> Markup {
     let plans: Vec<(&str, &Plan)> =
@@ -25,8 +29,7 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="capacity" {
             h2 id="capacity" { "Capacity" }
             @if view.clients.is_open() {
-                p { "The rates of an open load are stated and not searched for: neither a peak nor what \
-                     holds it back follows from them. Measure with closed loops (a suite without rates) for that." }
+                p { (RATES_ARE_STATED) }
             } @else if plans.is_empty() {
                 p { (number::NOT_MEASURED) }
             } @else {
@@ -45,8 +48,7 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="bottleneck" {
             h2 id="bottleneck" { "What held each system back" }
             @if view.clients.is_open() {
-                p { "The rates of an open load are stated and not searched for: neither a peak nor what \
-                     holds it back follows from them. Measure with closed loops (a suite without rates) for that." }
+                p { (RATES_ARE_STATED) }
             } @else if plans.is_empty() {
                 p { (number::NOT_MEASURED) }
             } @else {

@@ -449,9 +449,18 @@ file_bytes = 1000
         plan.check().unwrap();
     }
 
+    /// The good suite with something else in a place is refused with this message.
+    fn refuses(cases: &[(&str, &str, &str)]) {
+        for (from, to, expected) in cases {
+            assert!(GOOD.contains(from), "{from}");
+            let text = GOOD.replacen(from, to, 1);
+            assert_eq!(&suite("two.toml", &text).unwrap_err().to_string(), expected, "{from} -> {to}");
+        }
+    }
+
     #[test]
     fn bad_suites_are_refused_with_the_place_and_the_reason() {
-        let cases = [
+        refuses(&[
             ("title =", "titel =", "two.toml:1:1: the top level needs `title`"),
             ("files = 2", "file = 2", "two.toml:15:1: [workload.class] needs `files`"),
             (
@@ -513,6 +522,12 @@ file_bytes = 1000
                 "{ clients = 1, thinktime = 2 }",
                 "two.toml:5:25: unknown key `thinktime` in [mixes]; did you mean `think_time_s`?",
             ),
+        ]);
+    }
+
+    #[test]
+    fn bad_classes_and_clients_are_refused_with_the_place_and_the_reason() {
+        refuses(&[
             (
                 "http_version = \"1.0\"",
                 "http_version = \"3\"",
@@ -551,12 +566,7 @@ file_bytes = 1000
                 "use_keep_alives = 1",
                 "two.toml:11:19: `use_keep_alives` must be true or false; it is 1",
             ),
-        ];
-        for (from, to, expected) in cases {
-            assert!(GOOD.contains(from), "{from}");
-            let text = GOOD.replacen(from, to, 1);
-            assert_eq!(suite("two.toml", &text).unwrap_err().to_string(), expected, "{from} -> {to}");
-        }
+        ]);
     }
 
     #[test]
