@@ -82,14 +82,6 @@ oauth2-proxy|github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6|a server that decid
 END
 }
 
-# The same, installed with --rivals.
-rival_go_programs() {
-    cat <<'END'
-k6|go.k6.io/k6@v1.8.1|a load generator
-vegeta|github.com/tsenart/vegeta/v12@v12.13.0|a load generator
-END
-}
-
 main() {
     local brief=no rivals=no demo=no argument
     for argument in "$@"; do
@@ -116,12 +108,10 @@ main() {
         return
     fi
     install_go_programs $brief
-    [ $rivals = no ] || install_go_programs no rival_go_programs
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-websockets.sh; else scripts/setup-websockets.sh --brief; fi || true
-    if [ $brief = no ]; then scripts/setup-collector.sh; else scripts/setup-collector.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-cache-tests.sh
     else
@@ -379,7 +369,7 @@ disable_new_services() {
 
 missing_go_programs() {
     local program module purpose
-    "${1:-go_programs}" | while IFS='|' read -r program module purpose; do
+    go_programs | while IFS='|' read -r program module purpose; do
         found "$program" || printf '%s|%s\n' "$program" "$module"
     done
 }
@@ -387,7 +377,7 @@ missing_go_programs() {
 # A failure is remembered like that of packages: only `make setup` and CI try again.
 install_go_programs() {
     local wanted program module failed=$target/setup-go-failed
-    wanted=$(missing_go_programs "${2:-go_programs}")
+    wanted=$(missing_go_programs)
     [ -n "$wanted" ] && [ "${SETUP_INSTALL:-yes}" != no ] && command -v go >/dev/null || return 0
     [ "$1" = no ] || [ "${CI:-}" = true ] || [ ! -e "$failed" ] || return 0
     rm -f "$failed"
