@@ -5,10 +5,13 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, Input, MatchKind};
 
+/// A text, and what takes its place.
+type Pair = (Box<[u8]>, Box<[u8]>);
+
 /// The texts, and what takes their places.
 pub struct Texts {
     searcher: AhoCorasick,
-    texts: Box<[(Box<[u8]>, Box<[u8]>)]>,
+    texts: Box<[Pair]>,
     longest: usize,
     once: bool,
     ignore_case: bool,
@@ -32,8 +35,7 @@ impl Texts {
         once: bool,
         ignore_case: bool,
     ) -> Result<Texts, String> {
-        let texts: Box<[(Box<[u8]>, Box<[u8]>)]> =
-            replace.map(|(text, other)| (text.into(), other.into())).collect();
+        let texts: Box<[Pair]> = replace.map(|(text, other)| (text.into(), other.into())).collect();
         if texts.len() > Texts::MOST || texts.iter().any(|(text, _)| text.is_empty()) {
             return Err(format!("there must be at most {} texts, none of them empty", Texts::MOST));
         }

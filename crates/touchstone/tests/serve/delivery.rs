@@ -17,7 +17,7 @@ fn ask(server: &Server, target: &str, fields: &str) -> Response {
 
 fn plain(coded: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(coded).read_to_end(&mut plain).unwrap();
+    flate2::read::GzDecoder::new(coded).read_to_end(&mut plain).expect("gzip");
     plain
 }
 

@@ -383,7 +383,7 @@ fn hpack_bomb(server: &Server) -> Bytes {
     for stream in 1..20 {
         let mut block = vec![0x82, 0x86, 0x84, 0x41, 1, b'a'];
         // Adding the authority has moved the field on in the table.
-        block.resize(16_000, 0x80 | 62 + 1);
+        block.resize(16_000, 0x80 | (62 + 1));
         frame::append_headers(1 + 2 * stream, &block, true, 16_384, &mut out);
     }
     exchange.send(&out);

@@ -113,7 +113,6 @@ fn each_known_attack_meets_its_limit() {
 /// Makes an attack on a server of its own, which must serve others as before.
 fn made(attack: &Attack) -> Cost {
     let Attack { protocol, name, make, .. } = attack;
-    eprintln!("{protocol}: {name}");
     let tree = Tree::empty();
     let server = server(&tree);
     // What the first request costs is not the attack's.

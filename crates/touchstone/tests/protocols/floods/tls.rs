@@ -246,7 +246,7 @@ fn wrong_tickets(server: &Server) -> Bytes {
     let mut stream = StreamOwned::new(first, connect(server));
     stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n").expect("the handshake succeeds");
     // The tickets come with the answer.
-    stream.read(&mut [0; 16_384]).expect("an answer");
+    let _ = stream.read(&mut [0; 16_384]).expect("an answer");
     let mut bytes = Bytes::default();
     for _ in 0..50 {
         let mut session = ClientConnection::new(config.clone(), name()).expect("a session");
@@ -312,7 +312,7 @@ fn renegotiation(server: &Server) -> Bytes {
 fn key_updates(server: &Server) -> Bytes {
     let mut stream = StreamOwned::new(session(), connect(server));
     stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n").expect("the handshake succeeds");
-    stream.read(&mut [0; 16_384]).expect("an answer");
+    let _ = stream.read(&mut [0; 16_384]).expect("an answer");
     let mut bytes = Bytes::default();
     for _ in 0..100_000 {
         stream.conn.refresh_traffic_keys().expect("keys can be refreshed");
