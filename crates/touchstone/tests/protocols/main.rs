@@ -8,7 +8,6 @@
 mod support;
 
 mod browser_fields;
-mod floods;
 mod http3;
 mod protocol;
 mod random_requests;
