@@ -18,8 +18,8 @@ use touchstone_lab::statistics::useful_peak::UsefulPeak;
 const REASON_LIMIT: usize = 300;
 
 /// What an open load cannot say.
-const RATES_ARE_STATED: &str = "The rates of an open load are stated and not searched for: neither a peak nor \
-    what holds it back follows from them. Measure with closed loops (a suite without rates) for that.";
+const RATES_ARE_STATED: &str = "The rates of an open load are stated and not searched for: neither a peak \
+    nor what holds it back follows from them. Measure with closed loops (a suite without rates) for that.";
 
 /// The sections: capacity, and the evidence.
 pub(super) fn section(view: &View) -> Markup {
