@@ -11,7 +11,7 @@ use crate::support::{Server, Tree, wait_until};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Processor time, of which a thread of low priority gets little on a busy machine.
-const LIMITS: &str = "computing_timeout = \"1s\"\nmemory = \"32MiB\"";
+const LIMITS: &str = "computing_timeout = \"500ms\"\nmemory = \"32MiB\"";
 
 #[test]
 fn what_fails_is_an_error_of_its_own_request() {
