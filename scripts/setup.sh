@@ -61,7 +61,7 @@ testing|ip|iproute2|load machines in network namespaces
 testing|nft|nftables|a network without UDP
 testing|faketime|faketime|a clock that is set back
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
-rival|varnishd|varnish|a system under test
+testing|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test
