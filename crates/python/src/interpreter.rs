@@ -31,7 +31,7 @@ pub struct Interpreter {
     /// Such as `3.11`.
     pub version: String,
     /// The library that is opened.
-    pub library: PathBuf,
+    pub libpython: PathBuf,
     /// The program, which determines where modules are found.
     pub program: PathBuf,
     /// A build without the global interpreter lock (free-threaded).
@@ -60,16 +60,17 @@ impl Interpreter {
                 program.display()
             ));
         }
-        let library = library(&Library { base, libdir, soname, ld_version, multiarch }).ok_or_else(|| {
-            format!(
-                "there is no library of Python {version} for {}: install it (on Debian and Ubuntu the \
+        let libpython =
+            library(&Library { base, libdir, soname, ld_version, multiarch }).ok_or_else(|| {
+                format!(
+                    "there is no library of Python {version} for {}: install it (on Debian and Ubuntu the \
                  package libpython{ld_version}), or use a Python that was built with --enable-shared",
-                program.display()
-            )
-        })?;
+                    program.display()
+                )
+            })?;
         // Symbolic links of a virtual environment are not resolved: its `pyvenv.cfg` is beside them.
         let program = if executable.is_empty() { program } else { PathBuf::from(executable) };
-        Ok(Interpreter { version: version.to_string(), library, program, is_free_threaded: free == "1" })
+        Ok(Interpreter { version: version.to_string(), libpython, program, is_free_threaded: free == "1" })
     }
 }
 

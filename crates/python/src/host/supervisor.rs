@@ -201,7 +201,7 @@ impl Supervisor {
                         self.settings.name(),
                         found.version,
                         found.program.display(),
-                        found.library.display()
+                        found.libpython.display()
                     ),
                 );
                 pool.set_python(&found.version);

@@ -48,7 +48,7 @@ fn serve() -> Result<(), String> {
     let WorkerSettings { route, interpreter } = settings;
     std::env::set_current_dir(&route.directory)
         .map_err(|error| format!("{}: {error}", route.directory.display()))?;
-    let api = api::load(&interpreter.library)?;
+    let api = api::load(&interpreter.libpython)?;
     let mut gil = Gil::start(api, &interpreter.program.to_string_lossy());
     let hub = Arc::new(Hub::new(wake));
     let worker: &'static Worker =

@@ -238,9 +238,10 @@ fn check_names_wrong_values_of_java_and_broken_archives() {
     assert_eq!(check("", &directory), (Some(0), String::new()));
     let found = check("home = \"/nowhere\"\n", &directory);
     assert!(found.0 == Some(1) && found.1.contains("'java.home': /nowhere holds no Java"), "{found:?}");
-    let found = check(&format!("library = {apps:?}\n"), &directory);
+    let key = "library";
+    let found = check(&format!("{key} = {apps:?}\n"), &directory);
     assert!(
-        found.0 == Some(1) && found.1.contains("'java.library': ") && found.1.contains("make java"),
+        found.0 == Some(1) && found.1.contains(&format!("'java.{key}': ")) && found.1.contains("make java"),
         "{found:?}"
     );
     cut(&apps.join("cut.war"), &whole);
