@@ -51,6 +51,19 @@ impl BodyPart {
     }
 }
 
+/// A range of a cached file's content as bytes, which keep the content alive. Nothing is copied.
+pub fn cached_bytes(prepared: Arc<Prepared>, range: Range<usize>) -> Bytes {
+    struct Content(Arc<Prepared>, Range<usize>);
+
+    impl AsRef<[u8]> for Content {
+        fn as_ref(&self) -> &[u8] {
+            self.0.body().get(self.1.clone()).unwrap_or_default()
+        }
+    }
+
+    Bytes::from_owner(Content(prepared, range))
+}
+
 /// An answer.
 pub struct Answer {
     /// The status code.

@@ -2,12 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::BodyPart;
+use touchstone_handler::answer::{BodyPart, cached_bytes};
 
 /// How much of a file is read at once.
 const FILE_BYTES: u64 = 64 * 1024;
@@ -16,15 +13,6 @@ const FILE_BYTES: u64 = 64 * 1024;
 pub struct Pieces {
     parts: VecDeque<BodyPart>,
     trailers: Vec<u8>,
-}
-
-/// A part of a response of the cache, which keeps it alive.
-struct OfCache(Arc<Prepared>, Range<usize>);
-
-impl AsRef<[u8]> for OfCache {
-    fn as_ref(&self) -> &[u8] {
-        &self.0.body()[self.1.clone()]
-    }
 }
 
 impl Pieces {
@@ -38,7 +26,7 @@ impl Pieces {
         loop {
             let piece = match self.parts.pop_front()? {
                 BodyPart::Bytes(bytes) => bytes,
-                BodyPart::Cached(prepared, range) => Bytes::from_owner(OfCache(prepared, range)),
+                BodyPart::Cached(prepared, range) => cached_bytes(prepared, range),
                 BodyPart::File { length: 0, .. } => continue,
                 BodyPart::File { file, offset, length } => {
                     let bytes = match read(&file, offset, length.min(FILE_BYTES)) {

@@ -2,16 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::BodyPart;
+use touchstone_handler::answer::{BodyPart, cached_bytes};
 
 use crate::inflow::Source;
 
@@ -52,15 +49,6 @@ impl AnswerBody {
     }
 }
 
-/// The body of a prepared response, shared.
-struct PreparedBody(Arc<Prepared>, Range<usize>);
-
-impl AsRef<[u8]> for PreparedBody {
-    fn as_ref(&self) -> &[u8] {
-        self.0.body().get(self.1.clone()).unwrap_or_default()
-    }
-}
-
 impl Source for AnswerBody {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if let Some(reading) = &mut self.reading {
@@ -71,9 +59,7 @@ impl Source for AnswerBody {
         match self.parts.pop_front() {
             None => Poll::Ready(None),
             Some(BodyPart::Bytes(bytes)) => Poll::Ready(Some(Ok(bytes))),
-            Some(BodyPart::Cached(prepared, range)) => {
-                Poll::Ready(Some(Ok(Bytes::from_owner(PreparedBody(prepared, range)))))
-            }
+            Some(BodyPart::Cached(prepared, range)) => Poll::Ready(Some(Ok(cached_bytes(prepared, range)))),
             Some(BodyPart::File { file, offset, length }) => {
                 let now = length.min(FILE_BYTES);
                 if length > now {
@@ -111,6 +97,7 @@ fn read(file: &OwnedFd, offset: u64, length: u64) -> io::Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::Arc;
 
     use touchstone_handler::pipe;
 

@@ -1,7 +1,6 @@
 //! Writes an answer into a stream.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use quinn::SendStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::{Answer, BodyPart, Framing};
+use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
 use touchstone_http::grammar::split_field;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
@@ -24,23 +23,6 @@ const FILE_BYTES: usize = 64 * 1024;
 
 /// For a longer body, the writer waits until the client has received it.
 const DELIVERED_BYTES: u64 = 64 * 1024;
-
-/// A range of a cached file's content, which is kept until it was sent.
-struct CachedBody {
-    prepared: Arc<Prepared>,
-    range: Range<usize>,
-}
-
-impl AsRef<[u8]> for CachedBody {
-    fn as_ref(&self) -> &[u8] {
-        &self.prepared.body()[self.range.clone()]
-    }
-}
-
-/// A range of a cached file, without copying it.
-fn cached_bytes(prepared: Arc<Prepared>, range: Range<usize>) -> Bytes {
-    Bytes::from_owner(CachedBody { prepared, range })
-}
 
 /// The head of an HTTP/1 response as a HEADERS frame.
 pub fn encode_section(head: &[u8]) -> Vec<u8> {

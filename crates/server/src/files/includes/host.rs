@@ -1,6 +1,5 @@
 //! The functions of the server for a page, for one request.
 
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -8,9 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_config::LogLevel;
-use touchstone_files::cache::Prepared;
 use touchstone_files::root::{FileKind, Root};
-use touchstone_handler::answer::{Answer, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, cached_bytes};
 use touchstone_handler::request::Request;
 use touchstone_includes::{
     DependsOn, Fetched, Host, PageSource, Problem, Resolved, ShellCommand, Target, TargetFacts, TargetKind,
@@ -229,15 +227,6 @@ fn has_field(fields: &[u8], name: &[u8]) -> bool {
     })
 }
 
-/// The body of a prepared response, shared.
-struct PreparedBody(Arc<Prepared>, Range<usize>);
-
-impl AsRef<[u8]> for PreparedBody {
-    fn as_ref(&self) -> &[u8] {
-        self.0.body().get(self.1.clone()).unwrap_or_default()
-    }
-}
-
 /// A whole body, if it is not longer than this. Bytes in memory are shared.
 pub async fn collect(parts: Vec<BodyPart>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
     let mut body = Vec::new();
@@ -247,7 +236,7 @@ pub async fn collect(parts: Vec<BodyPart>, most_bytes: u64) -> Result<Vec<Bytes>
         left = left.checked_sub(part.length().unwrap_or(0)).ok_or_else(too_long)?;
         match part {
             BodyPart::Bytes(bytes) => body.push(bytes),
-            BodyPart::Cached(prepared, range) => body.push(Bytes::from_owner(PreparedBody(prepared, range))),
+            BodyPart::Cached(prepared, range) => body.push(cached_bytes(prepared, range)),
             BodyPart::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
             BodyPart::Stream { body: mut stream, .. } => {
                 while let Some(piece) = stream.next().await {
