@@ -1,14 +1,11 @@
 //! Compressing the answers of programs and origins, by the `compression` keys of their site.
 //!
 //! It is an interface before another, behind the cache: what is stored is the coded form of each coding that
-//! was asked for,
-//! told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A strong entity tag
-//! stands for the
-//! bytes that the program made, so it is made weak.
+//! was asked for, told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A
+//! strong entity tag stands for the bytes that the program made, so it is made weak.
 //!
 //! A body is compressed as it comes, and flushed whenever the program has nothing more for the moment.
-//! Requests that ask for
-//! no coding keep the shorter ways to a program.
+//! Requests that ask for no coding keep the shorter ways to a program.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,8 +29,9 @@ use touchstone_handler::pipe::{Receiver, Sender, pipe};
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::content_coding::{AcceptEncoding, ContentCoding};
 use touchstone_http::grammar::list_members;
-use touchstone_http::grammar::split_field;
 use touchstone_http::request::Method;
+
+use crate::changed_answer::{change_fields, fields, forbids_change, forget_length};
 
 /// A body that is there is compressed at once up to this size, which takes about a millisecond.
 const AT_ONCE_BYTES: usize = 32 * 1024;
@@ -49,23 +47,24 @@ struct Compressed {
 
 /// What a site wants of content codings.
 pub fn settings(config: &SiteConfig) -> CodingSettings {
+    settings_with(&config.compression, config)
+}
+
+fn settings_with(codings: &[ContentCoding], config: &SiteConfig) -> CodingSettings {
     let mut levels = [None; 3];
-    for &coding in &config.compression {
+    for &coding in codings {
         levels[coding as usize] = Some(config.compression_levels[coding as usize]);
     }
     // Codings that are not made here may still come from files.
     let mut order = ContentCoding::ALL;
-    let listed = |coding: &ContentCoding| config.compression.iter().position(|each| each == coding);
+    let listed = |coding: &ContentCoding| codings.iter().position(|each| each == coding);
     order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
     CodingSettings { order, levels, precompressed: config.precompressed }
 }
 
 /// The same for a route.
 pub fn settings_of(route: &RouteConfig, site: &SiteConfig) -> CodingSettings {
-    match &route.compression {
-        Some(codings) => settings(&SiteConfig { compression: codings.clone(), ..site.clone() }),
-        None => settings(site),
-    }
+    settings_with(route.compression.as_ref().unwrap_or(&site.compression), site)
 }
 
 /// Has the answers of an interface compressed as its site wants it.
@@ -254,17 +253,9 @@ impl Wanted {
         }
         add_vary(&mut answer.fields);
         let Some(coding) = self.coding else { return answer };
-        set_coded_fields(&mut answer.fields);
+        change_fields(&mut answer.fields, &[]);
         if self.is_head {
-            // GET would have the coded form, of another length (RFC 9110 section 8.6).
-            answer.declared_length = None;
-            answer.body.retain_mut(|part| match part {
-                BodyPart::Stream { length, .. } => {
-                    *length = None;
-                    true
-                }
-                _ => false,
-            });
+            forget_length(&mut answer);
             return answer;
         }
         answer.fields.extend_from_slice(format!("Content-Encoding: {}\r\n", coding.token()).as_bytes());
@@ -281,7 +272,7 @@ impl Wanted {
         };
         let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && knows_weak(tag));
         if tag.is_some() {
-            set_coded_fields(&mut answer.fields);
+            change_fields(&mut answer.fields, &[]);
             add_vary(&mut answer.fields);
         }
     }
@@ -304,8 +295,7 @@ fn say_that_it_varies_with(mut answer: Answer, body_bytes: u64) -> Answer {
 }
 
 /// Whether the answer is one of those that are compressed for who accepts it. `body_bytes`: the length of a
-/// body that is not
-/// in it.
+/// body that is not in it.
 fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
     if matches!(answer.status, 0..200 | 204..=206 | 304) {
         return false;
@@ -326,20 +316,11 @@ fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => return false,
             13 if name.eq_ignore_ascii_case(b"content-range") => return false,
-            13 if name.eq_ignore_ascii_case(b"cache-control") && forbids_coding(value) => return false,
+            13 if name.eq_ignore_ascii_case(b"cache-control") && forbids_change(value) => return false,
             _ => {}
         }
     }
     is_of_type
-}
-
-/// RFC 9111 section 5.2.2.6.
-fn forbids_coding(cache_control: &[u8]) -> bool {
-    list_members(cache_control).any(|member| member.eq_ignore_ascii_case(b"no-transform"))
-}
-
-fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
 }
 
 fn field<'a>(lines: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
@@ -353,24 +334,6 @@ fn add_vary(lines: &mut Vec<u8>) {
     if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(says_so)) {
         lines.extend_from_slice(b"Vary: Accept-Encoding\r\n");
     }
-}
-
-/// Makes a strong entity tag weak, and takes away what is true only of the bytes that the program made.
-fn set_coded_fields(lines: &mut Vec<u8>) {
-    const OF_BYTES: [&[u8]; 4] = [b"accept-ranges", b"content-digest", b"content-md5", b"digest"];
-    let mut kept = Vec::with_capacity(lines.len() + 32);
-    for line in lines.split_inclusive(|&byte| byte == b'\n') {
-        let Some((name, value)) = split_field(line.trim_ascii_end()) else { continue };
-        if OF_BYTES.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-            continue;
-        }
-        if name.eq_ignore_ascii_case(b"etag") && value.starts_with(b"\"") {
-            kept.extend([b"ETag: W/", value, b"\r\n"].concat());
-        } else {
-            kept.extend_from_slice(line);
-        }
-    }
-    *lines = kept;
 }
 
 /// Puts the coded form in the place of an answer's body.

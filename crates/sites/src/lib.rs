@@ -14,6 +14,7 @@ pub mod accelerator;
 pub mod answer_policy;
 pub mod archives;
 mod cgi;
+mod changed_answer;
 pub mod compression;
 mod cors;
 pub mod delivery;

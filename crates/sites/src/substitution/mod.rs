@@ -15,9 +15,9 @@ use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::request::Request;
-use touchstone_http::grammar::{list_members, split_field};
 use touchstone_http::request::Method;
 
+use crate::changed_answer::{change_fields, fields, forbids_change, forget_length};
 use crate::pieces::Pieces;
 use texts::Texts;
 
@@ -69,18 +69,16 @@ impl Substitution {
         if !self.is_meant(&answer) {
             return answer;
         }
-        self.change_fields(&mut answer.fields);
-        answer.declared_length = None;
+        let others: &[&[u8]] = match self.keep_validators {
+            true => &[b"repr-digest"],
+            false => &[b"repr-digest", b"etag", b"last-modified"],
+        };
+        change_fields(&mut answer.fields, others);
         if is_head {
-            answer.body.retain_mut(|part| match part {
-                BodyPart::Stream { length, .. } => {
-                    *length = None;
-                    true
-                }
-                _ => false,
-            });
+            forget_length(&mut answer);
             return answer;
         }
+        answer.declared_length = None;
         let parts = std::mem::take(&mut answer.body);
         let is_short = |parts: &[BodyPart]| {
             let length: Option<u64> = parts.iter().map(BodyPart::length).sum();
@@ -114,38 +112,13 @@ impl Substitution {
             let is_other_form = name.eq_ignore_ascii_case(b"content-encoding")
                 && !value.eq_ignore_ascii_case(b"identity")
                 || name.eq_ignore_ascii_case(b"content-range")
-                || name.eq_ignore_ascii_case(b"cache-control")
-                    && list_members(value).any(|member| member.eq_ignore_ascii_case(b"no-transform"));
+                || name.eq_ignore_ascii_case(b"cache-control") && forbids_change(value);
             if is_other_form {
                 return false;
             }
         }
         is_of_type
     }
-
-    /// Takes away what is true only of the bytes that were replaced.
-    fn change_fields(&self, lines: &mut Vec<u8>) {
-        const OF_BYTES: [&[u8]; 5] =
-            [b"accept-ranges", b"content-digest", b"content-md5", b"digest", b"repr-digest"];
-        let mut kept = Vec::with_capacity(lines.len() + 2);
-        for line in lines.split_inclusive(|&byte| byte == b'\n') {
-            let Some((name, value)) = split_field(line.trim_ascii_end()) else { continue };
-            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-            let (is_tag, is_date) = (is(b"etag"), is(b"last-modified"));
-            if OF_BYTES.iter().any(|other| is(other)) || !self.keep_validators && (is_tag || is_date) {
-                continue;
-            }
-            match is_tag && value.starts_with(b"\"") {
-                true => kept.extend([b"ETag: W/", value, b"\r\n"].concat()),
-                false => kept.extend_from_slice(line),
-            }
-        }
-        *lines = kept;
-    }
-}
-
-fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
 }
 
 /// The body of parts that are there, with its texts replaced; `None` if a file cannot be read.
