@@ -368,10 +368,7 @@ pub(super) fn shorten(text: &str) -> String {
 
 /// The known name that is nearest to `name`, if one is near enough to be meant.
 pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let lower = name.to_lowercase().replace('-', "_");
-    let distance = |candidate: &&str| strsim::damerau_levenshtein(&lower, candidate);
-    let best = known.into_iter().min_by_key(distance)?;
-    (distance(&best) <= (best.len() / 3).clamp(1, 3)).then_some(best)
+    touchstone_expression::nearest(&name.to_lowercase().replace('-', "_"), known)
 }
 
 /// Splits the digits at the beginning from the rest.

@@ -20,7 +20,7 @@ pub mod variable;
 pub use condition::Condition;
 pub use source::Source;
 pub use text::Text;
-pub use variable::{Fact, Known, VARIABLES, Variable};
+pub use variable::{Fact, Known, VARIABLES, Variable, nearest};
 
 /// The longest condition or text, in bytes.
 pub const LONGEST: usize = 4096;

@@ -216,6 +216,13 @@ impl Variable {
     }
 }
 
+/// The known name that was probably meant: the one with the fewest other letters, if these are few.
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |candidate: &&str| strsim::damerau_levenshtein(name, candidate);
+    let best = known.into_iter().min_by_key(distance)?;
+    (distance(&best) <= (best.len() / 3).clamp(1, 3)).then_some(best)
+}
+
 fn find(name: &str) -> Result<&'static Entry, String> {
     if let Some(entry) = VARIABLES.iter().find(|entry| entry.name == name) {
         return Ok(entry);
@@ -228,11 +235,7 @@ fn find(name: &str) -> Result<&'static Entry, String> {
     };
     let field =
         || begin("http_", "header").or_else(|| begin("cookie_", "cookie")).or_else(|| begin("arg_", "arg"));
-    let near = || {
-        let distance = |entry: &&Entry| strsim::damerau_levenshtein(name, entry.name);
-        let best = VARIABLES.iter().min_by_key(distance)?;
-        (distance(&best) <= (best.name.len() / 3).clamp(1, 3)).then(|| best.name.to_string())
-    };
+    let near = || nearest(name, VARIABLES.iter().map(|entry| entry.name)).map(str::to_string);
     Err(match elsewhere.or_else(field).or_else(near) {
         Some(near) => format!("unknown variable '${name}'; did you mean '${near}'?"),
         None => {

@@ -130,15 +130,12 @@ fn find(name: &str) -> Result<&'static Variable, String> {
     }
     let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, here)| (*here).to_string());
     let field = || name.strip_prefix("http_").map(|field| format!("header{{{}}}", field.replace('_', "-")));
-    let near = || {
-        let distance = |variable: &&Variable| strsim::damerau_levenshtein(name, variable.name);
-        let best = VARIABLES.iter().min_by_key(distance)?;
-        (distance(&best) <= (best.name.len() / 3).clamp(1, 3)).then(|| best.name.to_string())
-    };
+    let known = || VARIABLES.iter().map(|variable| variable.name);
+    let near = || touchstone_expression::nearest(name, known()).map(str::to_string);
     Err(match elsewhere.or_else(field).or_else(near) {
         Some(near) => format!("unknown variable '${name}'; did you mean '${near}'?"),
         None => {
-            let names: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
+            let names: Vec<&str> = known().collect();
             format!("unknown variable '${name}'; the variables are {} and header{{NAME}}", names.join(", "))
         }
     })
