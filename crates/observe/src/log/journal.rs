@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::message_form::{FIELD, Lost, SEND_TIMEOUT};
+use super::message_form::{FIELD, Lost, connect, is_full, send_each};
 use super::settings::LogIdentity;
 
 /// The journal.
@@ -43,14 +43,7 @@ impl Journal {
         severity: u8,
         lines: impl Iterator<Item = &'l [u8]>,
     ) -> Result<(), Lost> {
-        let (mut lost, mut reason) = (0, None);
-        for line in lines {
-            if let Err(error) = self.send_entry(&entry(&self.fixed, severity, line)) {
-                lost += 1;
-                reason = Some(error);
-            }
-        }
-        reason.map_or(Ok(()), |error| Err((lost, error)))
+        send_each(lines, |line| self.send_entry(&entry(&self.fixed, severity, line)))
     }
 
     fn send_entry(&mut self, entry: &[u8]) -> io::Result<()> {
@@ -59,9 +52,7 @@ impl Journal {
             Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::MSGSIZE) => {
                 self.send_in_file(entry)
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Err(error)
-            }
+            Err(error) if is_full(&error) => Err(error),
             // It was started anew.
             Err(_) => {
                 self.socket = connect(&self.path)?;
@@ -82,13 +73,6 @@ impl Journal {
         sendmsg(&self.socket, &[IoSlice::new(b"")], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
-}
-
-fn connect(path: &Path) -> io::Result<UnixDatagram> {
-    let socket = UnixDatagram::unbound()?;
-    socket.connect(path)?;
-    socket.set_write_timeout(Some(SEND_TIMEOUT))?;
-    Ok(socket)
 }
 
 /// An entry of a line, with the fields behind it.

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-use super::message_form::{FIELD, Lost, SEND_TIMEOUT};
+use super::message_form::{FIELD, Lost, SEND_TIMEOUT, connect, is_full, send_each};
 use super::settings::{LogIdentity, SyslogServer};
 use crate::log_line::LogClock;
 
@@ -68,15 +68,10 @@ impl Syslog {
     }
 
     fn send_datagrams(&mut self, messages: impl Iterator<Item = Vec<u8>>) -> Result<(), Lost> {
-        let (mut lost, mut reason) = (0, None);
-        for mut message in messages {
+        send_each(messages, |mut message| {
             cut(&mut message, LONGEST_DATAGRAM);
-            if let Err(error) = self.send_datagram(&message) {
-                lost += 1;
-                reason = Some(error);
-            }
-        }
-        reason.map_or(Ok(()), |error| Err((lost, error)))
+            self.send_datagram(&message)
+        })
     }
 
     fn send_datagram(&mut self, message: &[u8]) -> io::Result<()> {
@@ -132,12 +127,7 @@ impl Syslog {
 
     fn connect(&self) -> io::Result<Socket> {
         match &self.server {
-            SyslogServer::Unix(path) => {
-                let socket = UnixDatagram::unbound()?;
-                socket.connect(path)?;
-                socket.set_write_timeout(Some(SEND_TIMEOUT))?;
-                Ok(Socket::Unix(socket))
-            }
+            SyslogServer::Unix(path) => connect(path).map(Socket::Unix),
             SyslogServer::Udp(address) => {
                 let address = address.to_socket_addrs()?.next().ok_or_else(no_address)?;
                 let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -170,10 +160,6 @@ impl Socket {
             Socket::Tcp(stream) => stream.write_all(bytes),
         }
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 fn no_address() -> io::Error {
