@@ -23,7 +23,7 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
     documentation: "One line for each request that was answered.",
     blank: blank_access_log,
     keys: &[
-        access_path(Some("\"off\""), "\"log/access.log\""),
+        path(Some("\"off\""), "\"log/access.log\""),
         access_format(),
         access_when(),
         access_sample(),
@@ -41,7 +41,7 @@ pub static SITE_ACCESS_LOG: Section<AccessLogConfig> = Section {
         short for a table with that `path`.",
     blank: blank_access_log,
     keys: &[
-        access_path(None, "\"log/shop.log\""),
+        path(None, "\"log/shop.log\""),
         access_format(),
         access_when(),
         access_sample(),
@@ -56,13 +56,7 @@ pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
     repeated: false,
     documentation: "Messages for the operator: starts, stops, reloads and errors.",
     blank: blank_error_log,
-    keys: &[
-        error_path(Some("\"stderr\""), "\"log/error.log\""),
-        error_level(),
-        error_format(),
-        facility(),
-        tag(),
-    ],
+    keys: &[path(Some("\"stderr\""), "\"log/error.log\""), error_level(), error_format(), facility(), tag()],
 };
 
 /// `[site.error_log]`
@@ -73,7 +67,7 @@ pub static SITE_ERROR_LOG: Section<ErrorLogConfig> = Section {
         its routes, in place of `[error_log]`. `[site.route.error_log]` has the same keys. \
         `error_log = \"off\"` and `error_log = \"FILE\"` are short for a table with that `path`.",
     blank: blank_error_log,
-    keys: &[error_path(None, "\"log/shop-error.log\""), error_level(), error_format(), facility(), tag()],
+    keys: &[path(None, "\"log/shop-error.log\""), error_level(), error_format(), facility(), tag()],
 };
 
 fn blank_access_log() -> AccessLogConfig {
@@ -84,13 +78,13 @@ fn blank_error_log() -> ErrorLogConfig {
     ErrorLogConfig::new(LogDestination::Off, LogLevel::Error)
 }
 
-const fn access_path(default: Option<&'static str>, example: &'static str) -> Key<AccessLogConfig> {
+const fn path<C: HasDestination>(default: Option<&'static str>, example: &'static str) -> Key<C> {
     Key {
         name: "path",
         default,
         example,
         documentation: PATH,
-        kind: Kind::LogDestination(|log, value| log.destination = value),
+        kind: Kind::LogDestination(|log, value| *log.destination() = value),
     }
 }
 
@@ -130,16 +124,6 @@ const fn access_sample() -> Key<AccessLogConfig> {
         documentation: "One in so many of these requests has a line, counted by each core. \
             Answers with a status of 500 or more always have one.",
         kind: Kind::Number { least: 1, most: 1_000_000_000, set: |log, value| log.sample = value },
-    }
-}
-
-const fn error_path(default: Option<&'static str>, example: &'static str) -> Key<ErrorLogConfig> {
-    Key {
-        name: "path",
-        default,
-        example,
-        documentation: PATH,
-        kind: Kind::LogDestination(|log, value| log.destination = value),
     }
 }
 
@@ -191,7 +175,7 @@ const fn error_format() -> Key<ErrorLogConfig> {
     }
 }
 
-const fn facility<C: HasIdentity>() -> Key<C> {
+const fn facility<C: HasDestination>() -> Key<C> {
     Key {
         name: "facility",
         default: Some("\"daemon\""),
@@ -209,7 +193,7 @@ const fn facility<C: HasIdentity>() -> Key<C> {
     }
 }
 
-const fn tag<C: HasIdentity>() -> Key<C> {
+const fn tag<C: HasDestination>() -> Key<C> {
     Key {
         name: "tag",
         default: Some("\"touchstone\""),
@@ -229,18 +213,27 @@ const fn tag<C: HasIdentity>() -> Key<C> {
     }
 }
 
-/// A log that syslog and the journal are told the sender of.
-trait HasIdentity {
+/// A log that goes somewhere, where syslog and the journal are told its sender.
+trait HasDestination {
+    fn destination(&mut self) -> &mut LogDestination;
     fn identity(&mut self) -> &mut LogIdentity;
 }
 
-impl HasIdentity for AccessLogConfig {
+impl HasDestination for AccessLogConfig {
+    fn destination(&mut self) -> &mut LogDestination {
+        &mut self.destination
+    }
+
     fn identity(&mut self) -> &mut LogIdentity {
         &mut self.identity
     }
 }
 
-impl HasIdentity for ErrorLogConfig {
+impl HasDestination for ErrorLogConfig {
+    fn destination(&mut self) -> &mut LogDestination {
+        &mut self.destination
+    }
+
     fn identity(&mut self) -> &mut LogIdentity {
         &mut self.identity
     }
@@ -289,15 +282,7 @@ pub(super) fn read_access_log(
     value: &Value<'_>,
     target: &mut Option<AccessLogConfig>,
 ) -> Vec<SectionPlaces> {
-    let mut short = SITE_ACCESS_LOG.defaults();
-    match destination(reader, "access_log", value) {
-        Some(destination) => {
-            short.destination = destination;
-            *target = Some(short);
-            Vec::new()
-        }
-        None => reader.table_into(&SITE_ACCESS_LOG, value, target),
-    }
+    read_log(reader, "access_log", &SITE_ACCESS_LOG, value, target)
 }
 
 /// Reads `error_log` of a site or route.
@@ -306,15 +291,24 @@ pub(super) fn read_error_log(
     value: &Value<'_>,
     target: &mut Option<ErrorLogConfig>,
 ) -> Vec<SectionPlaces> {
-    let mut short = SITE_ERROR_LOG.defaults();
-    match destination(reader, "error_log", value) {
-        Some(destination) => {
-            short.destination = destination;
-            *target = Some(short);
-            Vec::new()
-        }
-        None => reader.table_into(&SITE_ERROR_LOG, value, target),
-    }
+    read_log(reader, "error_log", &SITE_ERROR_LOG, value, target)
+}
+
+/// Reads a log: a table, or the text of its destination.
+fn read_log<C: HasDestination>(
+    reader: &mut Reader<'_>,
+    key: &str,
+    section: &'static Section<C>,
+    value: &Value<'_>,
+    target: &mut Option<C>,
+) -> Vec<SectionPlaces> {
+    let Some(destination) = destination(reader, key, value) else {
+        return reader.table_into(section, value, target);
+    };
+    let mut short = section.defaults();
+    *short.destination() = destination;
+    *target = Some(short);
+    Vec::new()
 }
 
 /// The destination that a text in the place of a table names; one that is wrong is off, and a problem.
