@@ -1,7 +1,7 @@
 //! How fast and with what replaced answers are sent, how often clients may ask, and links with a signature.
 
 use super::scope::Scope;
-use super::value;
+use super::value::{self, UpToVariable, first_variable};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -108,13 +108,12 @@ fn client_key(text: &str) -> Option<String> {
 pub fn request_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let is_braced = rest[at + 1..].starts_with('{');
-        let after = &rest[at + 1 + usize::from(is_braced)..];
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-        let (name, behind) = after.split_at(end);
-        rest = if is_braced { behind.strip_prefix('}')? } else { behind };
+    while let Some(UpToVariable { plain, name, is_closed, rest: after }) = first_variable(rest) {
+        if !is_closed {
+            return None;
+        }
+        out.push_str(plain);
+        rest = after;
         let named = |prefix: &str, here: &str, replace: bool| {
             let name = name.strip_prefix(prefix).filter(|name| !name.is_empty())?;
             let name = if replace { name.replace('_', "-") } else { name.to_string() };

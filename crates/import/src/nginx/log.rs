@@ -1,6 +1,7 @@
 //! `access_log`, `error_log` and `log_format`.
 
 use super::scope::Scope;
+use super::value::{UpToVariable, first_variable};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -167,13 +168,9 @@ pub fn line(text: &str) -> Result<String, String> {
     ];
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = rest[at + 1..].strip_prefix('{').unwrap_or(&rest[at + 1..]);
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-        let (name, behind) = after.split_at(end);
-        let is_braced = rest[at + 1..].starts_with('{');
-        rest = if is_braced { behind.strip_prefix('}').unwrap_or(behind) } else { behind };
+    while let Some(UpToVariable { plain, name, rest: after, .. }) = first_variable(rest) {
+        out.push_str(plain);
+        rest = after;
         let known = NAMES.iter().find(|(other, _)| *other == name).map(|(_, here)| format!("${{{here}}}"));
         let field = || {
             let field = name.strip_prefix("http_").filter(|field| !field.is_empty())?;

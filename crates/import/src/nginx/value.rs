@@ -119,6 +119,34 @@ pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
     Ok(out)
 }
 
+/// What a text of nginx holds up to its first variable, and that variable.
+pub struct UpToVariable<'t> {
+    /// The text before it.
+    pub plain: &'t str,
+    /// Its name.
+    pub name: &'t str,
+    /// A name that began with a brace ends with one.
+    pub is_closed: bool,
+    /// The text after it.
+    pub rest: &'t str,
+}
+
+/// Finds the first variable of a text, `$name` or `${name}`.
+pub fn first_variable(text: &str) -> Option<UpToVariable<'_>> {
+    let (plain, after) = text.split_once('$')?;
+    let inner = after.strip_prefix('{');
+    let name = inner.unwrap_or(after);
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+    let (name, rest) = name.split_at(end);
+    let closed = rest.strip_prefix('}').filter(|_| inner.is_some());
+    Some(UpToVariable {
+        plain,
+        name,
+        is_closed: inner.is_none() || closed.is_some(),
+        rest: closed.unwrap_or(rest),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
