@@ -68,7 +68,7 @@ impl Limit {
     pub fn take_turn(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<Duration, TooMany> {
         table.update(self.id, client, |whole_at_ns| {
             let wait = self.turn(*whole_at_ns, now_ns)?;
-            *whole_at_ns = (*whole_at_ns).max(now_ns).saturating_add(self.rate.interval_ns.get());
+            *whole_at_ns = self.counted(*whole_at_ns, now_ns);
             Ok(wait)
         })
     }
@@ -79,7 +79,7 @@ impl Limit {
         table.update(self.id, client, |whole_at_ns| {
             let is_at_once = self.turn(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
             if is_at_once {
-                *whole_at_ns = (*whole_at_ns).max(now_ns).saturating_add(self.rate.interval_ns.get());
+                *whole_at_ns = self.counted(*whole_at_ns, now_ns);
             }
             is_at_once
         })
@@ -95,6 +95,11 @@ impl Limit {
         table.update(self.id, client, |whole_at_ns| {
             *whole_at_ns = whole_at_ns.saturating_sub(self.rate.interval_ns.get());
         });
+    }
+
+    /// When the client may ask for everything again, after one more request.
+    fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
+        whole_at_ns.max(now_ns).saturating_add(self.rate.interval_ns.get())
     }
 
     fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, TooMany> {
