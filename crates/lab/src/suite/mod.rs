@@ -35,7 +35,7 @@ pub use session_file::SessionFile;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-pub use stream::{Stream, framed};
+pub use stream::{GRPC_FIELDS, Stream, framed};
 use touchstone_load::{Arrivals, ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeSpread};
 pub use workload::{Class, Content, Part, Workload};
 

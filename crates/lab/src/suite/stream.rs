@@ -7,7 +7,7 @@ use std::time::Duration;
 use touchstone_load::{HttpVersion, MessageForm, MessagePlan, WebSocketPlan};
 
 /// The fields of a call of gRPC.
-pub(super) const GRPC_FIELDS: [&str; 2] = ["Content-Type: application/grpc", "TE: trailers"];
+pub const GRPC_FIELDS: [&str; 2] = ["Content-Type: application/grpc", "TE: trailers"];
 /// The most messages of one answer or of one WebSocket that a request states.
 const MESSAGES_MAX: u64 = 1_000_000_000;
 /// The keys of WebSockets alone.

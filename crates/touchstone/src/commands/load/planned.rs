@@ -7,7 +7,7 @@ use super::{Arguments, StageList};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone_lab::suite::{SessionFile, framed};
+use touchstone_lab::suite::{GRPC_FIELDS, SessionFile, framed};
 use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
     Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, MessageForm, MessagePlan, Plan,
@@ -188,7 +188,7 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
     };
     let messages = messages(arguments, entries)?;
     let websocket = websocket(arguments, entries, body.is_some())?;
-    let grpc = ["Content-Type: application/grpc", "TE: trailers"].map(str::to_string);
+    let grpc = GRPC_FIELDS.map(str::to_string);
     let usual_method = arguments.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
     let trust = trust(arguments)?;
     if let Some(power) = arguments.zipf
