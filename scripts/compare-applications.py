@@ -24,13 +24,14 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.parse
 import zipfile
+
+from common import free_port, missing
 
 TOMCAT = "apache-tomcat-11.0.25"
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -43,11 +44,6 @@ OWN_FIELDS = {"server", "date", "connection", "keep-alive", "transfer-encoding",
 
 CLOCK = re.compile(rb"\b\d\d?:\d\d:\d\d(\.\d+)?\b")
 WORD = re.compile(rb"[A-Za-z0-9_.+=/@%:-]+|\s+|.", re.S)
-
-
-def missing(what):
-    print(f"compare-applications: {what}", file=sys.stderr)
-    sys.exit(3)
 
 
 def parts(binary):
@@ -86,12 +82,6 @@ def examples(program, directory):
     shutil.make_archive(str(war), "zip", program / "webapps/examples")
     war.with_suffix(".war.zip").rename(war)
     return war
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 # --- The servers.

@@ -39,6 +39,8 @@ import tempfile
 import threading
 import time
 
+from common import free_port, missing
+
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TOP / "docs/load.md"
 CLIENTS = 64
@@ -46,17 +48,6 @@ RATE = 2000
 STALL_RATE = 500
 STALL_AT, STALL, STALL_RUN = 4, 2, 10
 FILE_BYTES = 1024
-
-
-def missing(what):
-    print(f"compare-load-tools: {what}", file=sys.stderr)
-    sys.exit(3)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Server:

@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+from common import missing
+
 TOP = pathlib.Path(__file__).resolve().parent.parent
 SUITE = "webbench-1.1-static"
 CHANGE = 0.03
@@ -60,11 +62,6 @@ ssize_t sendfile64(int out, int in, off_t *offset, size_t count) {
     return spend(out, in, offset, count, "sendfile64");
 }
 """
-
-
-def missing(what):
-    print(f"gate-rates: {what}", file=sys.stderr)
-    sys.exit(3)
 
 
 def definition(scratch, name, environment):

@@ -25,6 +25,8 @@ import tempfile
 import threading
 import time
 
+from common import free_port
+
 QUARTER_HOUR = 900
 SHORT_RUN = 3600
 UPGRADE_MINUTES = 10
@@ -37,12 +39,6 @@ SETTLING_KIB = 16 * 1024
 DISK_MIB = 8
 # The file system of the disk has so much, so that it is full before the limit when Filler has taken its part.
 FILE_SYSTEM_MIB = 12
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def tool(*names):

@@ -28,6 +28,8 @@ import threading
 import time
 import urllib.request
 
+from common import free_port
+
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PARTS = ["kill", "hang", "exhaust", "reload", "hostile"]
 QUIET_SECONDS = 10
@@ -103,12 +105,6 @@ async def application(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": fields})
     await send({"type": "http.response.body", "body": BODY})
 '''
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Server:

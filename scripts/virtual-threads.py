@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from common import free_port, missing
+
 TOMCAT = "apache-tomcat-11.0.25"
 HEAP = "512m"
 SERVLET = """
@@ -48,11 +50,6 @@ public class Wait extends HttpServlet {
 """
 
 
-def missing(what):
-    print(f"virtual-threads: {what}", file=sys.stderr)
-    sys.exit(3)
-
-
 def parts(binary):
     """Java's home, Tomcat's, and the directory of our jars."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
@@ -71,12 +68,6 @@ def parts(binary):
     if shutil.which("javac") is None:
         missing("there is no javac: install openjdk-17-jdk-headless")
     return home, tomcat, jars
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def compile_application(directory, jars, home):
