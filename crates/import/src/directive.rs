@@ -1,9 +1,9 @@
-//! A directive of another server's configuration: its name, what follows, and where it stands.
+//! A directive of another server's configuration: its name, arguments, block and place.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// Where a directive stands.
+/// The place of a directive in the source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     file: Rc<str>,
@@ -20,29 +20,29 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            // The file as a whole.
+            // The whole file.
             0 => write!(formatter, "{}", self.file),
             line => write!(formatter, "{}:{line}", self.file),
         }
     }
 }
 
-/// A directive with its arguments, and what stands in its block.
+/// A directive with its arguments and its block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What follows the name, without quotes.
+    /// The arguments, without quotes.
     pub arguments: Vec<String>,
-    /// What stands in its block, if it has one.
+    /// The directives in its block, if it has one.
     pub block: Option<Vec<Directive>>,
-    /// Where it stands.
+    /// The place in the source.
     pub place: Place,
-    /// How it is written.
+    /// The syntax in which it is written.
     pub form: Form,
 }
 
-/// How a server's directives are written.
+/// The syntax of a server's directives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `name arguments;` or `name arguments { ... }`
@@ -54,17 +54,17 @@ pub enum Form {
 }
 
 impl Directive {
-    /// An argument, or nothing.
+    /// The argument with this index, or an empty text.
     pub fn argument(&self, index: usize) -> &str {
         self.arguments.get(index).map_or("", String::as_str)
     }
 
-    /// What stands in its block.
+    /// The directives in its block.
     pub fn inside(&self) -> &[Directive] {
         self.block.as_deref().unwrap_or_default()
     }
 
-    /// The directive as it was written, in one line and without what is in its block.
+    /// The directive as it was written, in one line and without the contents of its block.
     pub fn text(&self) -> String {
         let words = std::iter::once(&self.name).chain(&self.arguments);
         let text = words.map(|word| shown(word)).collect::<Vec<String>>().join(" ");

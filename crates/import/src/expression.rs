@@ -1,10 +1,10 @@
-//! Regular expressions of other servers, as this server takes them: they match the whole path, in linear
-//! time.
+//! Converts regular expressions of other servers to those of this server, which match the whole path in
+//! linear time.
 
-/// An expression that is found anywhere in a path, as one that the whole path must match.
+/// Converts an expression that may match anywhere in a path to one that must match the whole path.
 ///
 /// # Errors
-/// What it has that takes more than linear time, and that this server does not have.
+/// The expression uses a feature that needs more than linear time, which this server does not support.
 pub fn whole_path(expression: &str, any_case: bool) -> Result<String, String> {
     for (sign, name) in [
         ("(?=", "lookahead"),
@@ -21,7 +21,7 @@ pub fn whole_path(expression: &str, any_case: bool) -> Result<String, String> {
         return Err("expressions here have no references to groups in the expression itself".to_string());
     }
     let flags = if any_case { "(?i)" } else { "" };
-    // With alternatives at the top an anchor belongs to one of them.
+    // With alternatives at the top level, an anchor belongs to only one of them.
     if expression.contains('|') && !is_in_group(expression) {
         return Ok(format!("{flags}(?s:.*?)(?:{expression})(?s:.*)"));
     }
@@ -34,12 +34,12 @@ pub fn whole_path(expression: &str, any_case: bool) -> Result<String, String> {
     Ok(format!("{flags}{begin}{rest}{end}"))
 }
 
-/// Whether every `|` of an expression stands in parentheses.
+/// Whether every `|` of an expression is inside parentheses.
 fn is_in_group(expression: &str) -> bool {
     alternatives(expression).len() == 1
 }
 
-/// What stands between the `|` of an expression that are not in parentheses.
+/// The alternatives of an expression at the top level, outside parentheses.
 pub fn alternatives(expression: &str) -> Vec<&str> {
     let (mut depth, mut is_escaped, mut in_class, mut begin) = (0i32, false, false, 0);
     let mut found = Vec::new();
@@ -65,7 +65,7 @@ pub fn alternatives(expression: &str) -> Vec<&str> {
     found
 }
 
-/// An expression of a name: what matches any character matches no slash.
+/// Converts an expression for a file name: what matched any character matches no slash.
 pub fn within_name(expression: &str) -> String {
     let (mut out, mut is_escaped, mut in_class) = (String::new(), false, false);
     for character in expression.chars() {
@@ -85,7 +85,7 @@ pub fn within_name(expression: &str) -> String {
     out
 }
 
-/// An expression without the groups that look ahead or back: it matches more.
+/// Removes the groups that look ahead or back from an expression; the result matches more.
 pub fn without_looks(expression: &str) -> String {
     let mut out = String::new();
     let mut rest = expression;
@@ -93,7 +93,7 @@ pub fn without_looks(expression: &str) -> String {
         let looks = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|begin| rest.starts_with(begin));
         let length = match character {
             '(' if looks => group_length(rest),
-            // An escaped parenthesis is none.
+            // An escaped parenthesis does not count.
             '\\' => {
                 let length = rest.chars().take(2).map(char::len_utf8).sum();
                 out.push_str(&rest[..length]);
@@ -125,7 +125,7 @@ fn group_length(expression: &str) -> usize {
     expression.len()
 }
 
-/// A path as an expression that only it matches.
+/// An expression that matches only this path.
 pub fn literal(path: &str) -> String {
     path.chars().fold(String::new(), |mut out, c| {
         if !c.is_alphanumeric() && !matches!(c, '/' | '_' | '-' | ' ') && c.is_ascii() {

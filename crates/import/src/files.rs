@@ -1,20 +1,20 @@
-//! The files of a configuration: how many and how large they may be, and which files a pattern means.
+//! The files of a configuration: limits on their number and size, and the files that a pattern matches.
 
 use std::path::{Path, PathBuf};
 
-/// The most bytes of one file.
+/// The maximum size of one file in bytes.
 pub const FILE_BYTES: u64 = 4 << 20;
-/// The most files that one configuration may have.
+/// The maximum number of files of one configuration.
 pub const FILES: usize = 1_000;
-/// The most directives of a configuration.
+/// The maximum number of directives of a configuration.
 pub const DIRECTIVES: usize = 100_000;
-/// How deep blocks and included files may lie in each other.
+/// The maximum depth of nested blocks and included files.
 pub const DEPTH: usize = 32;
 
 /// The text of a file; bytes that are not UTF-8 are replaced.
 ///
 /// # Errors
-/// With the file's name: it cannot be read, is no file, or is too large.
+/// The file cannot be read, is not a regular file, or is too large; the message has the file's name.
 pub fn read_text(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -24,7 +24,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned())
 }
 
-/// The files that a name with `*` and `?` in its last part means, in the order of their names.
+/// The files that match a name with `*` and `?` in its last part, sorted by name.
 pub fn matching(pattern: &Path) -> Vec<PathBuf> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if !name.contains(['*', '?']) {
@@ -46,7 +46,7 @@ pub fn matching(pattern: &Path) -> Vec<PathBuf> {
 }
 
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    // The place behind the last '*', and what it has been tried for.
+    // The position after the last '*', and the position in the name from which it was last tried.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {

@@ -1,19 +1,19 @@
-//! Configurations of other servers, written anew for this one.
+//! Imports configurations of other servers.
 //!
-//! The result is text to be read by a person: each original line stands as a comment beside what became of
-//! it. What has no counterpart is named with its place and with what to do about it; nothing is left out
-//! without a word.
+//! The result is a text for people to read: each original line is a comment beside its translation. A
+//! directive without a counterpart is listed with its place and with advice; no directive is dropped
+//! silently.
 //!
 //! | module | |
 //! |---|---|
 //! | [`nginx`] | nginx: servers, locations, upstreams |
 //! | [`caddy`] | Caddy: the Caddyfile |
 //! | [`apache`] | Apache httpd: virtual hosts, directories, `.htaccess` |
-//! | `account` | what became of each directive |
+//! | `account` | the record of what each directive was translated to |
 //! | `directive` | a directive with its place |
-//! | `expression` | regular expressions of other servers |
+//! | `expression` | conversion of regular expressions |
 //! | `files` | the files of a configuration |
-//! | `output` | the text that is written, and its parts |
+//! | `output` | the sections of the text that is written |
 //! | [`toml_text`] | values of TOML as text |
 
 mod account;
@@ -26,15 +26,15 @@ pub mod nginx;
 mod output;
 pub mod toml_text;
 
-/// What became of a configuration.
+/// The result of an import.
 #[derive(Debug, Default)]
 pub struct Imported {
     /// The configuration for this server.
     pub text: String,
     /// Directives that were translated.
     pub translated: usize,
-    /// Directives that need no counterpart: this server does the same without being told, or does it in
-    /// another way that no client sees.
+    /// Directives that need no counterpart: this server does the same by default, or does it in another way
+    /// that is invisible to clients.
     pub unneeded: usize,
     /// Directives that were not translated.
     pub problems: Vec<Problem>,
@@ -43,9 +43,9 @@ pub struct Imported {
 /// A directive that was not translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
+    /// Its place in the source.
     pub place: directive::Place,
-    /// The directive, as it stands there.
+    /// The directive, as it was written.
     pub directive: String,
     /// What to do about it.
     pub advice: String,

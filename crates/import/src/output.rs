@@ -10,41 +10,41 @@ use crate::toml_text::toml_string;
 pub struct Section {
     header: String,
     lines: Vec<String>,
-    /// Keys whose value is a table that several directives fill, by the key and the name in the table.
+    /// Keys whose value is a table that several directives fill: by key, and by name in the table.
     tables: BTreeMap<&'static str, BTreeMap<String, String>>,
     below: Vec<Section>,
 }
 
 impl Section {
-    /// A section with this header, as `[[site]]`.
+    /// A section with this header, such as `[[site]]`.
     pub fn new(header: &str) -> Section {
         Section { header: header.to_string(), ..Section::default() }
     }
 
-    /// A comment.
+    /// Adds a comment.
     pub fn note(&mut self, text: impl AsRef<str>) {
         self.lines.extend(text.as_ref().lines().map(|line| format!("# {line}")));
     }
 
-    /// A key with its value, which is TOML already.
+    /// Adds a key; the value is TOML text.
     pub fn key(&mut self, name: &str, value: impl std::fmt::Display) {
         let begin = format!("{name} = ");
-        // A later directive of the same meaning takes the place of an earlier one.
+        // A later directive with the same meaning replaces an earlier one.
         self.lines.retain(|line| !line.starts_with(&begin));
         self.lines.push(format!("{begin}{value}"));
     }
 
-    /// An entry of a key whose value is a table.
+    /// Adds an entry to a key whose value is a table.
     pub fn entry(&mut self, name: &'static str, key: &str, value: String) {
         self.tables.entry(name).or_default().insert(key.to_string(), value);
     }
 
-    /// Puts a comment before all else.
+    /// Adds a comment before all others.
     pub fn note_first(&mut self, text: impl AsRef<str>) {
         self.lines.insert(0, format!("# {}", text.as_ref()));
     }
 
-    /// Puts the comments before the keys.
+    /// Moves the comments before the keys.
     pub fn notes_first(&mut self) {
         self.lines.sort_by_key(|line| !line.starts_with('#'));
     }
@@ -55,13 +55,13 @@ impl Section {
         self.lines.iter().any(|line| line.starts_with(&begin))
     }
 
-    /// Takes a key away.
+    /// Removes a key.
     pub fn remove(&mut self, name: &str) {
         let begin = format!("{name} = ");
         self.lines.retain(|line| !line.starts_with(&begin));
     }
 
-    /// Whether a section of this header is below it.
+    /// Whether it has a subsection with this header.
     pub fn has_section(&self, header: &str) -> bool {
         self.below.iter().any(|section| section.header == header)
     }
@@ -71,7 +71,7 @@ impl Section {
         self.header == "[[site]]"
     }
 
-    /// Whether the key has entries of a table.
+    /// Whether the key has table entries.
     pub fn has_entries(&self, name: &str) -> bool {
         self.tables.contains_key(name)
     }
@@ -83,22 +83,22 @@ impl Section {
             .any(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(" = ")) == Some(value))
     }
 
-    /// Whether there are comments in it.
+    /// Whether it has comments.
     pub fn has_notes(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Takes over the comments of another.
+    /// Takes over the comments of another section.
     pub fn take_notes(&mut self, other: Section) {
         self.lines.extend(other.lines.into_iter().filter(|line| line.starts_with('#')));
     }
 
-    /// Whether there is nothing but comments in it.
+    /// Whether it has only comments.
     pub fn is_empty(&self) -> bool {
         self.below.is_empty() && self.tables.is_empty() && self.lines.iter().all(|line| line.starts_with('#'))
     }
 
-    /// A section below this one.
+    /// Adds a subsection.
     pub fn push(&mut self, section: Section) {
         self.below.push(section);
     }
@@ -109,7 +109,7 @@ impl Section {
         self
     }
 
-    /// Writes it.
+    /// Writes the section as text.
     pub fn write(&self, out: &mut String) {
         let header = if self.header.is_empty() { String::new() } else { format!("{}\n", self.header) };
         let _ = write!(out, "\n{header}");

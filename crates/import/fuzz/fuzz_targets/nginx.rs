@@ -1,4 +1,5 @@
-//! Any text as a configuration of nginx: no panic, and every string that is written ends on its line.
+//! Reads any text as a configuration of nginx: the importer does not panic, and no string that it writes
+//! contains a line end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! `Require`, `Order`, `Allow`, `Deny` and `Auth...`: who is let in.
+//! `Require`, `Order`, `Allow`, `Deny` and `Auth...`: which clients are allowed.
 
 use super::area::{Area, is};
 use crate::account::Account;
@@ -6,19 +6,19 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Who is let in.
+/// Which clients are allowed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Everyone is refused.
+    /// All clients are refused.
     pub is_shut: bool,
     allow: Vec<String>,
     deny: Vec<String>,
     needs_user: bool,
-    /// What is not said by the above: until it is written, too many or too few are let in.
+    /// What the fields above cannot say: until it is added by hand, too many or too few clients are allowed.
     problems: Vec<(usize, String)>,
 }
 
-/// The directives that decide, of the last section that has any.
+/// The access directives that apply: those of the last section that has any.
 fn deciding<'d>(area: &Area<'d>) -> Vec<&'d Directive> {
     const NAMES: [&str; 7] = ["require", "requireall", "requireany", "requirenone", "order", "allow", "deny"];
     let of = |section: &&'d Directive| -> Vec<&'d Directive> {
@@ -27,7 +27,7 @@ fn deciding<'d>(area: &Area<'d>) -> Vec<&'d Directive> {
     area.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// Writes who is let in; whether all are refused.
+/// Writes which clients are allowed; returns whether all are refused.
 pub fn write(area: &Area<'_>, route: &mut Section, account: &mut Account) -> bool {
     let directives = deciding(area);
     let access = decide(&directives);
@@ -123,14 +123,14 @@ fn decide(directives: &[&Directive]) -> Access {
             _ => access.problems.push((index, OPEN.to_string())),
         }
     }
-    // Of several, one is enough.
+    // One of several is enough.
     if grants_all && access.allow.is_empty() && !access.needs_user {
         access.is_shut = false;
     }
     access
 }
 
-const OPEN: &str = "what it forbids is open until 'allow', 'deny' or 'basic_authentication' says it";
+const OPEN: &str = "what it forbids is allowed until you write 'allow', 'deny' or 'basic_authentication'";
 
 impl Access {
     fn join(&mut self, inner: Access, index: usize) {
@@ -154,7 +154,7 @@ fn require(directive: &Directive, index: usize, access: &mut Access, grants_all:
         ["valid-user"] => access.needs_user = true,
         ["user" | "group", ..] => {
             access.needs_user = true;
-            let advice = "every user of the file is let in; leave those in a file of its own who may";
+            let advice = "all users of the file are allowed; write those who may enter to a separate file";
             access.problems.push((index, advice.to_string()));
         }
         _ => access.problems.push((index, OPEN.to_string())),
@@ -169,7 +169,7 @@ fn is_network(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit() || c == ':')
 }
 
-/// `10.1` as `10.1.0.0/16`.
+/// Expands `10.1` to `10.1.0.0/16`.
 fn full(network: &str) -> String {
     let parts: Vec<&str> = network.trim_end_matches('.').split('.').collect();
     if network.contains(':') || network.contains('/') || parts.len() == 4 {

@@ -1,4 +1,4 @@
-//! What answers in an area: another server, PHP, CGI, files, and what stands beside that.
+//! What answers in an area: another server, PHP, CGI or files, and the settings around it.
 
 use super::access;
 use super::area::{Area, is};
@@ -7,30 +7,30 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Where `ProxyPass` leads.
+/// The target of a `ProxyPass`.
 pub struct Backend<'d> {
     /// The path, with a slash at its end.
     pub path: String,
     /// The origins.
     pub origins: Vec<String>,
-    /// The path goes on as it is.
+    /// The origin gets the path unchanged.
     pub keeps_path: bool,
-    /// In seconds.
+    /// The time limit in seconds.
     pub timeout: Option<u64>,
-    /// Where that is written.
+    /// The directives that set it.
     pub lines: Vec<&'d Directive>,
 }
 
-/// What runs scripts of PHP.
+/// What runs PHP scripts.
 pub struct Php<'d> {
-    /// Its address; `None`: the server starts it.
+    /// The address of php-fpm; `None`: the server starts PHP itself.
     pub backend: Option<String>,
-    /// Where that is written.
+    /// The directive that sets it.
     pub line: Option<&'d Directive>,
 }
 
 impl Php<'_> {
-    /// Writes where it is.
+    /// Writes the address or the number of processes.
     pub fn write(&self, table: &mut Section) {
         if let Some(line) = self.line {
             table.note(line.to_string());
@@ -45,23 +45,23 @@ impl Php<'_> {
     }
 }
 
-/// What is known of an area beside its sections.
+/// What is known about an area besides its sections.
 pub struct Answer<'a, 'd> {
-    /// `ProxyPass` with this path.
+    /// The `ProxyPass` with this path.
     pub proxy: Option<&'a Backend<'d>>,
-    /// `ScriptAlias` with this path: the directory of programs.
+    /// The `ScriptAlias` with this path: the directory of programs.
     pub programs: Option<&'d Directive>,
-    /// `Alias` with this path.
+    /// The `Alias` with this path.
     pub alias: Option<&'d Directive>,
-    /// What runs scripts of PHP.
+    /// What runs PHP scripts.
     pub php: Option<&'a Php<'d>>,
-    /// The script for what is no file.
+    /// The script for paths that are not files.
     pub missing: Option<&'a str>,
-    /// The origin for what is no file.
+    /// The origin for paths that are not files.
     pub missing_origin: Option<&'a str>,
 }
 
-/// Writes the route of an area, whose keys of paths it has already.
+/// Writes the route of an area; the keys for its paths are already there.
 pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, account: &mut Account) {
     if access::write(area, route, account) {
         return;
@@ -115,7 +115,7 @@ pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, acco
     }
 }
 
-/// `Header`, `ExpiresDefault`, `ExpiresByType`, `RequestHeader` of files.
+/// Writes `Header`, `ExpiresDefault`, `ExpiresByType` and `RequestHeader` for files.
 fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
     for directive in area.every("Header") {
         let words = &directive.arguments;
@@ -136,7 +136,7 @@ fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
                 route.entry("headers", name, toml_string(&value.join(" ")));
             }
             _ => {
-                account.problem(directive, route, "fields of answers are set as they stand, for all requests")
+                account.problem(directive, route, "a field of an answer has one fixed value for all requests")
             }
         }
     }
@@ -162,7 +162,7 @@ fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
     }
 }
 
-/// `access plus 1 month`, `A2592000`
+/// Parses `access plus 1 month` or `A2592000`.
 fn seconds(text: &str) -> Option<u64> {
     if let Some(number) = text.strip_prefix('A') {
         return number.parse().ok();
@@ -236,7 +236,7 @@ fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &
         area.one("ProxyPreserveHost").is_some_and(|one| one.argument(0).eq_ignore_ascii_case("on"));
     match area.one("ProxyPreserveHost") {
         Some(one) => account.translated(one, &mut table),
-        None => table.note("Apache gives origins their own host unless it is told otherwise."),
+        None => table.note("Apache gives origins their own host by default."),
     }
     if !keeps_host {
         table.key("host", toml_string("origin"));
@@ -249,7 +249,7 @@ fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &
             name.to_ascii_lowercase().starts_with("x-forwarded-") || name.eq_ignore_ascii_case("x-real-ip");
         match action.as_str() {
             "set" | "add" if is_of_proxies => {
-                account.unneeded(directive, &mut table, "origins are told about the client (docs/proxy.md)");
+                account.unneeded(directive, &mut table, "origins get the client's address (docs/proxy.md)");
             }
             "set" | "add" if words.len() == 3 && !value.contains('%') => {
                 account.translated(directive, &mut forward);
@@ -261,7 +261,7 @@ fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &
                 let removed = removed.iter().filter(|one| one.argument(0).eq_ignore_ascii_case("unset"));
                 forward.key("remove", toml_strings(removed.map(|one| one.argument(1))));
             }
-            _ => account.problem(directive, &mut table, "fields for origins are set as they stand"),
+            _ => account.problem(directive, &mut table, "a field for an origin has one fixed value"),
         }
     }
     if let Some(time) =
@@ -275,7 +275,7 @@ fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &
     route.push(table);
 }
 
-/// Whether a section for names of files is only about names that are never served.
+/// Whether a section for file names covers only names that are never served.
 pub fn is_of_hidden_names(section: &Directive) -> bool {
     let name = section.arguments.last().map_or("", String::as_str);
     let is_hidden = name.starts_with(".ht")

@@ -1,33 +1,33 @@
-//! A part of the paths, and the sections that hold there.
+//! An area: a part of the paths, with the sections that apply to it.
 //!
-//! Apache joins all sections that fit a request: `<Directory>` from the shortest to the longest, with the
-//! `.htaccess` of each, then `<Location>` in their order. Here one route says it all, so each path that a
-//! section, an alias or a proxy names becomes an area with the sections of those around it.
+//! Apache merges all sections that match a request: `<Directory>` from the shortest to the longest, with the
+//! `.htaccess` of each, then `<Location>` in order. Here one route contains all settings, so each path that a
+//! section, an alias or a proxy names becomes an area that also has the sections of the areas around it.
 
 use super::read::HTACCESS;
 use crate::directive::Directive;
 
 /// A part of the paths of a site.
 pub struct Area<'d> {
-    /// The path, with a slash at its end: all below it.
+    /// The path, with a slash at its end: it covers all paths below it.
     pub path: String,
-    /// Where its files are, without a slash at the end; `None`: they are on no disk.
+    /// The directory of its files, without a slash at the end; `None`: it has no files on disk.
     pub directory: Option<String>,
-    /// The sections that hold, the later ones before the earlier ones.
+    /// The sections that apply, later ones before earlier ones.
     pub sections: Vec<&'d Directive>,
 }
 
-/// A directory with its place among the paths.
+/// A directory and the path under which it is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// The path, with a slash at its end.
     pub path: String,
-    /// The directory, without one.
+    /// The directory, without a slash at its end.
     pub directory: String,
 }
 
 impl Mount {
-    /// Where a directory is among the paths.
+    /// The path under which a directory is served.
     pub fn path_of(&self, directory: &str) -> Option<String> {
         let below = directory.trim_end_matches('/').strip_prefix(&self.directory)?;
         match below.strip_prefix('/') {
@@ -43,7 +43,7 @@ impl Mount {
 }
 
 impl<'d> Area<'d> {
-    /// The area of a path, of those that are mounted.
+    /// Builds the area of a path, given the mounted directories.
     pub fn new(path: &str, mounts: &[Mount], scope: &[&'d Directive]) -> Area<'d> {
         let longest = mounts.iter().filter(|mount| path.starts_with(&mount.path));
         let directory =
@@ -70,12 +70,12 @@ impl<'d> Area<'d> {
         Area { path: path.to_string(), directory, sections }
     }
 
-    /// The last directive of this name that counts.
+    /// The last directive with this name, which is the one that applies.
     pub fn one(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()
     }
 
-    /// The directives of this name in the last section that has any.
+    /// The directives with this name in the last section that has any.
     pub fn all(&self, name: &str) -> Vec<&'d Directive> {
         let of = |section: &&'d Directive| -> Vec<&'d Directive> {
             section.inside().iter().filter(|directive| is(directive, name)).collect()
@@ -83,19 +83,19 @@ impl<'d> Area<'d> {
         self.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// The directives of this name in all sections.
+    /// The directives with this name in all sections.
     pub fn every(&self, name: &str) -> Vec<&'d Directive> {
         let inside = self.sections.iter().flat_map(|section| section.inside());
         inside.filter(|directive| is(directive, name)).collect()
     }
 }
 
-/// Whether a directive has this name, in any case.
+/// Whether a directive has this name; case is ignored.
 pub fn is(directive: &Directive, name: &str) -> bool {
     directive.name.eq_ignore_ascii_case(name)
 }
 
-/// The path or directory that a section names; `~` before an expression is passed over.
+/// The path or directory that a section names; `~` before an expression is skipped.
 pub fn name(section: &Directive) -> &str {
     section.argument(0)
 }

@@ -1,19 +1,19 @@
-//! Apache httpd: servers, directories, locations, `.htaccess`, and what stands in them.
+//! Apache httpd: servers, directories, locations and `.htaccess`, with their directives.
 //!
 //! ```text
-//! files -> read: directives with their places -> site: virtual hosts
-//!       -> area: which sections hold for a part of the paths -> routes: the longest path first
+//! files -> read: directives with their places in the source -> site: virtual hosts
+//!       -> area: the sections that apply to a part of the paths -> routes: the longest path first
 //! ```
 //!
 //! | module | |
 //! |---|---|
 //! | `read` | from files to directives: sections, `Include`, `Define`, `IfModule` |
-//! | `area` | a part of the paths, and the sections that hold there |
-//! | `access` | `Require`, `Order`, `Auth...`: who is let in |
+//! | `area` | a part of the paths, and the sections that apply to it |
+//! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
 //! | `answer` | what answers: another server, PHP, CGI, files, with fields and error pages |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
-//! | `translate` | the whole |
+//! | `translate` | the whole configuration |
 
 mod access;
 mod answer;

@@ -7,16 +7,16 @@ use std::rc::Rc;
 use crate::directive::{Directive, Form, Place};
 use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
 
-/// How many directories are looked through for `.htaccess`.
+/// The maximum number of directories that are searched for `.htaccess`.
 const DIRECTORIES: usize = 20_000;
-/// The names of main files in a directory.
+/// The names of main configuration files in a directory.
 const MAIN_FILES: [&str; 4] = ["apache2.conf", "httpd.conf", "conf/httpd.conf", "etc/apache2/apache2.conf"];
 
-/// Reads a file and what it includes, or a directory: that of a configuration, or a document root with
-/// `.htaccess` files. The files of document roots become sections `<Directory>`.
+/// Reads a file and what it includes, or a directory: a configuration directory, or a document root with
+/// `.htaccess` files. The `.htaccess` files become `<Directory>` sections.
 ///
 /// # Errors
-/// What is wrong, with its place: a file that cannot be read, a section that does not end, too much.
+/// What is wrong, with its place: a file that cannot be read, a section without an end, or a limit exceeded.
 pub fn read(path: &Path) -> Result<Vec<Directive>, String> {
     if !path.is_dir() {
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -52,15 +52,15 @@ pub fn read(path: &Path) -> Result<Vec<Directive>, String> {
     Ok(directives)
 }
 
-/// Reads a text. Files that it includes are not read: their `Include` stays as it is.
+/// Reads a text. Files that it includes are not read: their `Include` directives are kept.
 ///
 /// # Errors
-/// As of [`read`].
+/// As for [`read`].
 pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
     Reader::new(None).text(name, text, 0)
 }
 
-/// The directories whose `.htaccess` files count.
+/// The directories whose `.htaccess` files apply.
 fn roots(directives: &[Directive]) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     for directive in directives {
@@ -73,14 +73,14 @@ fn roots(directives: &[Directive]) -> Vec<PathBuf> {
     }
     roots.sort();
     roots.dedup();
-    // What lies in another is found with it.
+    // A directory inside another is searched with it.
     let all = roots.clone();
     roots.retain(|root| !all.iter().any(|other| other != root && root.starts_with(other)));
     roots
 }
 
 struct Reader {
-    /// What relative names are relative to: `ServerRoot`, or the directory of the first file.
+    /// The base of relative names: `ServerRoot`, or the directory of the first file.
     directory: Option<PathBuf>,
     variables: BTreeMap<String, String>,
     files: usize,
@@ -115,7 +115,7 @@ impl Reader {
         section: Option<&str>,
     ) -> Result<Vec<Directive>, String> {
         if depth > DEPTH {
-            return Err(format!("{file}: sections and files are more than {DEPTH} deep in each other"));
+            return Err(format!("{file}: sections and included files are nested more than {DEPTH} deep"));
         }
         let mut directives = Vec::new();
         while let Some((number, line)) = lines.next() {
@@ -195,7 +195,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether what stands in a condition counts; `None`: the section is no condition.
+    /// Whether a conditional section applies; `None`: the section is not a condition.
     fn is_open(&self, name: &str, arguments: &[String]) -> Option<bool> {
         let word = arguments.first().map_or("", String::as_str);
         let (word, is_negated) = match word.strip_prefix('!') {
@@ -203,7 +203,7 @@ impl Reader {
             None => (word, false),
         };
         match name.to_ascii_lowercase().as_str() {
-            // A module is loaded wherever its directives are asked for, but for those that clash with it.
+            // Each module is assumed to be loaded, except those that conflict with another.
             "ifmodule" => Some(!is_negated),
             "ifversion" => Some(true),
             "ifdefine" => Some(self.variables.contains_key(word) != is_negated),
@@ -226,7 +226,7 @@ impl Reader {
                             end = Some(at + 2);
                             break;
                         }
-                        // Only a quote is escaped; a backslash belongs to expressions.
+                        // A backslash escapes only a quote; other backslashes belong to expressions.
                         '\\' if rest[at + 2..].starts_with(first) => {
                             word.push(first);
                             characters.next();
@@ -234,7 +234,7 @@ impl Reader {
                         c => word.push(c),
                     }
                 }
-                let end = end.ok_or_else(|| format!("{place}: a quote does not end"))?;
+                let end = end.ok_or_else(|| format!("{place}: the closing quote is missing"))?;
                 rest = rest[end..].trim_start();
             } else {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -246,14 +246,14 @@ impl Reader {
         Ok(words)
     }
 
-    /// `${NAME}` of `Define`; those of the environment stay.
+    /// Replaces `${NAME}` by its `Define`; variables of the environment are kept.
     fn with_variables(&self, word: &str) -> String {
         let mut out = word.to_string();
         if out.contains("${") {
             for (name, value) in &self.variables {
                 out = out.replace(&format!("${{{name}}}"), value);
             }
-            // As Debian starts it.
+            // The values that Debian's start script sets.
             out = out
                 .replace("${APACHE_LOG_DIR}", "/var/log/apache2")
                 .replace("${APACHE_RUN_USER}", "www-data");
@@ -262,7 +262,7 @@ impl Reader {
         out
     }
 
-    /// The `.htaccess` files in and below a directory, as sections.
+    /// Returns the `.htaccess` files in and below a directory as sections.
     fn overrides(&mut self, root: &Path) -> Result<Vec<Directive>, String> {
         let mut found = Vec::new();
         let mut waiting = vec![root.to_path_buf()];
@@ -271,7 +271,7 @@ impl Reader {
             seen += 1;
             if seen > DIRECTORIES {
                 return Err(format!(
-                    "{}: more than {DIRECTORIES} directories are in it; import a part of it",
+                    "{}: it contains more than {DIRECTORIES} directories; import a part of it",
                     root.display()
                 ));
             }
@@ -299,10 +299,10 @@ impl Reader {
     }
 }
 
-/// Marks a section that stands for a `.htaccess` file.
+/// Marks a section that was made from a `.htaccess` file.
 pub const HTACCESS: &str = ".htaccess";
 
-/// The files that an `Include` means: a file, a pattern, or all of a directory.
+/// The files that an `Include` names: one file, the matches of a pattern, or all files of a directory.
 fn included(pattern: &Path) -> Vec<PathBuf> {
     match pattern.is_dir() {
         true => matching(&pattern.join("*")),
@@ -310,7 +310,7 @@ fn included(pattern: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Lines without comments; one that ends in a backslash goes on in the next.
+/// The lines without comments; a line that ends in a backslash continues on the next.
 fn lines(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
     let mut numbered = text.lines().enumerate();
     std::iter::from_fn(move || {
@@ -367,7 +367,7 @@ mod tests {
         for (text, message) in [
             ("<Directory /a>\nX\n", "a.conf: the file ends in a section: '</Directory>'"),
             ("</Directory>", "a.conf:1: '</Directory>' without"),
-            ("X \"a", "a.conf:1: a quote does not end"),
+            ("X \"a", "a.conf:1: the closing quote is missing"),
         ] {
             let error = parse("a.conf", text).unwrap_err();
             assert!(error.starts_with(message), "{error}");

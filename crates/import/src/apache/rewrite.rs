@@ -1,6 +1,6 @@
 //! `Redirect`, `RewriteCond` and `RewriteRule`.
 //!
-//! A rule becomes a route. The rule that has a script answer for what is no file (`RewriteCond
+//! A rule becomes a route. The rule that makes a script answer for paths that are not files (`RewriteCond
 //! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
 
 use crate::account::Account;
@@ -9,26 +9,26 @@ use crate::expression;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Where rules stand.
+/// The place of the rules.
 pub struct Context<'c> {
-    /// The path of the directory, with a slash at its end; `None`: the rules are the server's.
+    /// The path of the directory, with a slash at its end; `None`: the rules belong to the server.
     pub directory: Option<&'c str>,
     /// Clients of the site speak HTTPS.
     pub is_secure: bool,
 }
 
-/// What became of rules.
+/// The result of translating rules.
 #[derive(Default)]
 pub struct Rules {
     /// Routes, in order.
     pub routes: Vec<Section>,
-    /// What answers for paths that are no file: a path of this server.
+    /// The path of this server that answers for paths that are not files.
     pub missing: Option<String>,
-    /// The same, an origin.
+    /// The origin that answers for them.
     pub missing_origin: Option<String>,
 }
 
-/// `Redirect` and `RedirectMatch` of a block.
+/// Translates `Redirect` and `RedirectMatch` of a block.
 pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section) -> Vec<Section> {
     let mut routes = Vec::new();
     for directive in block {
@@ -86,10 +86,10 @@ fn redirect(status: u16, rest: &[String], is_expression: bool, route: &mut Secti
     if !matches!(status, 301 | 302 | 303 | 307 | 308) {
         return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string());
     }
-    let to = rest.get(1).ok_or("it leads nowhere")?;
+    let to = rest.get(1).ok_or("it has no target")?;
     let to = match is_expression {
         true => numbered(to),
-        // What is below goes along.
+        // The rest of the path is appended.
         false if is_server(rest) || from == "/" => format!("{}/${{1}}", to.trim_end_matches('/')),
         false => format!("{}${{1}}", to.trim_end_matches('/')),
     };
@@ -97,13 +97,13 @@ fn redirect(status: u16, rest: &[String], is_expression: bool, route: &mut Secti
     Ok(())
 }
 
-/// Whether a redirect leads to a server without a path.
+/// Whether a redirect's target is a server without a path.
 fn is_server(rest: &[String]) -> bool {
     let behind = rest.get(1).and_then(|to| to.split_once("://"));
     behind.is_some_and(|(_, behind)| !behind.trim_end_matches('/').contains('/'))
 }
 
-/// `$1` with braces.
+/// Writes `$1` with braces.
 fn numbered(text: &str) -> String {
     let mut out = String::new();
     let mut characters = text.chars().peekable();
@@ -119,18 +119,18 @@ fn numbered(text: &str) -> String {
     out
 }
 
-/// A condition that is not known to hold or not.
+/// A condition whose result is not known in advance.
 #[derive(Clone)]
 enum Condition {
-    /// The path is no file or directory.
+    /// The path is not a file or directory.
     Missing,
-    /// It is one.
+    /// The path is a file or directory.
     Present,
-    /// A field of the request has this value, with wildcards.
+    /// A field of the request matches this value with wildcards.
     Field(String, String),
-    /// One of these methods.
+    /// The method is one of these.
     Methods(Vec<String>),
-    /// The path matches this.
+    /// The path matches this expression.
     Path(String),
     /// It always holds.
     Holds,
@@ -138,7 +138,7 @@ enum Condition {
     Never,
 }
 
-/// The rules of a block.
+/// Translates the rules of a block.
 pub fn rules(
     block: &[Directive],
     context: &Context<'_>,
@@ -159,7 +159,7 @@ pub fn rules(
                 account.translated(directive, notes);
                 base = Some(format!("{}/", directive.argument(0).trim_end_matches('/')));
             }
-            "rewriteoptions" => account.unneeded(directive, notes, "each route says whom it is for"),
+            "rewriteoptions" => account.unneeded(directive, notes, "each route has its own conditions"),
             "rewritemap" => account.problem(directive, notes, "write a route for each value of the map"),
             "rewritecond" => conditions.push(directive),
             "rewriterule" => {
@@ -185,7 +185,8 @@ pub fn rules(
                     Err(advice) => {
                         let forbids = ["F", "G", "R=403", "R=404"];
                         let shuts = flags(directive).iter().any(|flag| forbids.contains(&flag.as_str()));
-                        let warning = if shuts { "what it forbids is open until this is done: " } else { "" };
+                        let warning =
+                            if shuts { "what it forbids is allowed until you do this: " } else { "" };
                         with.iter().for_each(|one| notes.note(one.to_string()));
                         account.problem(directive, notes, &format!("{warning}{advice}"));
                     }
@@ -202,7 +203,7 @@ fn flags(rule: &Directive) -> Vec<String> {
     text.split(',').map(|flag| flag.trim().to_string()).filter(|flag| !flag.is_empty()).collect()
 }
 
-/// Makes routes of a rule; with a reason where none is needed.
+/// Translates a rule to routes; returns the reason if no route is needed.
 fn rule(
     rule: &Directive,
     conditions: &[&Directive],
@@ -232,7 +233,7 @@ fn rule(
         .iter()
         .any(|flag| flag == "C" || flag.starts_with("S=") || flag == "N" || flag.starts_with("CO="))
     {
-        return Err("rules that lead to other rules: write a route for each case".to_string());
+        return Err("a rule that restarts or chains other rules: write a route for each case".to_string());
     }
     for alternative in alternatives(conditions, context.is_secure)? {
         if alternative.iter().any(|condition| matches!(condition, Condition::Never)) {
@@ -267,7 +268,7 @@ fn rule(
         keys(pattern, &alternative, context, has(&["NC", "nocase"]), &mut route)?;
         action(to, &flags, base, context, &mut route)?;
         if is_missing && route.has("rewrite") {
-            route.note("For paths that are no file; one that is there is looked for after this.");
+            route.note("For paths that are not files; the files are looked up after this.");
         }
         rules.routes.push(route);
     }
@@ -297,7 +298,7 @@ fn is_any(pattern: &str) -> bool {
     )
 }
 
-/// What conditions ask, each way that all hold.
+/// Returns each combination of conditions under which all of them are true.
 fn alternatives(conditions: &[&Directive], is_secure: bool) -> Result<Vec<Vec<Condition>>, String> {
     let mut groups: Vec<Vec<Condition>> = Vec::new();
     let mut goes_on = false;
@@ -355,14 +356,15 @@ fn condition(directive: &Directive, is_secure: bool) -> Result<Condition, String
                 inside.trim_matches(['(', ')']).split('|').map(str::to_ascii_uppercase).collect();
             match methods.iter().all(|method| method.bytes().all(|byte| byte.is_ascii_uppercase())) {
                 true => Ok(Condition::Methods(methods)),
-                false => Err("methods are named one by one: 'methods'".to_string()),
+                false => Err("list the methods one by one in 'methods'".to_string()),
             }
         }
         "REQUEST_URI" if !is_negated => {
             let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
             Ok(Condition::Path(expression::whole_path(bare, any_case)?))
         }
-        // The form of WordPress and Drupal for icons and the like: they are files, or they are missing.
+        // WordPress and Drupal use this form for icons and similar paths: they are files, or they are
+        // missing.
         "REQUEST_URI" if matches!(bare, "=/favicon.ico" | "^/favicon.ico$" | "^/favicon\\.ico$") => {
             Ok(Condition::Holds)
         }
@@ -376,14 +378,14 @@ fn condition(directive: &Directive, is_secure: bool) -> Result<Condition, String
                 "HTTP_ACCEPT" => "Accept",
                 other => match other.strip_prefix("HTTP:") {
                     Some(field) => field,
-                    None => return Err(format!("there is no condition for {what}")),
+                    None => return Err(format!("a route has no condition for {what}")),
                 },
             };
             if is_negated {
                 return match matches!(bare, "^$" | "^\\s*$") {
                     true => Ok(Condition::Field(field.to_string(), "*".to_string())),
                     false => Err(format!(
-                        "a condition that {field} is something else: write a route before \
+                        "the condition that {field} has another value: write a route before \
                                           this one for that value"
                     )),
                 };
@@ -409,7 +411,7 @@ fn file_test(test: &str, is_negated: bool) -> Result<Condition, String> {
     }
 }
 
-/// A simple expression as a value with wildcards.
+/// Converts a simple expression to a value with wildcards.
 fn wildcard(expression: &str) -> Option<String> {
     if expression == "^$" {
         return Some(String::new());
@@ -432,7 +434,7 @@ fn wildcard(expression: &str) -> Option<String> {
     Some(format!("{begin}{}{end}", text.replace('\u{1}', "*").replace('\u{2}', ".")))
 }
 
-/// Writes which requests a rule is for.
+/// Writes the conditions of a rule.
 fn keys(
     pattern: &str,
     conditions: &[Condition],
@@ -441,7 +443,7 @@ fn keys(
     route: &mut Section,
 ) -> Result<(), String> {
     if pattern.starts_with('!') {
-        return Err("an expression that does not match: write a route before this one".to_string());
+        return Err("a negated expression: write a route before this one".to_string());
     }
     let mut of_condition = None;
     for condition in conditions {
@@ -464,7 +466,7 @@ fn keys(
         }
         (None, true) => {
             let path = context.directory.unwrap_or("/");
-            // The groups of the rule are the whole path.
+            // The whole path is the groups of the rule.
             let groups = pattern.contains('(');
             match groups {
                 true => {
@@ -485,7 +487,7 @@ fn keys(
     Ok(())
 }
 
-/// The expression of a rule of a directory sees the path without that of the directory.
+/// The expression of a rule in a directory is matched against the path without the directory's path.
 fn in_directory(pattern: &str, path: &str) -> String {
     let path = expression::literal(path);
     match pattern.strip_prefix('^') {
@@ -505,7 +507,7 @@ fn field_name(name: &str) -> String {
     name.chars().map(of).collect()
 }
 
-/// Writes what a rule does.
+/// Writes the action of a rule.
 fn action(
     to: &str,
     flags: &[String],
@@ -566,7 +568,7 @@ fn proxy(to: &str, route: &mut Section) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a rule leads: relative to the directory, or to `RewriteBase`.
+/// Resolves the target of a rule: relative to the directory, or to `RewriteBase`.
 fn target(to: &str, base: Option<&str>) -> String {
     match to.starts_with('/') || to.contains("://") || to.starts_with('%') || to.starts_with('$') {
         true => to.to_string(),
@@ -574,7 +576,7 @@ fn target(to: &str, base: Option<&str>) -> String {
     }
 }
 
-/// `$1`, `%1`, `%{HTTP_HOST}`, `%{REQUEST_URI}` as variables here.
+/// Converts `$1`, `%1`, `%{HTTP_HOST}` and `%{REQUEST_URI}` to variables of this server.
 fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, String> {
     let has =
         |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
@@ -589,7 +591,7 @@ fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, Str
             if digit == "0" {
                 return Err("'$0' has no counterpart: put the expression in parentheses".to_string());
             }
-            // The captures of a condition are those of the path, which is the only expression then.
+            // Captures of a condition are captures of the path, because it is the only expression then.
             out.push_str(&format!("${{{digit}}}"));
             rest = &after[1..];
         } else if let (b'%', Some(inner)) = (sign, after.strip_prefix('{')) {
@@ -608,7 +610,7 @@ fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, Str
         }
     }
     out.push_str(rest);
-    // `https://$host/${1}` of the whole path is the path with one slash.
+    // `https://$host/${1}` with the whole path as the group is `https://$host${path}`.
     if has(&["QSA", "qsappend"]) && out.contains('?') && !out.contains("${query}") {
         out.push_str(if out.ends_with('?') { "${query}" } else { "&${query}" });
     }

@@ -12,18 +12,18 @@ use crate::expression;
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
-/// A virtual host, and what stands outside of all.
+/// A virtual host, and the directives outside all hosts.
 pub struct Host<'d> {
-    /// What stands in it.
+    /// The directives in the host.
     pub block: &'d [Directive],
-    /// What stands outside.
+    /// The directives outside all hosts.
     pub outside: Vec<&'d Directive>,
     /// Clients speak HTTPS.
     pub is_secure: bool,
 }
 
 impl<'d> Host<'d> {
-    /// The directives of a name: those in the host, or else those outside.
+    /// The directives with a name: those in the host, or else those outside.
     pub fn all(&self, name: &str) -> Vec<&'d Directive> {
         let inside: Vec<&'d Directive> = self.block.iter().filter(|one| is(one, name)).collect();
         match inside.is_empty() {
@@ -37,13 +37,13 @@ impl<'d> Host<'d> {
         self.all(name).pop()
     }
 
-    /// Sections, inside and outside.
+    /// The sections with a name, in the host and outside.
     fn sections(&self) -> Vec<&'d Directive> {
         self.outside.iter().copied().chain(self.block).filter(|one| one.block.is_some()).collect()
     }
 }
 
-/// Writes what a host serves.
+/// Writes the keys and routes of a host.
 pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, account: &mut Account) {
     let root = host.one("DocumentRoot");
     match root {
@@ -52,11 +52,11 @@ pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, ac
             section.key("root", toml_string(root.argument(0)));
         }
         None => {
-            section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
+            section.note("Each site needs a directory. This site serves no files: create an empty one.");
             section.key("root", toml_string("/var/empty"));
         }
     }
-    section.note("What .htaccess files say stands in the routes.");
+    section.note("The directives of .htaccess files are in the routes.");
     section.key("htaccess", toml_string("ignore"));
     let mut mounts: Vec<Mount> = Vec::new();
     if let Some(root) = root {
@@ -91,7 +91,7 @@ pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, ac
         if let Some(rules) = rules {
             let at = mounts.iter().find_map(|mount| mount.path_of(name(rules)));
             let context = Context { directory: at.as_deref().or(Some("/")), is_secure: host.is_secure };
-            // They are told where they stand.
+            // They are reported at their own place.
             let (mut again, mut elsewhere) = (Account::default(), Section::new(""));
             let is_here = at.as_deref() == Some(path.as_str());
             let (account, notes) =
@@ -125,7 +125,7 @@ pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, ac
     routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
 }
 
-/// The routes of an area: those for names of files in it first.
+/// The routes of an area: those for file names in it come first.
 fn area_routes<'d>(
     area: &Area<'d>,
     answer: &Answer<'_, 'd>,
@@ -197,7 +197,7 @@ fn with_slash(path: &str) -> String {
     format!("{}/", path.trim_end_matches('/'))
 }
 
-/// The expression of paths in an area whose last part a section names.
+/// An expression for the paths of an area whose last part matches the section's name.
 fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
     let begin = format!("{}(?:[^/]*/)*", expression::literal(path));
     let named = section.arguments.last().map_or("", String::as_str);
@@ -205,7 +205,7 @@ fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
         let parts: Vec<String> = named.split('*').map(expression::literal).collect();
         return Ok(format!("{begin}{}", parts.join("[^/]*")));
     }
-    // Each alternative is of a whole name. What only forbids may match more names.
+    // Each alternative must match a whole name. An expression that only forbids may match more names.
     let whole = |part: &&str| match expression::whole_path(part, false) {
         Err(_) if forbids(section) => expression::whole_path(&expression::without_looks(part), false),
         other => other,
@@ -217,7 +217,7 @@ fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
     Ok(if parts.len() == 1 { format!("{begin}{name}") } else { format!("{begin}(?:{name})") })
 }
 
-/// Whether all that a section says is that all are refused.
+/// Whether a section contains nothing except a refusal of all clients.
 fn forbids(section: &Directive) -> bool {
     let inside = section.inside();
     let is_refusal = |line: &Directive| {
@@ -248,7 +248,7 @@ fn backends<'d>(host: &Host<'d>, section: &mut Section, account: &mut Account) -
         if url == "!" {
             section.note(line.to_string());
             account.translated(line, &mut Section::default());
-            // Its area is served from files.
+            // The area is served from files.
             found.push(Backend {
                 path,
                 origins: Vec::new(),
@@ -285,7 +285,7 @@ fn backend<'d>(
                 .sections()
                 .into_iter()
                 .find(|one| is(one, "Proxy") && one.argument(0).trim_end_matches('/') == named);
-            let group = group.ok_or("its <Proxy balancer://...> is not there")?;
+            let group = group.ok_or("its <Proxy balancer://...> is missing")?;
             lines.push(group);
             let members: Vec<&'d Directive> =
                 group.inside().iter().filter(|one| is(one, "BalancerMember")).collect();
@@ -296,9 +296,9 @@ fn backend<'d>(
             let at = behind.find('/').unwrap_or(behind.len());
             (vec![format!("{scheme}://{}", &behind[..at])], behind[at..].to_string())
         }
-        "unix" => return Err("a socket is 'to = \"unix:/path\"' of 'proxy'".to_string()),
+        "unix" => return Err("write the socket as 'to = \"unix:/path\"' of 'proxy'".to_string()),
         "ws" | "wss" => return Err("WebSocket passes with 'proxy' of the same path".to_string()),
-        other => return Err(format!("'{other}' is spoken by a route of that name: see docs/routes.md")),
+        other => return Err(format!("for '{other}' use the route key of that name: see docs/routes.md")),
     };
     if url.contains(['$', '%']) {
         return Err("an origin is an address without variables".to_string());
@@ -308,7 +308,7 @@ fn backend<'d>(
         .iter()
         .map(|origin| origin.trim_end_matches('/').replace("h2c://", "http://").replace("h2://", "https://"))
         .collect();
-    // The same path on both sides goes on as it is.
+    // If both paths are equal, the origin gets the path unchanged.
     let keeps_path = base == path.trim_end_matches('/');
     let origins = match keeps_path {
         true => origins,
@@ -317,7 +317,7 @@ fn backend<'d>(
     Ok(Backend { path, origins, keeps_path, timeout, lines })
 }
 
-/// What runs PHP: a handler that leads to php-fpm, or Apache's own.
+/// Finds what runs PHP: a handler for php-fpm, or Apache's module.
 fn php<'d>(host: &Host<'d>, scope: &[&'d Directive]) -> Option<Php<'d>> {
     fn search<'d>(block: &'d [Directive], found: &mut Option<Php<'d>>) {
         for line in block {
@@ -365,7 +365,7 @@ fn is_php_handler(section: &Directive) -> bool {
         && section.inside().iter().all(|line| is(line, "SetHandler") || is(line, "ForceType"))
 }
 
-/// Pages of errors, media types, character sets.
+/// Writes error pages, media types and character sets.
 fn site_keys(host: &Host<'_>, section: &mut Section, account: &mut Account) {
     let pages = host.all("ErrorDocument");
     let in_root = host.sections();
@@ -379,7 +379,7 @@ fn site_keys(host: &Host<'_>, section: &mut Section, account: &mut Account) {
                 account.translated(page, section);
                 section.entry("error_pages", page.argument(0), toml_string(path));
             }
-            _ => account.problem(page, section, "an error page is a file of the site"),
+            _ => account.problem(page, section, "an error page must be a file of the site"),
         }
     }
     for line in host.all("AddType") {
@@ -400,7 +400,7 @@ fn is_word(text: &str, word: &str) -> bool {
     text.eq_ignore_ascii_case(word)
 }
 
-/// Directives that other parts look at.
+/// Directives that other functions handle.
 const KNOWN: &[&str] = &[
     "documentroot",
     "alias",
@@ -460,10 +460,10 @@ const KNOWN: &[&str] = &[
     "virtualhost",
 ];
 
-/// Directives that need no counterpart, and why.
+/// Directives that need no counterpart, with the reason.
 const UNNEEDED: &[(&str, &[&str])] = &[
     (
-        "the server sees to it itself",
+        "the server does this by itself",
         &[
             "serveradmin",
             "serversignature",
@@ -500,10 +500,10 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "h2push",
         ],
     ),
-    ("the sections and files that it allows were read", &["allowoverride", "allowoverridelist"]),
-    ("origins' own addresses are rewritten by none, and relative ones need none", &[]),
+    ("the sections and files that it allows have been read", &["allowoverride", "allowoverridelist"]),
+    ("relative addresses need no rewriting", &[]),
     (
-        "proxying forward is off, and 'Via' is set by 'forward'",
+        "forward proxying is off, and 'Via' is set by 'forward'",
         &["proxyrequests", "proxyvia", "proxyaddheaders"],
     ),
     (
@@ -516,7 +516,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "TLS has safe suites and tickets that change by themselves",
+        "the TLS suites are safe, and ticket keys rotate automatically",
         &[
             "sslciphersuite",
             "sslhonorcipherorder",
@@ -532,7 +532,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "media types and languages are known by their endings",
+        "media types and languages follow from file suffixes",
         &[
             "addlanguage",
             "addcharset",
@@ -551,7 +551,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Tells what becomes of directives that no other part looks at.
+/// Reports the directives that no other function handles.
 pub fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
     for line in block {
         let name = line.name.to_ascii_lowercase();
@@ -573,13 +573,13 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
                 "programs get 'variables' of their route; conditions are routes (docs/routes.md)"
             }
             "locationmatch" | "directorymatch" | "if" | "limit" | "limitexcept" | "elseif" | "else" => {
-                "what it forbids is open until a route with 'pattern', 'methods' or 'request_headers' says it"
+                "what it forbids is allowed until a route with 'pattern', 'methods' or 'request_headers'"
             }
             "aliasmatch" | "scriptaliasmatch" => "write a route with 'pattern' and 'root'",
             "sslverifyclient" | "sslcacertificatefile" | "sslverifydepth" => {
-                "see 'client_authorities' (docs/https.md); until then all are let in"
+                "see 'client_authorities' (docs/https.md); until then all clients are allowed"
             }
-            "sslusestapling" | "sslstaplingcache" => "responses of OCSP are not stapled",
+            "sslusestapling" | "sslstaplingcache" => "OCSP responses are not stapled",
             "authbasicprovider" | "authgroupfile" | "satisfy" | "authmerging" => {
                 "see 'basic_authentication' (docs/access.md)"
             }
@@ -591,7 +591,7 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
             "wsgiscriptalias" | "wsgidaemonprocess" | "wsgiprocessgroup" => {
                 "see 'python' of a route (docs/python.md)"
             }
-            _ => "there is no counterpart, or it is not known to this command",
+            _ => "it has no counterpart, or this command does not know it",
         };
         account.problem(line, section, advice);
     }

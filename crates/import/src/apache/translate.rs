@@ -1,4 +1,4 @@
-//! The whole: what stands outside of virtual hosts, and each host as a site.
+//! Translates a whole configuration: directives outside virtual hosts, and each host as a site.
 
 use super::area::is;
 use super::read::HTACCESS;
@@ -10,8 +10,8 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 const HEAD: &str = "\
-# Written by `touchstone import apache`. Each line of the original stands beside what became of it.
-# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+# Written by `touchstone import apache`. Each original line is a comment beside its translation.
+# Try it with `touchstone check --config FILE`. docs/import.md lists the differences.
 ";
 
 /// Translates a configuration, the part of one that holds hosts, or `.htaccess` files.
@@ -28,7 +28,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             "group" => key(line, "group", &mut server, &mut account),
             "timeout" => seconds(line, "stall_timeout", &mut limits, &mut account),
             "keepalivetimeout" => seconds(line, "keep_alive_timeout", &mut limits, &mut account),
-            "keepalive" => account.unneeded(line, &mut limits, "connections are kept"),
+            "keepalive" => account.unneeded(line, &mut limits, "connections are kept open"),
             "listen" => account.translated(line, &mut other),
             "logformat" => {
                 account.problem(line, &mut access_log, "see 'format' of [access_log] (docs/logs.md)")
@@ -80,7 +80,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
 fn key(line: &Directive, name: &str, section: &mut Section, account: &mut Account) {
     match line.argument(0) {
         word if word.starts_with(['$', '#']) || word == "root" => {
-            account.problem(line, section, "name the user here, or start the server as that user");
+            account.problem(line, section, "write the user's name, or start the server as that user");
         }
         word => {
             account.translated(line, section);
@@ -95,11 +95,11 @@ fn seconds(line: &Directive, name: &str, section: &mut Section, account: &mut Ac
             account.translated(line, section);
             section.key(name, toml_string(&format!("{seconds}s")));
         }
-        _ => account.problem(line, section, "a time from a second to an hour"),
+        _ => account.problem(line, section, "the time must be from a second to an hour"),
     }
 }
 
-/// `CustomLog` and `ErrorLog` of a block.
+/// Translates `CustomLog` and `ErrorLog` of a block.
 fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Section, account: &mut Account) {
     for line in directives {
         let section = match line.name.to_ascii_lowercase().as_str() {
@@ -118,7 +118,7 @@ fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Sect
         };
         let has_other_form = path.starts_with(['|', '$']) || path.starts_with("syslog:");
         if section.has("path") || has_other_form {
-            account.problem(line, section, "a site has one log of each kind (docs/logs.md)");
+            account.problem(line, section, "a site has only one log of each kind (docs/logs.md)");
             continue;
         }
         account.translated(line, section);
@@ -191,7 +191,7 @@ fn site(
         for name in &line.arguments {
             let name = name.split("://").last().unwrap_or_default().split(':').next().unwrap_or_default();
             match name.strip_prefix("*.").unwrap_or(name).contains(['*', '?']) {
-                true => account.problem(line, &mut section, "a name is whole, or has '*.' before it"),
+                true => account.problem(line, &mut section, "a name must be complete, or begin with '*.'"),
                 false => names.push(name),
             }
         }
@@ -218,7 +218,7 @@ fn site(
         }
     }
     if let Some(line) = one("SSLCertificateChainFile") {
-        account.problem(line, &mut section, "put the chain behind the certificate, in its file");
+        account.problem(line, &mut section, "append the chain to the certificate's file");
     }
     let whole: Vec<Directive> =
         outside.iter().map(|line| (*line).clone()).filter(|line| line.block.is_none()).collect();
@@ -234,7 +234,7 @@ fn site(
     section
 }
 
-/// Whether a section is a part of the paths, which has an area of its own.
+/// Whether a section covers a part of the paths, so that it has an area.
 fn is_part(line: &Directive) -> bool {
     ["Directory", "Location", "Proxy", "VirtualHost"].iter().any(|name| is(line, name))
 }
@@ -244,7 +244,7 @@ mod tests {
     use crate::apache::{parse, translate};
     use proptest::prelude::*;
 
-    /// Lines of configurations, which are put together in any order.
+    /// Lines of configurations that are joined in any order.
     const LINES: [&str; 30] = [
         "<VirtualHost *:80>",
         "</VirtualHost>",

@@ -1,6 +1,6 @@
-//! The addresses of a site: scheme, name and port, and what Caddy makes of them.
+//! The addresses of a site: scheme, name and port, with Caddy's defaults.
 
-/// Where a site listens, and for which name.
+/// The address and name of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The name; empty: any.
@@ -9,7 +9,7 @@ pub struct Address {
     pub port: u16,
     /// Clients speak HTTPS.
     pub is_secure: bool,
-    /// The address was written with a path, which the site's routes have.
+    /// The address had a path, which is part of the site's routes instead.
     pub path: String,
 }
 
@@ -20,15 +20,15 @@ pub struct Ports {
     pub http: u16,
     /// `https_port`
     pub https: u16,
-    /// `auto_https off`: names without a scheme speak plain HTTP only where they say so.
+    /// `auto_https off`: a name without a scheme uses plain HTTP unless the port or scheme says HTTPS.
     pub is_manual: bool,
 }
 
 impl Address {
-    /// Reads an address; the error says what is wrong.
+    /// Parses an address; the error says what is wrong.
     pub fn parse(text: &str, ports: Ports) -> Result<Address, String> {
         if text.contains("{$") {
-            return Err("write the value of the environment's variable in its place".to_string());
+            return Err("replace the environment variable by its value".to_string());
         }
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
@@ -43,8 +43,8 @@ impl Address {
             (None, "http") => ports.http,
             (None, _) => ports.https,
         };
-        // As Caddy has it: HTTPS, unless the scheme or the port of HTTP says otherwise, or there is only a
-        // port, which has no name for a certificate.
+        // Like Caddy: HTTPS, unless the scheme or the port says HTTP, or the address is only a port, which
+        // has no name for a certificate.
         let is_secure = match scheme {
             "http" => false,
             "https" => true,
@@ -54,7 +54,7 @@ impl Address {
         Ok(Address { host: host.to_ascii_lowercase(), port, is_secure, path })
     }
 
-    /// Whether Caddy makes a certificate of its own authority for the name.
+    /// Whether Caddy issues the certificate of this name from its local authority.
     pub fn is_local(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost"
@@ -72,7 +72,7 @@ fn split(authority: &str) -> Result<(&str, Option<u16>), String> {
         Some(at) => {
             let at = behind_bracket + at;
             let port = authority[at + 1..].parse();
-            let port = port.map_err(|_| format!("'{}' is no port", &authority[at + 1..]))?;
+            let port = port.map_err(|_| format!("'{}' is not a port", &authority[at + 1..]))?;
             Ok((&authority[..at], Some(port)))
         }
         None => Ok((authority, None)),

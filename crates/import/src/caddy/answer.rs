@@ -1,4 +1,4 @@
-//! What a route does: another server, PHP, files, a redirect, another path, a fixed answer.
+//! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
 use super::placeholder::{plain, template};
 use super::routing::{Change, Level, Routing, What};
@@ -7,10 +7,10 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Writes what answers into the route.
+/// Writes the action into the route.
 ///
 /// # Errors
-/// What has no counterpart, so that there is no route.
+/// The action has no counterpart, so the route cannot be written.
 pub fn write<'d>(
     step: &Step<'d>,
     level: &Level<'d>,
@@ -41,7 +41,7 @@ fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> 
     let status = match step.argument(1) {
         "" | "temporary" => 302,
         "permanent" => 301,
-        "html" => return Err("a page that leads elsewhere is a file of the site".to_string()),
+        "html" => return Err("write the redirecting page as a file of the site".to_string()),
         code => match code.parse::<u16>() {
             Ok(code @ (301 | 302 | 303 | 307 | 308)) => code,
             _ => return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string()),
@@ -75,7 +75,7 @@ fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
         return Err("an answer has a status from 200 to 599".to_string());
     }
     let body = match body.as_str() {
-        // The text of an error is for Caddy's log and its handlers of errors.
+        // Caddy uses the text of an error only in its log and its error handlers.
         _ if name == "error" => String::new(),
         "" => String::new(),
         body => format!(", body = {}", toml_string(body)),
@@ -128,7 +128,7 @@ fn proxy<'d>(
                     Ok(value) if line.arguments.len() <= 2 => {
                         route.entry("headers", name, toml_string(value))
                     }
-                    _ => routing.problem(line, "fields of answers are set as they stand"),
+                    _ => routing.problem(line, "a field of an answer has one fixed value"),
                 }
             }
             ("lb_policy", policy) => {
@@ -153,7 +153,7 @@ fn proxy<'d>(
             ("transport", "http") => is_tls |= transport(line, &mut table, &mut tls, routing),
             ("flush_interval" | "buffer_requests" | "buffer_responses" | "stream_timeout", _) => {}
             ("lb_try_duration" | "lb_try_interval" | "lb_retries", _) => {
-                routing.problem(line, "requests are tried again by 'retry' of 'proxy' (docs/proxy.md)");
+                routing.problem(line, "use 'retry' of 'proxy' to repeat requests (docs/proxy.md)");
             }
             ("trusted_proxies", _) => routing.problem(line, "see [proxies] (docs/access.md)"),
             _ => routing.problem(line, "see docs/proxy.md"),
@@ -201,17 +201,17 @@ fn header_up(
         (
             "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "x-forwarded-port",
             _,
-        ) => table.note("(not needed: origins are told about the client)"),
+        ) => table.note("(not needed: origins get the client's address)"),
         ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
         ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
         ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
         (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(plain(value)?)),
-        _ => return Err("fields for origins are set, and not searched and replaced".to_string()),
+        _ => return Err("a field for an origin is set; search and replace is not supported".to_string()),
     }
     Ok(())
 }
 
-/// `transport http { ... }`; whether it says that origins speak TLS.
+/// `transport http { ... }`; returns whether the origins use TLS.
 fn transport(
     line: &Directive,
     table: &mut Section,
@@ -258,7 +258,7 @@ fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
         return Err("an origin is an address with a port, and has no path in Caddy".to_string());
     }
     if upstream.rsplit(':').next().is_some_and(|ports| ports.contains('-')) {
-        return Err("name each port by itself".to_string());
+        return Err("list each port separately".to_string());
     }
     let is_port = upstream.strip_prefix(':').is_some();
     let host = if is_port { format!("127.0.0.1{upstream}") } else { upstream.to_string() };
@@ -322,7 +322,7 @@ fn backend(address: &str) -> String {
     }
 }
 
-/// The script that gets what no file answers.
+/// The script that answers when no file does.
 fn front_controller(files: &[String]) -> Option<String> {
     let last = files.last()?.split(['?', '{']).next()?;
     let last = if last.starts_with('/') { last.to_string() } else { format!("/{last}") };
@@ -374,7 +374,7 @@ fn files<'d>(
             let is_its_path = route.has_value("path", &toml_string(&format!("{prefix}/")));
             if !is_its_path {
                 return Err(
-                    "a directory stands for one prefix: write a route with 'alias' for it".to_string()
+                    "a directory is served under one prefix: write a route with 'alias' for it".to_string()
                 );
             }
             route.key("alias", toml_string(root.as_deref().unwrap_or(".")));
@@ -383,7 +383,7 @@ fn files<'d>(
     Ok(())
 }
 
-/// `{path} /index.html`: a name ends in a slash where a directory is meant.
+/// `{path} /index.html`: a name that ends in a slash means a directory.
 fn tried(files: &[String]) -> Result<Vec<String>, String> {
     files
         .iter()
@@ -391,7 +391,7 @@ fn tried(files: &[String]) -> Result<Vec<String>, String> {
             let file = file.replace("{http.request.uri.path}", "{path}").replace("{path}", "$path");
             let file = file.split('?').next().unwrap_or_default().to_string();
             match file.contains('{') || file.starts_with('=') {
-                true => Err("names of files have '{path}' alone".to_string()),
+                true => Err("'{path}' is the only placeholder in names of files".to_string()),
                 false if file.starts_with(['/', '$']) => Ok(file),
                 false => Ok(format!("/{file}")),
             }
@@ -399,7 +399,7 @@ fn tried(files: &[String]) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// `5s`, `1m30s`, `500ms` as a duration of one unit.
+/// `5s`, `1m30s`, `500ms` as a duration with one unit.
 fn duration(text: &str) -> Option<String> {
     let mut milliseconds = 0u64;
     let mut rest = text;

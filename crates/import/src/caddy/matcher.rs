@@ -1,4 +1,4 @@
-//! Which requests a directive is for, and the keys of a route that match the same.
+//! Matchers: the requests that a directive applies to, and the route keys that match the same requests.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use crate::expression;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// All of these must hold.
+/// The conditions of a matcher. All of them must be true.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matcher {
-    /// One of these paths; empty: any.
+    /// One of these paths; empty: any path.
     pub paths: Vec<String>,
-    /// One of these endings of the path; empty: any.
+    /// The path ends in one of these; empty: any ending.
     pub suffixes: Vec<String>,
     /// The path matches this expression.
     pub expression: Option<String>,
-    /// One of these methods; empty: any.
+    /// One of these methods; empty: any method.
     pub methods: Vec<String>,
-    /// Fields of the request.
+    /// Fields of the request and their values.
     pub fields: BTreeMap<String, String>,
-    /// Clients of these networks only.
+    /// Only clients of these networks.
     pub only_from: Vec<String>,
-    /// All clients but those of these networks.
+    /// All clients except those of these networks.
     pub not_from: Vec<String>,
-    /// One of these names; empty: any.
+    /// One of these host names; empty: any name.
     pub hosts: Vec<String>,
 }
 
-/// The matchers that a site names.
+/// The named matchers of a site.
 pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
 
 impl Matcher {
-    /// The matcher of a directive, and the arguments behind it.
+    /// The matcher of a directive, and the remaining arguments.
     ///
     /// # Errors
-    /// What of it has no counterpart.
+    /// The part of the matcher that has no counterpart.
     pub fn of<'d>(directive: &'d Directive, named: &Named<'d>) -> Result<(Matcher, &'d [String]), String> {
         let Some((first, rest)) = directive.arguments.split_first() else {
             return Ok((Matcher::default(), &[]));
@@ -53,14 +53,14 @@ impl Matcher {
         Ok((Matcher::default(), directive.arguments.as_slice()))
     }
 
-    /// A path alone.
+    /// A matcher for one path.
     pub fn of_path(path: &str) -> Matcher {
         let is_any = path == "*" || path == "/*";
         let paths = if is_any { Vec::new() } else { vec![path.to_string()] };
         Matcher { paths, ..Matcher::default() }.with_suffixes()
     }
 
-    /// `@name { ... }`, or in one line.
+    /// The definition `@name { ... }`, or the same in one line.
     fn read(definition: &Directive) -> Result<Matcher, String> {
         let mut matcher = Matcher::default();
         if let Some((name, arguments)) = definition.arguments.split_first() {
@@ -75,7 +75,8 @@ impl Matcher {
         Ok(matcher.with_suffixes())
     }
 
-    /// Paths that are all endings, as endings: a route has keys for both.
+    /// Moves paths such as `*.php` to the suffixes if all paths are of this form: a route has a key for each
+    /// kind.
     fn with_suffixes(mut self) -> Matcher {
         if self.paths.iter().all(|path| suffix(path).is_some()) {
             self.suffixes = self.paths.iter().filter_map(|path| suffix(path)).map(String::from).collect();
@@ -86,7 +87,7 @@ impl Matcher {
 
     fn add(&mut self, name: &str, arguments: &[String]) -> Result<(), String> {
         if arguments.iter().any(|argument| argument.contains('{')) && name != "path_regexp" {
-            return Err("a condition has no placeholders here".to_string());
+            return Err("placeholders are not supported in a condition".to_string());
         }
         match (name, arguments) {
             ("path", paths) => self.paths.extend(paths.iter().cloned()),
@@ -126,7 +127,8 @@ impl Matcher {
         *self == Matcher::default()
     }
 
-    /// How narrow its only path is, as Caddy sorts directives of one name: longer paths first, no path last.
+    /// How specific its only path is. Caddy sorts directives of one name by it: longer paths first, no path
+    /// last.
     pub fn path_length(&self) -> usize {
         match self.paths.as_slice() {
             [path] => path.trim_end_matches('*').len() + 1,
@@ -135,10 +137,10 @@ impl Matcher {
         }
     }
 
-    /// Both must hold; `None`: no request can match both, as far as paths tell.
+    /// The intersection of two matchers; `None`: their paths show that no request can match both.
     ///
     /// # Errors
-    /// A route cannot say this.
+    /// A route cannot express the intersection.
     pub fn and(&self, other: &Matcher) -> Result<Option<Matcher>, String> {
         let mut both = self.clone();
         both.methods.extend(other.methods.iter().cloned());
@@ -192,7 +194,7 @@ impl Matcher {
         Ok(Some(both))
     }
 
-    /// Writes the keys; the error says why there are none.
+    /// Writes the keys; the error says why the matcher cannot be written.
     pub fn keys(&self, route: &mut Section) -> Result<(), String> {
         match self.paths.as_slice() {
             [] => {}
@@ -224,9 +226,8 @@ impl Matcher {
             _ => return Err("several names: write a site or a route for each".to_string()),
         }
         if !self.only_from.is_empty() || !self.not_from.is_empty() {
-            return Err(
-                "the client's address is no condition: see 'allow' and 'deny' (docs/access.md)".to_string()
-            );
+            return Err("routes cannot match the client's address: see 'allow' and 'deny' (docs/access.md)"
+                .to_string());
         }
         if self.paths.is_empty() && self.suffixes.is_empty() && self.expression.is_none() {
             route.key("path", toml_string("/"));
@@ -235,7 +236,7 @@ impl Matcher {
     }
 }
 
-const NOT: &str = "a condition that something is not so: write a route before this one for what is excluded";
+const NOT: &str = "a negated condition: write a route before this one for what it excludes";
 
 fn networks_of(arguments: &[String]) -> Vec<String> {
     let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
@@ -272,7 +273,7 @@ fn as_expression(path: &str) -> String {
     path.split('*').map(expression::literal).collect::<Vec<_>>().join("(?s:.*)")
 }
 
-/// The paths of both lists; `None`: there are none.
+/// The intersection of two lists of paths; `None`: it is empty.
 fn paths_of_both(outer: &[String], inner: &[String]) -> Option<Vec<String>> {
     let begin = |path: &String| path.strip_suffix('*').map(str::to_string);
     let mut both = Vec::new();

@@ -1,7 +1,7 @@
 //! Caddy: the Caddyfile with its sites, matchers, snippets and directives.
 //!
 //! ```text
-//! file -> read: lines as directives, snippets put in -> address: where sites listen
+//! file -> read: lines as directives, with snippets expanded -> address: where sites listen
 //!      -> steps: Caddy's order of directives -> routes: first match counts -> answer: what a route does
 //! ```
 //!
@@ -9,13 +9,13 @@
 //! |---|---|
 //! | `read` | from files to directives: tokens, blocks, `import` |
 //! | `address` | the addresses of a site: scheme, name, port |
-//! | `matcher` | which requests a directive is for, and the keys of a route for the same |
-//! | `placeholder` | `{uri}` and others, as variables of this server |
-//! | `steps` | the directives of a block in the order in which Caddy carries them out |
-//! | `routing` | what is known while routes are made |
+//! | `matcher` | the requests that a directive applies to, and the route keys for them |
+//! | `placeholder` | `{uri}` and other placeholders as variables of this server |
+//! | `steps` | the directives of a block in the order in which Caddy runs them |
+//! | `routing` | the context while routes are built |
 //! | `routes` | from steps to routes |
-//! | `answer` | what a route does: a proxy, PHP, files, a redirect, a fixed answer |
-//! | `translate` | sites, global options, and the whole |
+//! | `answer` | the action of a route: a proxy, PHP, files, a redirect, a fixed answer |
+//! | `translate` | sites, global options, and the whole file |
 
 mod address;
 mod answer;

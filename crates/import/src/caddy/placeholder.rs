@@ -1,17 +1,17 @@
-//! `{uri}` and other placeholders, as variables of this server.
+//! Converts `{uri}` and other placeholders to variables of this server.
 
-/// What placeholders stand for where a template is written.
+/// The context in which a template is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Clients of the site speak HTTPS.
     pub is_secure: bool,
 }
 
-/// The target of a redirect or a rewrite. Caddy keeps the query of the request only where a placeholder says
-/// so; here it stays unless there is a `?`.
+/// Converts the target of a redirect or a rewrite. Caddy keeps the query of the request only if a placeholder
+/// says so; this server keeps it unless the target has a `?`.
 ///
 /// # Errors
-/// The placeholder that has no counterpart.
+/// The name of the placeholder that has no counterpart.
 pub fn template(text: &str, facts: Facts) -> Result<String, String> {
     let mut out = String::new();
     let mut keeps_query = false;
@@ -54,10 +54,10 @@ fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// A text without placeholders.
+/// Checks that a text has no placeholders.
 ///
 /// # Errors
-/// It has some.
+/// The text has placeholders.
 pub fn plain(text: &str) -> Result<&str, String> {
     match has_placeholder(text) {
         true => Err("placeholders have no counterpart in this value".to_string()),

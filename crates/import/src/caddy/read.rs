@@ -10,7 +10,8 @@ use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
 /// Reads a Caddyfile and what it imports.
 ///
 /// # Errors
-/// What is wrong, with its place: a file that cannot be read, a quote or a block that does not end, too much.
+/// What is wrong, with its place: a file that cannot be read, a quote or a block without an end, or a limit
+/// exceeded.
 pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
     let text = read_text(file)?;
     let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -18,15 +19,15 @@ pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
     reader.whole(&file.display().to_string(), &text, &directory)
 }
 
-/// Reads a text. Files that it imports are not read: their `import` stays as it is.
+/// Reads a text. Files that it imports are not read: their `import` directives are kept.
 ///
 /// # Errors
-/// As of [`read`].
+/// As for [`read`].
 pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
     Reader::default().whole(name, text, Path::new(""))
 }
 
-/// A word, and whether it was in quotes: `"{"` opens no block.
+/// A word, and whether it was in quotes: `"{"` does not open a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Token {
     text: String,
@@ -67,7 +68,7 @@ impl Reader {
         parser.block(0, false)
     }
 
-    /// What an `import` brings in; `None`: neither a snippet nor a file of this name is there.
+    /// The directives that an `import` inserts; `None`: there is no snippet and no file with this name.
     fn imported(
         &mut self,
         import: &Directive,
@@ -75,7 +76,7 @@ impl Reader {
         depth: usize,
     ) -> Result<Option<Vec<Directive>>, String> {
         if depth > DEPTH {
-            return Err(format!("{}: imports are more than {DEPTH} deep in each other", import.place));
+            return Err(format!("{}: imports are nested more than {DEPTH} deep", import.place));
         }
         let name = import.argument(0);
         if let Some(snippet) = self.snippets.get(name) {
@@ -121,7 +122,7 @@ fn count(directive: &Directive) -> usize {
     1 + directive.inside().iter().map(count).sum::<usize>()
 }
 
-/// A line of a snippet with the arguments of its `import`.
+/// A line of a snippet, with the arguments of its `import` inserted.
 fn with_arguments(line: &Directive, arguments: &[String]) -> Directive {
     let fill = |text: &String| {
         let mut text = text.clone();
@@ -156,7 +157,7 @@ struct Parser<'r, 'd, I: Iterator<Item = Line>> {
 }
 
 impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
-    /// Whether the first line is addresses without a block, so that all that follows belongs to them.
+    /// Whether the first line has addresses without a block, so that all following lines belong to them.
     fn is_single_site(&mut self) -> bool {
         let Some(first) = self.lines.peek() else { return false };
         let opens = first.tokens.last().is_some_and(|token| token.is("{"));
@@ -186,7 +187,7 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
     /// Reads lines up to the end of the file, or to the brace that ends the block.
     fn block(&mut self, depth: usize, is_inner: bool) -> Result<Vec<Directive>, String> {
         if depth > DEPTH {
-            return Err(format!("{}: blocks are more than {DEPTH} deep in each other", self.file));
+            return Err(format!("{}: blocks are nested more than {DEPTH} deep", self.file));
         }
         let mut directives = Vec::new();
         let mut last = 0;
@@ -200,7 +201,7 @@ impl<I: Iterator<Item = Line>> Parser<'_, '_, I> {
                 }
                 return Err(format!("{}:{last}: a '}}' without its '{{'", self.file));
             }
-            // Addresses may go on in the next line.
+            // Addresses may continue on the next line.
             while line.tokens.last().is_some_and(|token| !token.is_quoted && token.text.ends_with(',')) {
                 let Some(next) = self.lines.next() else { break };
                 line.tokens.extend(next.tokens);
@@ -317,7 +318,7 @@ impl Lexer<'_> {
     }
 
     fn quoted(&mut self, quote: char) -> Result<Token, String> {
-        let begin = format!("{}:{}: a quote does not end", self.file, self.line);
+        let begin = format!("{}:{}: the closing quote is missing", self.file, self.line);
         let mut text = String::new();
         loop {
             match self.take().ok_or_else(|| begin.clone())? {
@@ -331,9 +332,9 @@ impl Lexer<'_> {
         }
     }
 
-    /// `<<END`, lines, `END`: the indentation of the last line is taken away from all.
+    /// Reads `<<END`, lines, `END`: the indentation of the last line is removed from all lines.
     fn here_document(&mut self) -> Result<Token, String> {
-        let begin = format!("{}:{}: the text behind '<<' does not end", self.file, self.line);
+        let begin = format!("{}:{}: the text after '<<' has no end", self.file, self.line);
         let end = self.rest.find('\n').ok_or_else(|| begin.clone())?;
         let marker = self.rest[2..end].trim().to_string();
         self.rest = &self.rest[end..];
@@ -360,8 +361,8 @@ impl Lexer<'_> {
     }
 }
 
-/// A word with the defaults of variables of the environment: `{$PORT:8080}`. One without a default stays, and
-/// is told where it is used.
+/// Inserts the defaults of environment variables: `{$PORT:8080}`. A variable without a default is kept, and
+/// reported where it is used.
 fn with_defaults(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -427,7 +428,7 @@ mod tests {
         for (text, message) in [
             ("a {\n b\n", "Caddyfile:2: the file ends in a block"),
             ("a {\n}\n}\n", "Caddyfile:3: a '}' without"),
-            ("a \"b\n", "Caddyfile:1: a quote does not end"),
+            ("a \"b\n", "Caddyfile:1: the closing quote is missing"),
         ] {
             let error = parse("Caddyfile", text).unwrap_err();
             assert!(error.starts_with(message), "{error}");

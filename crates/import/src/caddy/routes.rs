@@ -1,8 +1,9 @@
-//! From steps to routes.
+//! Builds routes from steps.
 //!
-//! In Caddy a request passes many directives, each with a matcher of its own. Here the first route that
-//! matches counts, and holds all that is done. So what changes an answer for some requests
-//! (`header /x/* ...`) becomes a route before each that answers such requests, with the keys of both.
+//! In Caddy a request passes through many directives, each with its own matcher. Here the first route that
+//! matches handles the request alone. So a directive that changes an answer for some requests (`header /x/*
+//! ...`) becomes an additional route before each route that answers such requests, with the conditions of
+//! both.
 
 use super::answer;
 use super::matcher::Matcher;
@@ -14,7 +15,7 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 impl<'d> Routing<'_, 'd> {
-    /// The routes of a block.
+    /// Builds the routes of a block.
     pub fn routes(&mut self, block: &'d [Directive], level: &Level<'d>, as_written: bool) -> Vec<Section> {
         let mut level = level.clone();
         let mut routes = Vec::new();
@@ -39,10 +40,10 @@ impl<'d> Routing<'_, 'd> {
             routes.extend(self.terminal(&step, &inner, &level));
         }
         if !is_answered {
-            // What no handler answers is 200 without a body.
+            // Caddy answers 200 without a body if no handler does.
             let outer = level.outer.clone();
             let empty = |_: &mut Routing<'_, 'd>, route: &mut Section, _: &[&Change<'d>]| {
-                route.note("What nothing above answers has an empty answer, as in Caddy.");
+                route.note("As in Caddy, the answer is empty if nothing above matches.");
                 route.key("respond", "{ status = 200 }");
                 Ok(())
             };
@@ -51,7 +52,7 @@ impl<'d> Routing<'_, 'd> {
         routes
     }
 
-    /// What a step changes; `None`: it answers.
+    /// The changes that a step makes; `None`: the step answers the request.
     fn changes(
         &mut self,
         step: &Step<'d>,
@@ -94,7 +95,7 @@ impl<'d> Routing<'_, 'd> {
                 found.push(What::Clients { allow: inner.not_from.clone(), deny: inner.only_from.clone() });
                 let matcher = Matcher { not_from: Vec::new(), only_from: Vec::new(), ..inner.clone() };
                 let what = found.remove(0);
-                // It holds for what was written before it as well.
+                // It also applies to the routes that were written before it.
                 return Some(vec![Change { matcher, what, directive }]);
             }
             "encode"
@@ -127,7 +128,7 @@ impl<'d> Routing<'_, 'd> {
         Some(found.into_iter().map(change).collect())
     }
 
-    /// The routes of a step that answers.
+    /// The routes of a step that answers requests.
     fn terminal(&mut self, step: &Step<'d>, inner: &Matcher, level: &Level<'d>) -> Vec<Section> {
         let directive = step.directive;
         match directive.name.as_str() {
@@ -152,7 +153,7 @@ impl<'d> Routing<'_, 'd> {
         }
     }
 
-    /// The route of an answer, and before it those for requests for which something is changed as well.
+    /// The route of an answer, and before it the routes for requests that also need a change.
     #[allow(clippy::type_complexity, reason = "the type of one closure, named once")]
     fn with_changes(
         &mut self,
@@ -243,12 +244,12 @@ impl<'d> Routing<'_, 'd> {
     }
 }
 
-/// Whether all that `narrow` matches is matched by `wide`.
+/// Whether `wide` matches all requests that `narrow` matches.
 fn includes(wide: &Matcher, narrow: &Matcher) -> bool {
     wide.is_any() || matches!(wide.and(narrow), Ok(Some(both)) if both == *narrow)
 }
 
-/// Which of so many groups come together: all of them first. With more than four, each alone.
+/// The combinations of this many changes, all of them first. With more than four changes, each appears alone.
 fn subsets(groups: usize) -> Vec<Vec<usize>> {
     if groups > 4 {
         let mut alone: Vec<Vec<usize>> = (0..groups).map(|group| vec![group]).collect();
@@ -266,7 +267,7 @@ fn is_rewrite(step: &Step<'_>) -> bool {
     step.directive.name == "rewrite"
 }
 
-/// Whether a fixed answer shuts clients out by their address.
+/// Whether a fixed answer refuses clients by their address.
 fn is_gate(step: &Step<'_>, matcher: &Matcher) -> bool {
     let by_address = !matcher.only_from.is_empty() || !matcher.not_from.is_empty();
     by_address && step.arguments.iter().all(|argument| argument.parse::<u16>().map_or(true, |s| s >= 400))
@@ -277,7 +278,7 @@ fn with_warning(step: &Step<'_>, advice: &str) -> String {
         matches!(step.directive.name.as_str(), "basicauth" | "basic_auth" | "abort" | "forward_auth")
             || step.arguments.iter().any(|argument| argument.starts_with('4') && argument.len() == 3);
     match forbids {
-        true => format!("what it forbids is open until this is done: {advice}"),
+        true => format!("what it forbids is allowed until you do this: {advice}"),
         false => advice.to_string(),
     }
 }
@@ -285,15 +286,15 @@ fn with_warning(step: &Step<'_>, advice: &str) -> String {
 fn advice_for(name: &str) -> &'static str {
     match name {
         "encode" => "compression is the same for the whole site: see 'compression'",
-        "forward_auth" => "see 'forward_auth' and 'jwt' (docs/access.md); until then all are let in",
+        "forward_auth" => "see 'forward_auth' and 'jwt' (docs/access.md); until then all clients are allowed",
         "templates" => "see includes of a route (docs/includes.md)",
-        "metrics" => "figures are on the admin listener (docs/metrics.md)",
-        "tracing" => "trace contexts are handed on; spans are not written",
-        "push" => "browsers have given up server push: see 'early_hints' of a route",
+        "metrics" => "the admin listener has metrics (docs/metrics.md)",
+        "tracing" => "trace contexts are passed to origins; spans are not recorded",
+        "push" => "browsers no longer support server push: see 'early_hints' of a route",
         "map" | "vars" => "write a route for each value, with 'request_headers' or 'pattern'",
         "log_skip" | "skip_log" | "log_append" | "log_name" => "see [access_log] (docs/logs.md)",
-        "uri" => "'strip_prefix' of 'proxy' takes a beginning away; 'rewrite' changes paths (docs/routes.md)",
-        _ => "there is no counterpart, or it is not known to this command",
+        "uri" => "'strip_prefix' of 'proxy' removes a prefix; 'rewrite' changes paths (docs/routes.md)",
+        _ => "it has no counterpart, or this command does not know it",
     }
 }
 
@@ -321,7 +322,7 @@ fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, Stri
         return Ok(None);
     }
     if name.contains('*') {
-        return Err("name each field that is to be removed".to_string());
+        return Err("list each field that is to be removed".to_string());
     }
     match values {
         _ if is_removed => Ok(Some((name.to_string(), String::new()))),
@@ -329,7 +330,7 @@ fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, Stri
             Ok(Some((name.to_string(), plain(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
         }
         [] => Ok(Some((name.to_string(), String::new()))),
-        _ => Err("values of fields are set, and not searched and replaced".to_string()),
+        _ => Err("a field's value is set; search and replace is not supported".to_string()),
     }
 }
 
@@ -361,7 +362,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Older versions of Caddy write hashes in base64.
+/// Older versions of Caddy store hashes in base64.
 fn password_hash(text: &str) -> String {
     if text.starts_with('$') {
         return text.to_string();

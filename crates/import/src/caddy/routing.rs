@@ -1,4 +1,5 @@
-//! What is known while routes are made: where a block of steps stands, and what is changed beside answers.
+//! The context while routes are built: the enclosing block, and the changes that apply in addition to an
+//! answer.
 
 use std::collections::BTreeSet;
 
@@ -8,62 +9,62 @@ use crate::account::Account;
 use crate::directive::{Directive, Place};
 use crate::output::Section;
 
-/// What is known of a block of steps.
+/// The context of a block of steps.
 #[derive(Clone)]
 pub struct Level<'d> {
-    /// Which requests come here.
+    /// The requests that reach this block.
     pub outer: Matcher,
-    /// What was taken from the beginning of their paths.
+    /// The prefix that was removed from their paths.
     pub stripped: String,
-    /// The directory of their files, if it is not that of the site.
+    /// The directory of their files, if it differs from the site's.
     pub root: Option<String>,
-    /// What is done beside the answer.
+    /// The changes that apply to answers.
     pub changes: Vec<Change<'d>>,
 }
 
-/// What is done beside an answer, for some requests.
+/// A change that applies to some requests.
 #[derive(Clone)]
 pub struct Change<'d> {
-    /// Which requests.
+    /// The requests.
     pub matcher: Matcher,
-    /// What.
+    /// The change.
     pub what: What,
-    /// Where it is written.
+    /// The directive that makes it.
     pub directive: &'d Directive,
 }
 
-/// What is done beside an answer.
+/// A change to a request or its answer.
 #[derive(Clone, PartialEq)]
 pub enum What {
     /// A field of the answer; empty: it is removed.
     Field(String, String),
-    /// A user and a password are asked for.
+    /// A user name and a password are required.
     Password,
-    /// The largest body of a request.
+    /// The maximum size of a request's body.
     BodyBytes(u64),
     /// The directory of files.
     Root(String),
-    /// Files that come first.
+    /// Files that are tried first.
     TryFiles(Vec<String>),
-    /// A beginning that is taken from the path.
+    /// A prefix that is removed from the path.
     StripPrefix(String),
     /// A field for the origin; `None`: it is removed.
     OriginField(String, Option<String>),
-    /// Only these clients are let in, or all but these.
+    /// Only these clients are allowed, or all except these.
     Clients { allow: Vec<String>, deny: Vec<String> },
 }
 
-/// What routes are made with, and what was told so far.
+/// The inputs for building routes, and the results so far.
 pub struct Routing<'a, 'd> {
-    /// The matchers of the site.
+    /// The named matchers of the site.
     pub named: &'a Named<'d>,
-    /// What placeholders stand for.
+    /// The context for placeholders.
     pub facts: Facts,
-    /// What becomes of each directive.
+    /// The result of each directive.
     pub account: &'a mut Account,
-    /// What was not translated, for its place in the text.
+    /// Directives that were not translated, to be noted at their place in the text.
     pub notes: Section,
-    /// Directives that were told.
+    /// Directives that have been counted.
     pub told: BTreeSet<Place>,
 }
 
@@ -75,13 +76,13 @@ impl Routing<'_, '_> {
         }
     }
 
-    /// The same, with its line as a comment.
+    /// Counts a directive as translated and adds its line as a comment.
     pub fn tell_in(&mut self, directive: &Directive, section: &mut Section) {
         self.tell(directive);
         section.note(directive.to_string());
     }
 
-    /// A directive that was not translated.
+    /// Records a directive that was not translated.
     pub fn problem(&mut self, directive: &Directive, advice: &str) {
         self.account.problem(directive, &mut self.notes, advice);
     }

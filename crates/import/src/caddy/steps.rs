@@ -1,5 +1,4 @@
-//! The directives of a block in the order in which Caddy carries them out, which is not that in which they
-//! are written.
+//! The directives of a block in the order in which Caddy runs them, which differs from the order in the file.
 
 use super::matcher::{Matcher, Named};
 use crate::directive::Directive;
@@ -46,30 +45,30 @@ const ORDER: [&str; 38] = [
     "acme_server",
 ];
 
-/// A directive that is carried out for some requests.
+/// A directive that applies to some requests.
 #[derive(Debug, Clone)]
 pub struct Step<'d> {
     /// The directive.
     pub directive: &'d Directive,
-    /// Which requests it is for; an error says what of that has no counterpart.
+    /// The requests that it applies to; an error names the part that has no counterpart.
     pub matcher: Result<Matcher, String>,
-    /// Its arguments behind the matcher.
+    /// The arguments after the matcher.
     pub arguments: &'d [String],
 }
 
 impl Step<'_> {
-    /// An argument, or nothing.
+    /// The argument with this index, or an empty text.
     pub fn argument(&self, index: usize) -> &str {
         self.arguments.get(index).map_or("", String::as_str)
     }
 }
 
-/// Whether a directive stands in the order, and so is carried out for requests.
+/// Whether Caddy's order has a directive of this name, so that it applies to requests.
 pub fn is_step(name: &str) -> bool {
     ORDER.contains(&name)
 }
 
-/// The steps of a block. `as_written`: in the order in which they stand there, as in `route`.
+/// The steps of a block. With `as_written` the order of the file is kept, as in `route`.
 pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) -> Vec<Step<'d>> {
     let mut steps: Vec<Step<'d>> = block
         .iter()
@@ -86,7 +85,7 @@ pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) ->
     if !as_written {
         steps.sort_by_key(|step| {
             let rank = ORDER.iter().position(|name| *name == step.directive.name);
-            // `handle` and `handle_path` exclude each other, and are sorted together.
+            // `handle` and `handle_path` are mutually exclusive, and are sorted together.
             let rank = if step.directive.name == "handle_path" { rank.map(|rank| rank - 1) } else { rank };
             let length = step.matcher.as_ref().map_or(1, Matcher::path_length);
             (rank, std::cmp::Reverse(length))
@@ -95,7 +94,7 @@ pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) ->
     steps
 }
 
-/// The matchers that a block and those in it define.
+/// The matchers that a block and its nested blocks define.
 pub fn named(block: &[Directive]) -> Named<'_> {
     let mut all = Named::new();
     for directive in block {

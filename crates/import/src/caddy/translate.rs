@@ -1,4 +1,4 @@
-//! Sites, global options, and the whole.
+//! Translates sites, global options and whole Caddyfiles.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 const HEAD: &str = "\
-# Written by `touchstone import caddy`. Each line of the original stands beside what became of it.
-# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+# Written by `touchstone import caddy`. Each original line is a comment beside its translation.
+# Try it with `touchstone check --config FILE`. docs/import.md lists the differences.
 ";
 
-/// What holds for all sites.
+/// Settings that apply to all sites.
 struct Options {
     ports: Ports,
     has_redirects: bool,
@@ -41,7 +41,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             account.problem(
                 directive,
                 &mut other,
-                "it is not there; import again on the machine that has it",
+                "the file is missing; import again on the machine that has it",
             );
             continue;
         }
@@ -85,7 +85,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     account.into_imported(text)
 }
 
-/// Addresses of the same port and scheme make one site.
+/// Groups addresses with the same port and scheme into one site.
 fn groups(addresses: &[Address]) -> Vec<Vec<&Address>> {
     let mut groups: Vec<Vec<&Address>> = Vec::new();
     for address in addresses {
@@ -103,7 +103,7 @@ fn groups(addresses: &[Address]) -> Vec<Vec<&Address>> {
     groups
 }
 
-/// The block without a name at the beginning.
+/// The block without a name at the beginning: the global options.
 fn options(directives: &[Directive], other: &mut Section, account: &mut Account) -> Options {
     let mut options = Options {
         ports: Ports { http: 80, https: 443, is_manual: false },
@@ -132,7 +132,7 @@ fn options(directives: &[Directive], other: &mut Section, account: &mut Account)
             }
             ("auto_https", "disable_redirects") => options.has_redirects = false,
             ("admin" | "debug" | "storage" | "persist_config" | "order" | "skip_install_trust", _) => {
-                account.unneeded(line, other, "the server sees to it itself");
+                account.unneeded(line, other, "the server does this by itself");
                 continue;
             }
             ("grace_period", _) => {
@@ -148,7 +148,7 @@ fn options(directives: &[Directive], other: &mut Section, account: &mut Account)
                 continue;
             }
             _ => {
-                account.problem(line, other, "there is no counterpart, or it is not known to this command");
+                account.problem(line, other, "it has no counterpart, or this command does not know it");
                 continue;
             }
         }
@@ -162,7 +162,7 @@ fn log(site: &Directive, account: &mut Account) -> Option<Section> {
     let mut section = Section::new("[site.access_log]");
     for line in site.inside().iter().filter(|line| line.name == "log") {
         if section.has("path") {
-            account.problem(line, &mut section, "a site has one access log; leave the file that it shall be");
+            account.problem(line, &mut section, "a site has only one access log; keep one of them");
             continue;
         }
         account.translated(line, &mut section);
@@ -185,7 +185,7 @@ fn log(site: &Directive, account: &mut Account) -> Option<Section> {
     section.has("path").then_some(section)
 }
 
-/// A site of one port.
+/// A site for one port.
 fn site(
     directive: &Directive,
     addresses: &[&Address],
@@ -229,7 +229,7 @@ fn site(
             }
         }
         _ => {
-            section.note("Caddy compresses only where 'encode' says so.");
+            section.note("Caddy compresses only if 'encode' is set.");
             section.key("compression", "[]");
             section.key("precompressed", false);
         }
@@ -256,7 +256,7 @@ fn socket(address: &str, port: u16) -> String {
     }
 }
 
-/// The site's own directory.
+/// The directory of the site.
 fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
     let is_for_all =
         |line: &&Directive| line.name == "root" && (line.arguments.len() == 1 || line.argument(0) == "*");
@@ -266,11 +266,11 @@ fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
             section.key("root", toml_string(root.arguments.last().map_or(".", String::as_str)));
         }
         None if block.iter().any(|line| line.name == "file_server") => {
-            section.note("Caddy serves the directory in which it was started.");
+            section.note("By default Caddy serves its working directory.");
             section.key("root", toml_string("."));
         }
         None => {
-            section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
+            section.note("Each site needs a directory. This site serves no files: create an empty one.");
             section.key("root", toml_string("/var/empty"));
         }
     }
@@ -297,7 +297,11 @@ fn certificate(
                 ("protocols" | "ciphers" | "curves" | "alpn", _) => {}
                 ("dns", _) => account.problem(line, section, "see 'challenges' of [acme] (docs/acme.md)"),
                 ("client_auth", _) => {
-                    account.problem(line, section, "see 'client_authorities'; until then all are let in");
+                    account.problem(
+                        line,
+                        section,
+                        "see 'client_authorities'; until then all clients are allowed",
+                    );
                 }
                 _ => account.problem(line, section, "see docs/https.md"),
             }
@@ -309,7 +313,7 @@ fn certificate(
     }
     let is_internal = tls.is_some_and(|tls| tls.argument(0) == "internal");
     if is_internal || options.is_local || addresses[0].is_local() || addresses[0].host.is_empty() {
-        section.note("Caddy has an authority of its own for this name; here the certificate is made anew.");
+        section.note("Caddy uses its own authority for this name; here a new certificate is created.");
         section.key("development_certificate", true);
         return;
     }
@@ -317,7 +321,7 @@ fn certificate(
     let mail = tls.map(|tls| tls.argument(0)).filter(|word| word.contains('@'));
     let mail = mail.or(options.email.as_deref());
     if !acme.has("directory") {
-        acme.note("Caddy asks Let's Encrypt for certificates, whose terms you agree to by that.");
+        acme.note("Caddy gets certificates from Let's Encrypt; this line accepts its terms.");
         acme.key("directory", toml_string(options.authority.as_deref().unwrap_or("letsencrypt")));
         acme.key("agree_to_terms", true);
     }
@@ -326,7 +330,7 @@ fn certificate(
     }
 }
 
-/// What stands in a site and is no step.
+/// Translates the directives of a site that are not steps.
 fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
     for line in block {
         match line.name.as_str() {
@@ -336,17 +340,19 @@ fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
                 account.problem(line, section, "see 'error_pages' of the site (docs/content.md)");
             }
             "import" => {
-                account.problem(line, section, "it is not there; import again on the machine that has it");
+                account.problem(
+                    line,
+                    section,
+                    "the file is missing; import again on the machine that has it",
+                );
             }
             name if is_step(name) => {}
-            _ => {
-                account.problem(line, section, "there is no counterpart, or it is not known to this command")
-            }
+            _ => account.problem(line, section, "it has no counterpart, or this command does not know it"),
         }
     }
 }
 
-/// The site that sends clients of plain HTTP to HTTPS.
+/// The site that redirects clients of plain HTTP to HTTPS.
 fn redirects(hosts: &[(String, u16)], ports: Ports, text: &mut String) {
     let mut ports_of: Vec<u16> = hosts.iter().map(|(_, port)| *port).collect();
     ports_of.sort_unstable();
@@ -355,7 +361,7 @@ fn redirects(hosts: &[(String, u16)], ports: Ports, text: &mut String) {
         let names: Vec<&String> =
             hosts.iter().filter(|(_, other)| *other == port).map(|(host, _)| host).collect();
         let mut section = Section::new("[[site]]");
-        section.note("Caddy sends clients of plain HTTP to HTTPS.");
+        section.note("Caddy redirects plain HTTP to HTTPS.");
         section.key("listen", toml_strings([socket("0.0.0.0", ports.http), socket("[::]", ports.http)]));
         if names.iter().all(|name| !name.is_empty()) {
             section.key("hosts", toml_strings(names));
@@ -375,7 +381,7 @@ mod tests {
     use crate::caddy::{parse, translate};
     use proptest::prelude::*;
 
-    /// Lines of Caddyfiles, which are put together in any order.
+    /// Lines of Caddyfiles that are joined in any order.
     const LINES: [&str; 26] = [
         "example.org, www.example.org {",
         ":8080 {",

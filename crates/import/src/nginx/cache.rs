@@ -1,4 +1,4 @@
-//! `proxy_cache` and `fastcgi_cache` with what stands beside them, as the `cache` of a route.
+//! Translates `proxy_cache`, `fastcgi_cache` and related directives to the `cache` key of a route.
 
 use super::scope::Scope;
 use super::value;
@@ -7,16 +7,16 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
-/// How long a stale answer is sent while a new one is fetched, where nginx may send it.
+/// How long a stale answer may be sent while a new one is fetched, if nginx is told to do so.
 const WHILE_UPDATING: &str = "10s";
 
-/// How long it is sent if the origin fails.
+/// How long a stale answer may be sent if the origin fails.
 const IF_FAILING: &str = "24h";
 
-/// The most seconds that an answer may be fresh.
+/// The maximum number of seconds for which an answer may be fresh.
 const MOST_SECONDS: u64 = 365 * 86_400;
 
-/// The names of these directives without what stands before their first `_`.
+/// The names of these directives without the part before their first `_`.
 const NAMES: [&str; 13] = [
     "cache",
     "cache_valid",
@@ -33,7 +33,7 @@ const NAMES: [&str; 13] = [
     "no_cache",
 ];
 
-/// Whether it is one of these directives.
+/// Whether a directive has one of these names.
 pub fn is_of_cache(name: &str) -> bool {
     kind(name).is_some_and(|(_, rest)| NAMES.contains(&rest) || rest == "cache_bypass")
 }
@@ -42,12 +42,12 @@ fn kind(name: &str) -> Option<(&str, &str)> {
     name.split_once('_').filter(|(kind, _)| ["proxy", "fastcgi", "uwsgi", "scgi"].contains(kind))
 }
 
-/// The cache of a location in which requests are passed on by `kind`.
+/// The cache of a location that passes requests on by `kind`.
 pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
     let all = |name: &str| scope.all(&format!("{kind}_{name}"));
     let zone = all("cache").into_iter().next_back().filter(|zone| zone.argument(0) != "off");
     let mut table = Section::new("[site.route.cache]");
-    // What passes requests on may be among what is not translated.
+    // The directive that passes requests on may itself not be translated.
     let programs = ["proxy", "php", "fastcgi", "scgi", "uwsgi"];
     let has_program = programs.iter().any(|name| route.has_section(&format!("[site.route.{name}]")));
     let Some(zone) = zone.filter(|_| has_program) else {
@@ -65,7 +65,7 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
     stale(&all("cache_use_stale"), &mut table, account);
     for directive in all("cache_key") {
         match directive.argument(0).contains("$request_uri") {
-            true => account.unneeded(directive, &mut table, "the key is the URL"),
+            true => account.unneeded(directive, &mut table, "the URL is the default key"),
             false => account.problem(directive, &mut table, "see 'ignore_query' and 'vary_also' of 'cache'"),
         }
     }
@@ -76,7 +76,7 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
     }
     for name in ["cache_revalidate", "cache_background_update"] {
         for directive in all(name) {
-            account.unneeded(directive, &mut table, "stale answers are validated, in the background");
+            account.unneeded(directive, &mut table, "stale answers are validated in the background");
         }
     }
     let hides_cookies = scope
@@ -93,7 +93,7 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
             false => account.problem(
                 directive,
                 &mut table,
-                "what answers say counts; see 'minimum_freshness' and 'set_cookie' of 'cache'",
+                "the fields of answers decide; see 'minimum_freshness' and 'set_cookie' of 'cache'",
             ),
         }
     }
@@ -128,14 +128,14 @@ fn valid(directive: &Directive, table: &mut Section, account: &mut Account) {
     }
     account.translated(directive, table);
     for (key, _) in keys.iter().filter(|(_, is_meant)| *is_meant) {
-        // A line for some statuses counts before one for any.
+        // A line for some statuses takes precedence over one for any status.
         if !table.has(key) {
             table.key(key, &time);
         }
     }
 }
 
-/// `proxy_cache_use_stale`: not at all, unless it says when.
+/// `proxy_cache_use_stale`: stale answers are not used by default.
 fn stale(directives: &[&Directive], table: &mut Section, account: &mut Account) {
     let mut words: Vec<&str> = Vec::new();
     for directive in directives {

@@ -1,13 +1,13 @@
-//! Directives that mean the same at every place, or nothing here.
+//! Directives that have the same translation, or none, at every place.
 
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
 
-/// Directives that need no counterpart, by what this server does without being told.
+/// Directives that need no counterpart, with the reason.
 const UNNEEDED: &[(&str, &[&str])] = &[
     (
-        "the server sees to it itself",
+        "the server does this by itself",
         &[
             "events",
             "worker_connections",
@@ -52,7 +52,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "bodies stream, and nothing is spooled",
+        "bodies are streamed and not buffered in files",
         &[
             "proxy_buffering",
             "proxy_buffers",
@@ -90,7 +90,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "TLS has safe suites and tickets that change by themselves",
+        "the TLS suites are safe, and ticket keys rotate automatically",
         &[
             "ssl_session_cache",
             "ssl_session_timeout",
@@ -108,7 +108,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "connections to origins are kept, and names are looked up again in time",
+        "connections to origins are kept open, and names are resolved again regularly",
         &[
             "proxy_http_version",
             "keepalive",
@@ -118,12 +118,12 @@ const UNNEEDED: &[(&str, &[&str])] = &[
             "proxy_socket_keepalive",
         ],
     ),
-    ("media types are known by their endings", &["types", "default_type"]),
-    ("what is not found is not logged as an error", &["log_not_found"]),
-    ("programs are told by the server", &["fastcgi_index", "fastcgi_split_path_info", "fastcgi_keep_conn"]),
+    ("media types follow from file suffixes", &["types", "default_type"]),
+    ("a missing file is not logged as an error", &["log_not_found"]),
+    ("the server sets these variables", &["fastcgi_index", "fastcgi_split_path_info", "fastcgi_keep_conn"]),
 ];
 
-/// Files that distributions include, and that hold what programs and origins are told in any case.
+/// Files that distributions include, and that set only what programs and origins get by default.
 const COMMON_INCLUDES: [&str; 7] = [
     "mime.types",
     "uwsgi_params",
@@ -134,7 +134,7 @@ const COMMON_INCLUDES: [&str; 7] = [
     "scgi_params",
 ];
 
-/// A directive that means the same at every place, or nothing here.
+/// Handles a directive that has the same translation, or none, at every place.
 pub fn common(directive: &Directive, section: &mut Section, account: &mut Account) {
     let name = directive.name.as_str();
     if let Some((why, _)) = UNNEEDED.iter().find(|(_, names)| names.contains(&name)) {
@@ -144,16 +144,16 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "include" => {
             let file = directive.argument(0).rsplit('/').next().unwrap_or_default();
             if COMMON_INCLUDES.contains(&file) {
-                let why = "programs and origins are told by the server, and media types are known";
+                let why = "the server sets these variables and fields, and knows media types";
                 return account.unneeded(directive, section, why);
             }
-            "the file is not there; import again on the machine that has it"
+            "the file is missing; import again on the machine that has it"
         }
         "map" if directive.argument(0) == "$http_upgrade" => {
             return account.unneeded(directive, section, "WebSocket passes");
         }
         "map" | "geo" | "split_clients" => {
-            "no table gives a variable its value; write a route for each, with 'request_headers' or 'pattern'"
+            "maps are not supported; write a route for each value, with 'request_headers' or 'pattern'"
         }
         "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
         "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
@@ -161,15 +161,15 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
             return account.unneeded(directive, section, why);
         }
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
-            "responses of OCSP are not stapled"
+            "OCSP responses are not stapled"
         }
         "if" | "set" => {
-            "conditions are routes: 'request_headers', 'methods' and 'pattern' say when (docs/routes.md)"
+            "write conditions as routes with 'request_headers', 'methods' and 'pattern' (docs/routes.md)"
         }
         "auth_request" => {
-            "no other server decides who is let in; see 'basic_authentication' and client certificates"
+            "see 'forward_auth', 'basic_authentication' and client certificates (docs/access.md)"
         }
-        _ => "there is no counterpart, or it is not known to this command",
+        _ => "it has no counterpart, or this command does not know it",
     };
     account.problem(directive, section, advice);
 }

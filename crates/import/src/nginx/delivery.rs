@@ -1,4 +1,4 @@
-//! How fast and with what replaced answers are sent, how often clients may ask, and links with a signature.
+//! Translates send rates, replaced texts, request rates and signed links.
 
 use super::scope::Scope;
 use super::value::{self, UpToVariable, first_variable};
@@ -7,7 +7,7 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// The directives that [`delivery`] looks at.
+/// The directives that [`delivery`] handles.
 pub const DIRECTIVES: [&str; 12] = [
     "limit_rate",
     "limit_rate_after",
@@ -23,7 +23,7 @@ pub const DIRECTIVES: [&str; 12] = [
     "limit_req_status",
 ];
 
-/// The keys of a block of a server or location, as far as it says something itself.
+/// Writes the keys of a server or location block that has such directives.
 pub fn delivery(block: &[Directive], scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     let own = Scope::new(block);
     for name in ["limit_rate", "limit_rate_after"] {
@@ -79,7 +79,7 @@ fn rate_limit(own: &Scope<'_>, scope: &Scope<'_>, section: &mut Section, account
     };
     let number = |name: &str| word(name).and_then(|number| number.parse::<u64>().ok());
     let burst = number("burst=").unwrap_or_default();
-    // nginx counts the requests beyond the first.
+    // nginx does not count the first request as part of the burst.
     let at_once = match directive.arguments.iter().any(|word| word == "nodelay") {
         true => burst,
         false => number("delay=").unwrap_or_default().min(burst),
@@ -96,7 +96,7 @@ fn rate_limit(own: &Scope<'_>, scope: &Scope<'_>, section: &mut Section, account
     section.key("rate_limit", format!("{{ {table} }}"));
 }
 
-/// The key of a limit; empty: the client's address.
+/// The key of a limit; an empty text means the client's address.
 fn client_key(text: &str) -> Option<String> {
     match text {
         "$binary_remote_addr" | "$remote_addr" => Some(String::new()),
@@ -104,7 +104,7 @@ fn client_key(text: &str) -> Option<String> {
     }
 }
 
-/// A text with variables of a request (docs/expressions.md); `None` if one has no counterpart.
+/// Converts a text to one with request variables (docs/expressions.md); `None` if one has no counterpart.
 pub fn request_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -137,7 +137,7 @@ pub fn request_text(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// `sub_filter TEXT OTHER` and what stands beside it.
+/// `sub_filter TEXT OTHER` and related directives.
 fn substitute(own: &Scope<'_>, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     let filters = own.all("sub_filter");
     let mut table =
@@ -145,13 +145,13 @@ fn substitute(own: &Scope<'_>, scope: &Scope<'_>, section: &mut Section, account
     for directive in &filters {
         let (text, other) = (directive.argument(0), directive.argument(1));
         if text.contains('$') || other.contains('$') {
-            account.problem(directive, section, "what is replaced has no variables");
+            account.problem(directive, section, "the replaced text cannot contain variables");
             continue;
         }
         account.translated(directive, &mut table);
         table.entry("replace", text, toml_string(other));
     }
-    // They may stand in a block around this one.
+    // They may be in an enclosing block.
     let beside = |name: &str| if filters.is_empty() { own.one(name) } else { scope.one(name) };
     if let Some(once) = beside("sub_filter_once") {
         account.translated(once, &mut table);
@@ -180,16 +180,20 @@ fn substitute(own: &Scope<'_>, scope: &Scope<'_>, section: &mut Section, account
 fn signed_link(own: &Scope<'_>, section: &mut Section, account: &mut Account) {
     let (Some(link), Some(made)) = (own.one("secure_link"), own.one("secure_link_md5")) else {
         for directive in own.all("secure_link").into_iter().chain(own.all("secure_link_md5")) {
-            account.problem(directive, section, "'secure_link' and 'secure_link_md5' stand together here");
+            account.problem(
+                directive,
+                section,
+                "'secure_link' and 'secure_link_md5' must be in the same block",
+            );
         }
         return;
     };
     let mut parameters = link.argument(0).split(',').map(|text| text.trim().strip_prefix("$arg_"));
     let (Some(Some(signature)), expires) = (parameters.next(), parameters.next()) else {
-        return account.problem(link, section, "a signature is a parameter of the query");
+        return account.problem(link, section, "the signature must be a parameter of the query");
     };
     let text = made.argument(0);
-    // What is neither a variable nor a space is the secret.
+    // The text that is neither a variable nor a space is the secret.
     let secret = text
         .split('$')
         .enumerate()
@@ -211,7 +215,7 @@ fn signed_link(own: &Scope<'_>, section: &mut Section, account: &mut Account) {
     };
     account.translated(link, section);
     account.translated(made, section);
-    section.note("Make the file: its one line is the secret of the line above.");
+    section.note("Create the file with one line: the secret of the line above.");
     let expires = expires.flatten().unwrap_or_default();
     section.key(
         "signed_link",
@@ -224,7 +228,7 @@ fn signed_link(own: &Scope<'_>, section: &mut Section, account: &mut Account) {
     );
 }
 
-/// Whether it is the `if` that refuses requests whose link is not right, which is done in any case.
+/// Whether it is the `if` that refuses requests with an invalid link, which this server does anyway.
 pub fn is_of_signed_link(directive: &Directive) -> bool {
     directive.name == "if"
         && directive.arguments.first().is_some_and(|word| word.trim_start_matches('(') == "$secure_link")

@@ -1,4 +1,4 @@
-//! What answers in a location: another server, PHP, FastCGI or SCGI programs, files.
+//! Translates what answers in a location: another server, PHP, FastCGI or SCGI programs, or files.
 
 use super::cache::{cache, is_of_cache};
 use super::common::common;
@@ -15,7 +15,7 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// The routes of a location: those of its `rewrite` and `return`, and the one that answers.
+/// The routes of a location: those of its `rewrite` and `return`, and the route that answers.
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
     let mut routes = Vec::new();
     let mut route = Section::new("[[site.route]]");
@@ -36,12 +36,12 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
             account.problem(
                 location,
                 &mut route,
-                &format!("what it forbids is open until this is done: {advice}"),
+                &format!("what it forbids is allowed until you do this: {advice}"),
             );
         } else {
             account.problem(location, &mut route, &advice);
         }
-        // Without what it matches it would be a route for everything: only its comments are written.
+        // A route without its conditions would match all requests: only its comments are written.
         return vec![route.with_header("# A location that was not translated:")];
     }
     for directive in location.inside().iter().filter(|directive| directive.name == "return") {
@@ -69,12 +69,12 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     routes
 }
 
-/// Tells what becomes of the directives that need no keys of their own.
+/// Reports the directives that need no keys of their own.
 fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     for directive in block {
         match directive.name.as_str() {
             name if is_of_handler(name) => {}
-            // They have routes, or a limit, of their own.
+            // They have their own routes or limits.
             "return" | "rewrite" | "location" => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
             "access_log" | "error_log" => {}
@@ -92,7 +92,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     }
 }
 
-/// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
+/// Whether [`answer`], `access` or `headers` handles the directive.
 fn is_of_handler(name: &str) -> bool {
     const NAMES: [&str; 37] = [
         "fastcgi_hide_header",
@@ -136,7 +136,7 @@ fn is_of_handler(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The route for PHP, where no location is for all paths: directories have scripts as index files.
+/// The route for PHP if no location covers all paths: directories have scripts as index files.
 pub fn php_route(site: &Site<'_>) -> Section {
     let mut route = Section::new("[[site.route]]");
     route.key("path", toml_string("/"));
@@ -144,7 +144,7 @@ pub fn php_route(site: &Site<'_>) -> Section {
     route
 }
 
-/// The route for `try_files` of the server, which is for what no location matches.
+/// The route for the server's `try_files`, which applies if no location matches.
 pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account) -> Section {
     let mut route = Section::new("[[site.route]]");
     route.key("path", toml_string("/"));
@@ -153,7 +153,7 @@ pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account
     route
 }
 
-/// Writes what answers, and who may ask for it.
+/// Writes what answers, and which clients are allowed.
 fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section, account: &mut Account) {
     let own = Scope::new(block);
     let scope = site.scope.within(block);
@@ -189,12 +189,12 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     } else if let Some(tried) = own.one("try_files") {
         try_files(tried, how, site, route, account);
     } else if how.may_be_directory() && !route.has("alias") {
-        // The index file of a directory may be a script.
+        // The directory's index file may be a script.
         php(site, None, route);
     }
 }
 
-/// Where the files are.
+/// Writes the directory of files.
 fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
     if let Some(root) = own.one("root") {
         account.translated(root, route);
@@ -232,7 +232,7 @@ fn try_files(
     account: &mut Account,
 ) {
     let Some((last, tried)) = directive.arguments.split_last() else {
-        return account.problem(directive, route, "it names nothing");
+        return account.problem(directive, route, "it has no arguments");
     };
     let templates: Result<Vec<String>, String> =
         tried.iter().map(|file| value::template(file, &site.facts(false))).collect();
@@ -245,9 +245,9 @@ fn try_files(
     if let Some(name) = last.strip_prefix('@') {
         let named = site.locations().find(|location| location.argument(0).strip_prefix('@') == Some(name));
         let Some(named) = named else {
-            return account.problem(directive, route, "the location that it names is not there");
+            return account.problem(directive, route, "the location that it names does not exist");
         };
-        // It may also name its own location again, without an end.
+        // It may also name its own location, which would recurse without an end.
         if let Some(again) = Scope::new(named.inside()).one("try_files") {
             return account.problem(again, route, "list these files in the try_files that leads here");
         }
@@ -276,21 +276,21 @@ fn try_files(
             Err(advice) => return account.problem(directive, route, &advice),
         }
     } else if last != "=404" {
-        account.problem(directive, route, "what is not there is 404");
+        account.problem(directive, route, "a missing file is answered with 404");
     }
     account.translated(directive, route);
     route.key("try_files", toml_strings(&templates));
 }
 
-/// `rewrite ^ /index.php` in a location with a name.
+/// The script of `rewrite ^ /index.php` in a named location.
 fn front_controller(named: &Directive) -> Option<&str> {
     let rewrite = named.inside().iter().find(|directive| directive.name == "rewrite")?;
     let script = rewrite.argument(1).split(['?', '$']).next()?;
     script.ends_with(".php").then_some(script)
 }
 
-/// Has the PHP of the site answer, where it has any: for the index files of directories, and for what is not
-/// there. The location of the scripts has a route of its own, where its lines are told.
+/// Passes index files of directories and missing paths to the site's PHP, if it has any. The location of the
+/// scripts has its own route, which reports its directives.
 fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section) {
     let Some(location) = site.php() else { return };
     let scope = site.scope.within(location.inside());
@@ -308,7 +308,7 @@ fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &m
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, scope, &mut table, account);
     if let Some(tried) = scope.one("try_files") {
-        account.unneeded(tried, &mut table, "a script that is not there is never asked for");
+        account.unneeded(tried, &mut table, "missing scripts are not passed to PHP");
     }
     route.push(table);
 }
@@ -340,7 +340,7 @@ fn program(
     route.push(table);
 }
 
-/// Where programs listen: an address, or the servers of an `upstream`.
+/// Writes where programs listen: an address, or the servers of an `upstream`.
 fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     let name = pass.argument(0);
     if name.contains('$') {
@@ -371,7 +371,7 @@ fn upstream<'d>(name: &str, scope: &Scope<'d>) -> Option<Vec<&'d Directive>> {
     Some(block.inside().iter().filter(|directive| directive.name == "server").collect())
 }
 
-/// `fastcgi_param NAME VALUE` and its like, where programs are not told it in any case.
+/// Translates `fastcgi_param NAME VALUE` and similar directives, unless the server sets the variable anyway.
 fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     const TOLD: [&str; 8] = [
         "SCRIPT_FILENAME",
@@ -386,10 +386,10 @@ fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut 
     for directive in scope.all(&format!("{kind}_param")) {
         let (name, text) = (directive.argument(0), directive.argument(1));
         if TOLD.contains(&name) {
-            account.unneeded(directive, table, "programs are told it by the server");
+            account.unneeded(directive, table, "the server sets this variable");
         } else if text.contains('$') {
-            // fastcgi_params of the distribution, written out.
-            account.unneeded(directive, table, "programs are told the variables of CGI by the server");
+            // This is the distribution's fastcgi_params, written out.
+            account.unneeded(directive, table, "the server sets the CGI variables");
         } else {
             account.translated(directive, table);
             table.entry("variables", name, toml_string(text));
@@ -397,7 +397,7 @@ fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut 
     }
 }
 
-/// `proxy_hide_header` and its like: a field that answers do not have.
+/// `proxy_hide_header` and similar directives: a field that is removed from answers.
 pub fn hide(directive: &Directive, section: &mut Section, account: &mut Account) {
     account.translated(directive, section);
     section.entry("headers", directive.argument(0), toml_string(""));
@@ -413,7 +413,7 @@ fn timeout(directive: &Directive, keys: &[&str], table: &mut Section, account: &
     }
 }
 
-/// `proxy_pass` and what stands beside it.
+/// `proxy_pass` and related directives.
 fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
     let mut table = Section::new("[site.route.proxy]");
     let is_grpc = pass.name == "grpc_pass";
@@ -445,7 +445,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
         None => vec![origin(&host)],
     };
     table.key("to", if origins.len() == 1 { toml_string(&origins[0]) } else { toml_strings(&origins) });
-    // With a path of its own, even "/", nginx puts it in place of the beginning that the location names.
+    // If the target has a path, even "/", nginx replaces the location's prefix by it.
     if let (false, Match::Prefix { path, .. }) = (uri.is_empty(), how) {
         let begin = path.trim_end_matches('/');
         if !begin.is_empty() {
@@ -469,7 +469,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
     locations_and_cookies(scope, &mut table, account);
     scope.all("proxy_hide_header").into_iter().for_each(|directive| hide(directive, route, account));
     for directive in scope.all("proxy_pass_header") {
-        account.unneeded(directive, &mut table, "fields go on unless they are removed");
+        account.unneeded(directive, &mut table, "fields are passed on unless they are removed");
     }
     route.push(table);
 }
@@ -478,7 +478,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
 fn locations_and_cookies(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     let redirects = scope.all("proxy_redirect");
     if redirects.is_empty() {
-        table.note("nginx writes the address of the origin anew in 'Location'.");
+        table.note("nginx rewrites the origin's address in 'Location'.");
         table.key("rewrite_location", true);
     }
     for directive in redirects {
@@ -499,7 +499,7 @@ fn locations_and_cookies(scope: &Scope<'_>, table: &mut Section, account: &mut A
                     }
                 }
             }
-            _ => account.problem(directive, table, "a beginning is replaced, and not an expression"),
+            _ => account.problem(directive, table, "only a prefix can be replaced, not an expression"),
         }
     }
     for (name, key) in [("proxy_cookie_path", "cookie_paths"), ("proxy_cookie_domain", "cookie_domains")] {
@@ -510,7 +510,9 @@ fn locations_and_cookies(scope: &Scope<'_>, table: &mut Section, account: &mut A
                     account.translated(directive, table);
                     table.entry(key, from, toml_string(to));
                 }
-                _ => account.problem(directive, table, "a value is replaced, and not an expression"),
+                _ => {
+                    account.problem(directive, table, "only a fixed value can be replaced, not an expression")
+                }
             }
         }
     }
@@ -528,7 +530,7 @@ fn upstream_origin(server: &Directive, origin: &impl Fn(&str) -> String) -> Stri
     text
 }
 
-/// `proxy_set_header`: most of what is set by habit is what origins get in any case.
+/// `proxy_set_header`: origins get most of the usual fields anyway.
 fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     let mut forward = Section::new("[site.route.proxy.forward]");
     let mut sets_host = false;
@@ -544,9 +546,9 @@ fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
                 "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host"
                 | "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "x-scheme" | "forwarded",
                 _,
-            ) => account.unneeded(directive, table, "origins are told about the client (docs/proxy.md)"),
+            ) => account.unneeded(directive, table, "origins get the client's address (docs/proxy.md)"),
             ("upgrade" | "connection", _) => account.unneeded(directive, table, "WebSocket passes"),
-            ("proxy", "") => account.unneeded(directive, table, "the field goes to no origin"),
+            ("proxy", "") => account.unneeded(directive, table, "the field is not passed to origins"),
             (_, "") => {
                 account.translated(directive, &mut forward);
                 let removed: Vec<&str> = scope
@@ -560,7 +562,7 @@ fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
                 forward.key("remove", toml_strings(removed));
             }
             (_, text) if text.contains('$') => {
-                account.problem(directive, table, "fields for origins have no variables");
+                account.problem(directive, table, "the value for an origin cannot contain variables");
             }
             (_, text) => {
                 account.translated(directive, &mut forward);
@@ -569,7 +571,7 @@ fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
         }
     }
     if !sets_host {
-        table.note("nginx gives origins their own host unless it is told otherwise.");
+        table.note("nginx gives origins their own host by default.");
         table.key("host", toml_string("origin"));
     }
     if !forward.is_empty() {

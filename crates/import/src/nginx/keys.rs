@@ -1,4 +1,5 @@
-//! What servers and locations have alike: fields of answers, error pages, and who is let in.
+//! Translates what servers and locations have in common: fields of answers, error pages, and which clients
+//! are allowed.
 
 use super::scope::Scope;
 use super::value;
@@ -7,12 +8,12 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Whether it names a file that is no script, for `index`.
+/// Whether `index` names a file that is not a script.
 pub fn is_file_name(name: &str) -> bool {
     !name.ends_with(".php") && !name.contains(['/', '$'])
 }
 
-/// Fields of answers, and how long they may be kept; `is_files`: files answer.
+/// Writes fields of answers and their freshness; `is_files`: the route serves files.
 pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account: &mut Account) {
     let mut cache_control: Vec<String> = Vec::new();
     if let Some(expires) = scope.one("expires") {
@@ -44,15 +45,15 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
     for directive in scope.all("add_header") {
         let (name, text) = (directive.argument(0), directive.argument(1));
         if text == "$upstream_cache_status" {
-            account.unneeded(directive, section, "'Cache-Status' says it (RFC 9211)");
+            account.unneeded(directive, section, "'Cache-Status' has this information (RFC 9211)");
         } else if text.contains('$') {
-            account.problem(directive, section, "fields of answers have no variables");
+            account.problem(directive, section, "the value of a field cannot contain variables");
         } else if name.eq_ignore_ascii_case("cache-control") {
             account.translated(directive, section);
             cache_control.push(text.to_string());
         } else {
             account.translated(directive, section);
-            // Lines may be broken in nginx.
+            // nginx allows line breaks in values.
             let text: Vec<&str> = text.split_whitespace().collect();
             section.entry("headers", name, toml_string(&text.join(" ")));
         }
@@ -61,21 +62,25 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
         return;
     }
     let cache_control = toml_string(&cache_control.join(", "));
-    // As in nginx, errors do not have it.
+    // As in nginx, error answers do not have the field.
     match is_files {
         true => section.key("cache_control", cache_control),
         false => section.entry("headers", "Cache-Control", cache_control),
     }
 }
 
-/// Pages that answers with an error have.
+/// Writes the pages for error answers.
 pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     for directive in scope.all("error_page") {
         let (page, statuses) =
             directive.arguments.split_last().map_or(("", &[][..]), |(page, rest)| (page, rest));
         let changes = statuses.iter().any(|status| status.starts_with('='));
         if changes || !page.starts_with('/') || page.ends_with(".php") || page.contains('$') {
-            account.problem(directive, section, "an error page is a file of the site, and keeps the status");
+            account.problem(
+                directive,
+                section,
+                "an error page must be a file of the site, and keeps the status",
+            );
             continue;
         }
         account.translated(directive, section);
@@ -85,7 +90,7 @@ pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Accou
     }
 }
 
-/// Whether errors of programs and origins get these pages.
+/// Writes whether errors of programs and origins get these pages.
 pub fn intercepts(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     for name in ["fastcgi_intercept_errors", "proxy_intercept_errors", "uwsgi_intercept_errors"] {
         if let Some(directive) = scope.one(name) {
@@ -97,7 +102,7 @@ pub fn intercepts(scope: &Scope<'_>, section: &mut Section, account: &mut Accoun
     }
 }
 
-/// Who is let in.
+/// Writes which clients are allowed.
 pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     let (allow, deny) = (scope.all("allow"), scope.all("deny"));
     for (name, directives) in [("allow", &allow), ("deny", &deny)] {
@@ -105,7 +110,9 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
         for directive in directives {
             match directive.argument(0) {
                 "all" => account.translated(directive, section),
-                "unix:" => account.unneeded(directive, section, "unix sockets are not listened on"),
+                "unix:" => {
+                    account.unneeded(directive, section, "this server does not listen on unix sockets")
+                }
                 network => {
                     account.translated(directive, section);
                     networks.push(network);
@@ -132,12 +139,12 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     }
 }
 
-/// `client_max_body_size` of a block.
+/// Writes `client_max_body_size` of a block.
 pub fn body_limit(directive: &Directive, key: &str, section: &mut Section, account: &mut Account) {
     match value::bytes(directive.argument(0)) {
         Some(bytes) => {
             account.translated(directive, section);
-            // 0 is no limit in nginx.
+            // In nginx 0 means no limit.
             let most = 1 << 40;
             section.key(key, value::size(if bytes == 0 { most } else { bytes.min(most) }));
         }

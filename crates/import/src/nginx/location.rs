@@ -1,8 +1,9 @@
-//! What stands in a server beside its addresses: keys of the site, and locations as routes in the order in
-//! which nginx tries them.
+//! Translates the contents of a server: keys of the site, and locations as routes in the order in which nginx
+//! tries them.
 //!
-//! nginx takes an exact location first, then the longest prefix if it says `^~`, then the first expression
-//! that matches, then the longest prefix. Routes are tried in their order, so they are written in that one.
+//! nginx takes an exact location first, then the longest prefix if it has `^~`, then the first expression
+//! that matches, then the longest prefix. This server tries routes in order, so they are written in that
+//! order.
 
 use super::cache::is_of_cache;
 use super::common::common;
@@ -18,7 +19,7 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Directives of a server that are told with the locations that they hold for.
+/// Directives of a server that are reported with the locations that they apply to.
 const INHERITED_BY_HANDLERS: [&str; 15] = [
     "fastcgi_hide_header",
     "uwsgi_hide_header",
@@ -37,7 +38,7 @@ const INHERITED_BY_HANDLERS: [&str; 15] = [
     "fastcgi_read_timeout",
 ];
 
-/// Writes what stands in the server.
+/// Writes the contents of the server.
 pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     site_keys(site, section, account);
     let mut routes = Vec::new();
@@ -52,7 +53,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     for location in site.locations() {
         collect(location, Match::of(location), &mut locations, section, account);
     }
-    // Stable: expressions stay in their order.
+    // The sort is stable: expressions keep their order.
     locations.sort_by_key(|(how, _)| how.rank());
     for (how, location) in locations.iter().filter(|(how, _)| *how != Match::Named) {
         routes.extend(handler::routes(how, location, site, account));
@@ -67,7 +68,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     routes.into_iter().for_each(|route| section.push(route));
 }
 
-/// A location, and before it those that lie in it.
+/// Adds a location, and before it the locations nested in it.
 fn collect<'d>(
     location: &'d Directive,
     how: Match,
@@ -78,7 +79,7 @@ fn collect<'d>(
     for inner in location.inside().iter().filter(|directive| directive.name == "location") {
         match how.inner(inner) {
             Some(inner_how) => collect(inner, inner_how, locations, section, account),
-            None => account.problem(inner, section, "write it beside the location that it lies in"),
+            None => account.problem(inner, section, "move it out of the location that contains it"),
         }
     }
     locations.push((how, location));
@@ -91,13 +92,13 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             section.key("root", toml_string(root.argument(0)));
         }
         None => {
-            section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
+            section.note("Each site needs a directory. This site serves no files: create an empty one.");
             section.key("root", toml_string("/var/empty"));
         }
     }
     if let Some(index) = site.scope.one("index") {
         account.translated(index, section);
-        // A script is no file here: the route for PHP runs it.
+        // A script does not count as a file: the route for PHP runs it.
         let files: Vec<&String> = index.arguments.iter().filter(|name| is_file_name(name)).collect();
         section.key(
             "index",
@@ -147,7 +148,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
             "keepalive_timeout" | "client_header_timeout" => {
-                account.problem(directive, section, "there is one for the server, see [limits]");
+                account.problem(directive, section, "this limit applies to all sites: see [limits]");
             }
             name if INHERITED_BY_HANDLERS.contains(&name) || is_of_cache(name) => {}
             _ => common(directive, section, account),
@@ -155,8 +156,8 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     }
 }
 
-/// The directives of the server, and those around it that hold for each server, but for time limits, which
-/// are keys of `[limits]` there.
+/// The server's directives and those of the enclosing blocks that apply to each server, except time limits,
+/// which are keys of `[limits]`.
 fn inherited(site: &Site<'_>) -> Vec<Directive> {
     let names = delivery::DIRECTIVES.iter().filter(|name| !name.ends_with("_timeout"));
     let around = names.flat_map(|name| site.scope.all(name)).cloned();

@@ -1,4 +1,4 @@
-//! `access_log`, `error_log` and `log_format`.
+//! Translates `access_log`, `error_log` and `log_format`.
 
 use super::scope::Scope;
 use super::value::{UpToVariable, first_variable};
@@ -18,7 +18,7 @@ pub fn own_logs(block: &[Directive], scope: &Scope<'_>, section: &mut Section, a
             log(directive, scope, target, account);
         }
         if is_off {
-            // As a table it would need a section.
+            // Written as a table it would need a section.
             section.remove("path");
             section.key(key, toml_string("off"));
             section.take_notes(table);
@@ -34,21 +34,21 @@ fn below(section: &Section) -> &'static str {
     if section.is_site() { "site" } else { "site.route" }
 }
 
-/// One of these directives, as keys of a log's section.
+/// Translates one of these directives to keys of a log's section.
 pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     if section.has("path") && directive.argument(0) != "off" {
-        return account.problem(directive, section, "a site or route has one log of each kind");
+        return account.problem(directive, section, "a site or route has only one log of each kind");
     }
     let target = directive.argument(0);
     let path = match target {
         "off" => "off".to_string(),
         "/dev/stdout" => "stdout".to_string(),
         "/dev/stderr" | "stderr" => "stderr".to_string(),
-        // nginx has no such level, and means: nothing.
+        // nginx has no such level; this setting turns the log off.
         "/dev/null" => "off".to_string(),
         _ if target.starts_with("syslog:") => match syslog(target, section) {
             Some(path) => path,
-            None => return account.problem(directive, section, "name one syslog server (docs/logs.md)"),
+            None => return account.problem(directive, section, "write one syslog server (docs/logs.md)"),
         },
         _ if target.contains('$') => {
             return account.problem(directive, section, "the name of a file has no variables");
@@ -60,7 +60,7 @@ pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
         match word.as_str() {
             "combined" => {}
             _ if directive.name == "error_log" => level = level_of(word),
-            // Lines are always written in blocks.
+            // Lines are always written in blocks here.
             _ if word.starts_with("buffer=") || word.starts_with("flush=") => {}
             _ if word.starts_with("if=") => {
                 return account.problem(
@@ -70,7 +70,7 @@ pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
                 );
             }
             _ if word.contains('=') => {
-                return account.problem(directive, section, "it writes the log in another way");
+                return account.problem(directive, section, "this server writes its logs differently");
             }
             name => match format_of(name, scope) {
                 Ok(text) => format = Some(text),
@@ -98,7 +98,7 @@ fn level_of(word: &str) -> Option<&'static str> {
     }
 }
 
-/// `syslog:server=unix:/dev/log,facility=local7,tag=nginx`; UDP where it is no socket.
+/// `syslog:server=unix:/dev/log,facility=local7,tag=nginx`; UDP unless the server is a socket's path.
 fn syslog(target: &str, section: &mut Section) -> Option<String> {
     let mut path = None;
     for setting in target.strip_prefix("syslog:")?.split(',') {
@@ -113,7 +113,7 @@ fn syslog(target: &str, section: &mut Section) -> Option<String> {
                 });
             }
             Some((name @ ("facility" | "tag"), value)) => section.key(name, toml_string(value)),
-            // Requests are information; messages have their own.
+            // Requests are logged as information; messages have their own level.
             Some(("severity", _)) | None => {}
             Some(_) => return None,
         }
@@ -121,11 +121,11 @@ fn syslog(target: &str, section: &mut Section) -> Option<String> {
     path
 }
 
-/// The format of this name, as a line with our variables.
+/// The format with this name, as a line with this server's variables.
 fn format_of(name: &str, scope: &Scope<'_>) -> Result<String, String> {
     let formats = scope.all("log_format");
     let Some(format) = formats.into_iter().find(|format| format.argument(0) == name) else {
-        return Err(format!("there is no log_format '{name}'"));
+        return Err(format!("no log_format is named '{name}'"));
     };
     let texts: Vec<&str> = format.arguments[1..]
         .iter()
@@ -135,7 +135,7 @@ fn format_of(name: &str, scope: &Scope<'_>) -> Result<String, String> {
     line(&texts.concat())
 }
 
-/// A line of nginx with our variables.
+/// Converts a line of nginx to one with this server's variables.
 pub fn line(text: &str) -> Result<String, String> {
     const NAMES: [(&str, &str); 27] = [
         ("remote_addr", "client"),
@@ -178,7 +178,7 @@ pub fn line(text: &str) -> Result<String, String> {
         };
         match known.or_else(field) {
             Some(variable) => out.push_str(&variable),
-            None => return Err(format!("a line of the log has no variable '${name}' here (docs/logs.md)")),
+            None => return Err(format!("log lines do not support the variable '${name}' (docs/logs.md)")),
         }
     }
     out.push_str(rest);

@@ -1,4 +1,4 @@
-//! How a location matches, and the keys of a route that match the same.
+//! How a location matches, and the route keys that match the same paths.
 
 use crate::directive::Directive;
 use crate::expression;
@@ -14,14 +14,14 @@ pub enum Match {
     Prefix { path: String, is_first: bool },
     /// `~ expression`, or with `~*` in any case.
     Expression { expression: String, any_case: bool },
-    /// An expression in a location with a prefix.
+    /// An expression nested in a location with a prefix.
     Inside { path: String, is_first: bool, expression: String, any_case: bool },
     /// `@name`
     Named,
 }
 
 impl Match {
-    /// How a location matches.
+    /// The match of a location.
     pub fn of(location: &Directive) -> Match {
         let (first, second) = (location.argument(0), location.argument(1).to_string());
         match first {
@@ -33,7 +33,7 @@ impl Match {
         }
     }
 
-    /// Whether it is for scripts of PHP.
+    /// Whether it matches PHP scripts.
     pub fn is_of_scripts(&self) -> bool {
         match self {
             Match::Exact(path) => path.ends_with(".php"),
@@ -44,12 +44,12 @@ impl Match {
         }
     }
 
-    /// Whether it is for names that begin with a dot, but for `.well-known`.
+    /// Whether it matches names that begin with a dot, except `.well-known`.
     pub fn is_of_hidden_names(&self) -> bool {
         matches!(self, Match::Expression { expression, .. } if expression.starts_with("/\\.(?!well-known"))
     }
 
-    /// Whether a directory may match, whose index file nginx looks for among all locations.
+    /// Whether it may match a directory; nginx looks for the index file among all locations.
     pub fn may_be_directory(&self) -> bool {
         match self {
             Match::Exact(path) => path.ends_with('/'),
@@ -58,7 +58,7 @@ impl Match {
         }
     }
 
-    /// How a location in this one matches.
+    /// The match of a location nested in this one.
     pub fn inner(&self, location: &Directive) -> Option<Match> {
         let comes_first = matches!(self, Match::Prefix { is_first: true, .. } | Match::Exact(_));
         match (self, Match::of(location)) {
@@ -73,11 +73,11 @@ impl Match {
         }
     }
 
-    /// In which order they are tried: less is earlier.
+    /// The order in which nginx tries it: lower values first.
     pub fn rank(&self) -> (u8, usize) {
         match self {
             Match::Exact(_) => (0, 0),
-            // Before the location around it, which it is written before.
+            // A nested location comes before the location around it.
             Match::Prefix { path, is_first: true } | Match::Inside { path, is_first: true, .. } => {
                 (1, usize::MAX - path.len())
             }
@@ -89,7 +89,7 @@ impl Match {
         }
     }
 
-    /// Writes the keys that match the same; the error says why there are none.
+    /// Writes the keys that match the same paths; the error says why that is impossible.
     pub fn keys(&self, route: &mut Section) -> Result<(), String> {
         let has_wildcards = |path: &str| path.contains('*');
         match self {
@@ -118,7 +118,7 @@ impl Match {
     }
 }
 
-/// Whether it matches what no other location does.
+/// Whether it matches all paths that no other location matches.
 pub fn is_everything(how: &Match) -> bool {
     matches!(how, Match::Prefix { path, .. } if path == "/")
 }

@@ -1,4 +1,4 @@
-//! nginx: `http`, `server`, `location`, `upstream`, and what stands in them.
+//! nginx: `http`, `server`, `location` and `upstream`, with their directives.
 //!
 //! ```text
 //! files -> read: directives with their places -> translate: sites -> location: routes, in nginx's order
@@ -7,19 +7,19 @@
 //! | module | |
 //! |---|---|
 //! | `read` | from files to directives |
-//! | `scope` | which directive counts at a place: the inner one, or that of a block around it |
+//! | `scope` | which directive applies at a place: the innermost one |
 //! | `value` | variables, times and sizes |
 //! | `cache` | caches of proxies and programs |
-//! | `common` | directives that mean the same at every place, or nothing here |
+//! | `common` | directives that have the same translation, or none, at every place |
 //! | `site` | a server, as its locations see it |
 //! | `matching` | how a location matches |
-//! | `keys` | what servers and locations have alike |
+//! | `keys` | what servers and locations have in common |
 //! | `log` | logs of servers and locations, and their formats |
 //! | `delivery` | rates, replaced texts, signed links |
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
-//! | `location` | what stands in a server, and its locations in nginx's order |
-//! | `translate` | what stands outside of servers, and their addresses and names |
+//! | `location` | the contents of a server, with its locations in nginx's order |
+//! | `translate` | directives outside servers, and the addresses and names of servers |
 
 mod cache;
 mod common;

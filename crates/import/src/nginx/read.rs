@@ -9,24 +9,25 @@ use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
 /// Reads a file and the files that it includes.
 ///
 /// # Errors
-/// What is wrong, with its place: a file that cannot be read, a quote or a block that does not end, too much.
+/// What is wrong, with its place: a file that cannot be read, a quote or a block without an end, or a limit
+/// exceeded.
 pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
     let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut reader = Reader { directory: Some(directory), files: 0, directives: 0 };
     reader.file(file, 0)
 }
 
-/// Reads a text. Files that it includes are not read: their `include` stays as it is.
+/// Reads a text. Files that it includes are not read: their `include` directives are kept.
 ///
 /// # Errors
-/// As of [`read`].
+/// As for [`read`].
 pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
     let mut reader = Reader { directory: None, files: 0, directives: 0 };
     reader.text(name, text, 0)
 }
 
 struct Reader {
-    /// What relative names are relative to: the directory of the first file, as nginx has it.
+    /// The base of relative names: the directory of the first file, as in nginx.
     directory: Option<PathBuf>,
     files: usize,
     directives: usize,
@@ -54,7 +55,7 @@ impl Reader {
         is_inner: bool,
     ) -> Result<Vec<Directive>, String> {
         if depth > DEPTH {
-            return Err(words.fault(&format!("blocks and files are more than {DEPTH} deep in each other")));
+            return Err(words.fault(&format!("blocks and included files are nested more than {DEPTH} deep")));
         }
         let mut directives = Vec::new();
         loop {
@@ -112,14 +113,14 @@ impl Reader {
                     return Ok(Directive { name, arguments, block, place, form: Form::Nginx });
                 }
                 Some(Word::BlockEnds) | None => {
-                    return Err(format!("{place}: {name:?} does not end: a ';' is missing"));
+                    return Err(format!("{place}: a ';' is missing after {name:?}"));
                 }
             }
         }
     }
 
-    /// What the files of an `include` hold. One that is not there stays as a directive, and is told with the
-    /// others that were not translated.
+    /// Returns the contents of the files of an `include`. If the file is missing, the directive is kept, and
+    /// is reported as not translated.
     fn included(&mut self, directive: Directive, depth: usize) -> Result<Vec<Directive>, String> {
         let pattern = self.directory.clone().unwrap_or_default().join(directive.argument(0));
         let files = matching(&pattern);
@@ -195,7 +196,7 @@ impl Words<'_> {
     }
 
     fn quoted(&mut self, quote: char) -> Result<String, String> {
-        let begin = self.fault("a quote does not end");
+        let begin = self.fault("the closing quote is missing");
         let mut text = String::new();
         loop {
             match self.take().ok_or_else(|| begin.clone())? {
@@ -232,7 +233,7 @@ impl Words<'_> {
         text
     }
 
-    /// What follows a backslash: quotes and backslashes lose it, and all else keeps it, for expressions.
+    /// Handles a backslash: it is removed before quotes and backslashes and kept otherwise, for expressions.
     fn escape(&mut self) -> Option<String> {
         Some(match self.take()? {
             c @ ('"' | '\'' | '\\') => c.to_string(),
@@ -243,7 +244,7 @@ impl Words<'_> {
         })
     }
 
-    /// Goes behind a block that holds another language.
+    /// Skips a block that is written in another language.
     fn skip_block(&mut self) -> Result<(), String> {
         let mut depth = 1;
         while depth > 0 {
@@ -283,16 +284,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
         for (text, message) in [
-            ("a b", "x:1: \"a\" does not end: a ';' is missing"),
+            ("a b", "x:1: a ';' is missing after \"a\""),
             ("\na {\n b;\n", "x:4: the file ends in a block: a '}' is missing"),
             ("a;\n}", "x:2: a '}' without its '{'"),
-            ("a 'b;", "x:1: a quote does not end"),
+            ("a 'b;", "x:1: the closing quote is missing"),
             ("{ }", "x:1: a directive has no name"),
         ] {
             assert_eq!(parse("x", text).unwrap_err(), message, "{text:?}");
         }
         let deep = "a {".repeat(40) + &"}".repeat(40);
-        assert!(parse("x", &deep).unwrap_err().contains("deep in each other"));
+        assert!(parse("x", &deep).unwrap_err().contains("are nested more than"));
     }
 
     #[test]
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(names, ["one", "two", "include"]);
         write("nginx.conf", "include nginx.conf;");
         assert!(
-            super::read(&directory.path().join("nginx.conf")).unwrap_err().contains("deep in each other")
+            super::read(&directory.path().join("nginx.conf")).unwrap_err().contains("are nested more than")
         );
     }
 

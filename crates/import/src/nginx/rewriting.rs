@@ -1,4 +1,4 @@
-//! `return`, `rewrite` and `if` as routes.
+//! Translates `return`, `rewrite` and `if` to routes.
 
 use super::common::common;
 use super::matching::Match;
@@ -10,7 +10,7 @@ use crate::expression;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// `return` and `rewrite` as routes; with `within` those of a location.
+/// Translates `return` and `rewrite` to routes; `within` is the location that contains them.
 pub fn rewriting(
     directive: &Directive,
     within: Option<&Match>,
@@ -54,13 +54,11 @@ fn answer(directive: &Directive, site: &Site<'_>, route: &mut Section) -> Result
     };
     match code {
         301 | 302 | 303 | 307 | 308 => redirect(code, text, true, site, route),
-        444 => {
-            Err("a connection is not closed without an answer; 'respond = { status = 403 }' answers"
-                .to_string())
-        }
+        444 => Err("a connection is never closed without an answer; 'respond = { status = 403 }' answers"
+            .to_string()),
         200..=599 => {
             if text.contains('$') {
-                return Err("the text of an answer has no variables".to_string());
+                return Err("the text of an answer cannot contain variables".to_string());
             }
             let body =
                 if text.is_empty() { String::new() } else { format!(", body = {}", toml_string(text)) };
@@ -111,7 +109,7 @@ fn rewrite(
     }
 }
 
-/// `if ($host = name) { return ...; }` and `if ($scheme = http) { return ...; }`, as certificates' programs
+/// `if ($host = name) { return ...; }` and `if ($scheme = http) { return ...; }`, as certificate clients
 /// write them.
 pub fn condition(
     directive: &Directive,

@@ -1,4 +1,4 @@
-//! Which directive counts at a place: that of the innermost block that has one of its name.
+//! Scopes: the directive that applies at a place is that of the innermost block that has one of its name.
 
 use crate::directive::Directive;
 
@@ -10,12 +10,12 @@ pub struct Scope<'d> {
 }
 
 impl<'d> Scope<'d> {
-    /// The outermost block.
+    /// The scope of the outermost block.
     pub fn new(block: &'d [Directive]) -> Scope<'d> {
         Scope { blocks: vec![block] }
     }
 
-    /// A block in this one.
+    /// The scope of a block nested in this one.
     pub fn within(&self, block: &'d [Directive]) -> Scope<'d> {
         let mut blocks = self.blocks.clone();
         blocks.push(block);
@@ -30,7 +30,7 @@ impl<'d> Scope<'d> {
         self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// The last of these.
+    /// The last of these, which is the one that applies.
     pub fn one(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()
     }

@@ -1,15 +1,15 @@
-//! A server, as its locations see it.
+//! A server, as the translation of its locations needs it.
 
 use super::matching::Match;
 use super::scope::Scope;
 use super::value;
 use crate::directive::Directive;
 
-/// A server, as its locations see it.
+/// A server, as the translation of its locations needs it.
 pub struct Site<'d> {
     /// The block.
     pub server: &'d Directive,
-    /// The block, and those around it.
+    /// The block and its enclosing blocks.
     pub scope: Scope<'d>,
     /// Clients speak HTTPS.
     pub is_secure: bool,
@@ -18,7 +18,7 @@ pub struct Site<'d> {
 }
 
 impl<'d> Site<'d> {
-    /// What variables stand for.
+    /// The context for variables.
     pub fn facts(&self, drops_query: bool) -> value::Facts<'d> {
         value::Facts { is_secure: self.is_secure, name: self.name, drops_query }
     }
@@ -28,7 +28,7 @@ impl<'d> Site<'d> {
         self.server.inside().iter().filter(|directive| directive.name == "location")
     }
 
-    /// The location that has PHP answer.
+    /// The location that passes requests to PHP.
     pub fn php(&self) -> Option<&'d Directive> {
         location_of_scripts(self.server.inside())
     }

@@ -1,4 +1,5 @@
-//! What stands outside of servers and in them: addresses, names, certificates, files, limits, logs.
+//! Translates a whole configuration: directives outside servers, and the addresses, names, certificates,
+//! limits and logs of servers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +17,7 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Translates a configuration, or the part of one that holds servers.
+/// Translates a configuration, or a part of one that contains servers.
 pub fn translate(directives: &[Directive]) -> Imported {
     let mut account = Account::default();
     let mut server = Section::new("[server]");
@@ -40,7 +41,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
                 account.unneeded(
                     directive,
                     &mut server,
-                    "without the key the server goes on as it was started",
+                    "without the key the server keeps the user that started it",
                 );
             }
             "user" => {
@@ -64,13 +65,13 @@ pub fn translate(directives: &[Directive]) -> Imported {
             "access_log" => log(directive, &scope, &mut access_log, &mut account),
             "error_log" => log(directive, &scope, &mut error_log, &mut account),
             "log_format" => {
-                account.unneeded(directive, &mut access_log, "it stands in each log that has it");
+                account.unneeded(directive, &mut access_log, "it is written into each log that uses it");
             }
-            "limit_req_zone" => account.unneeded(directive, &mut other, "each 'rate_limit' says its own"),
+            "limit_req_zone" => account.unneeded(directive, &mut other, "each 'rate_limit' has its own rate"),
             "set_real_ip_from" | "real_ip_header" | "real_ip_recursive" => {
                 real_ip(directive, &scope, &mut proxies, &mut account);
             }
-            // They hold for all servers, and are translated with each.
+            // They apply to all servers, and are translated with each.
             name if INHERITED.contains(&name) || is_of_cache(name) => {}
             _ => common(directive, &mut other, &mut account),
         }
@@ -90,11 +91,11 @@ pub fn translate(directives: &[Directive]) -> Imported {
 }
 
 const HEAD: &str = "\
-# Written by `touchstone import nginx`. Each line of the original stands beside what became of it.
-# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+# Written by `touchstone import nginx`. Each original line is a comment beside its translation.
+# Try it with `touchstone check --config FILE`. docs/import.md lists the differences.
 ";
 
-/// Directives that servers and locations have from the blocks around them.
+/// Directives that servers and locations inherit from the enclosing blocks.
 const INHERITED: [&str; 41] = [
     "fastcgi_hide_header",
     "uwsgi_hide_header",
@@ -198,7 +199,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().or_else(of_ip).or_else(of_ipv6_port)
 }
 
-/// The sites of a server: one for its addresses with TLS, one for those without.
+/// The sites of a server: one for its TLS addresses, one for the others.
 fn sites(
     server: &Directive,
     servers: &[&Directive],
@@ -221,7 +222,7 @@ fn sites(
             continue;
         }
         let mut section = Section::new("[[site]]");
-        // The lines of the second site are counted with the first.
+        // The directives of the second site are counted with the first.
         let mut again = Account::default();
         let account = if written.is_empty() { &mut *account } else { &mut again };
         section.note(server.to_string());
@@ -234,7 +235,7 @@ fn sites(
                 Err(directive) => account.problem(
                     directive,
                     &mut section,
-                    "an address here is an IP address with a port; unix sockets are not listened on",
+                    "an address here is an IP address with a port; unix sockets are not supported",
                 ),
             }
         }
@@ -252,7 +253,8 @@ fn sites(
     written
 }
 
-/// Whether requests for unknown names come to this server: it says so, or is the first on the address.
+/// Whether this server gets requests for unknown names: it is marked as default, or is the first on the
+/// address.
 fn is_default(server: &Directive, servers: &[&Directive], addresses: &[String]) -> bool {
     let shares = |other: &&&Directive| {
         listens(other).iter().flatten().any(|listen| addresses.contains(&listen.address.to_string()))
@@ -286,7 +288,7 @@ fn names(server: &Directive, is_default: bool, section: &mut Section, account: &
             match name.strip_prefix('.') {
                 Some(below) => hosts.extend([below.to_string(), format!("*.{below}")]),
                 None if name.starts_with('~') || name.ends_with(".*") => {
-                    let advice = "a name here is whole, or '*.' before a name; there are no expressions";
+                    let advice = "a name must be complete or begin with '*.'; expressions are not supported";
                     account.problem(directive, section, advice);
                 }
                 None if is_name(name) => hosts.push(name.clone()),
@@ -295,7 +297,7 @@ fn names(server: &Directive, is_default: bool, section: &mut Section, account: &
         }
     }
     if is_default {
-        section.note("Unknown names come here, as to nginx's default server, so no 'hosts' are named.");
+        section.note("As nginx's default server, it has no 'hosts' and gets requests for unknown names.");
     } else if !hosts.is_empty() {
         section.key("hosts", toml_strings(&hosts));
     }
@@ -309,7 +311,7 @@ fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Sectio
             section.key(key, toml_string(first.argument(0)));
         }
         for other in all.iter().skip(1) {
-            account.problem(other, section, "a site has one certificate; leave the more modern one");
+            account.problem(other, section, "a site has only one certificate; keep the more modern one");
         }
     }
     if let Some(protocols) = scope.one("ssl_protocols") {
@@ -333,7 +335,7 @@ mod tests {
         translate(&parse("nginx.conf", text).unwrap())
     }
 
-    /// The lines that are no comments.
+    /// The lines that are not comments.
     fn keys(imported: &Imported) -> Vec<&str> {
         imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
     }
@@ -383,7 +385,7 @@ mod tests {
         assert_eq!(imported.problems.len(), 1, "{:?}", imported.problems);
         let problem = &imported.problems[0];
         assert_eq!(problem.place.to_string(), "nginx.conf:2");
-        assert!(problem.advice.starts_with("what it forbids is open"), "{}", problem.advice);
+        assert!(problem.advice.starts_with("what it forbids is allowed"), "{}", problem.advice);
     }
 
     #[test]
@@ -402,7 +404,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|written| written == line), "{line}\n{text}");
         }
-        // The first server of an address is nginx's default, and so has no names here.
+        // The first server of an address is nginx's default, so it has no names here.
         assert!(!text.contains("a.org"), "{text}");
     }
 }

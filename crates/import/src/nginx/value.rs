@@ -1,6 +1,6 @@
-//! Variables, times and sizes of nginx, as this server writes them.
+//! Converts variables, times and sizes of nginx.
 
-/// A time, in seconds: `30`, `30s`, `1h30m`, `500ms` (a second at least).
+/// A time in seconds: `30`, `30s`, `1h30m`, `500ms` (at least one second).
 pub fn seconds(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut milliseconds = 0u64;
@@ -43,7 +43,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// A size as it is written in TOML.
+/// A size in TOML's notation for this server.
 pub fn size(bytes: u64) -> String {
     let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
@@ -52,7 +52,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What variables stand for where a template is written.
+/// The context in which a template is written.
 pub struct Facts<'f> {
     /// Clients of the site speak HTTPS.
     pub is_secure: bool,
@@ -62,7 +62,7 @@ pub struct Facts<'f> {
     pub drops_query: bool,
 }
 
-/// An address or path with variables, as `to` of a redirect or rewrite.
+/// Converts an address or path with variables, as in `to` of a redirect or rewrite.
 ///
 /// # Errors
 /// The variable that has no counterpart.
@@ -98,7 +98,9 @@ pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
             }
             "is_args" => {
                 let args = rest.strip_prefix("$args").or_else(|| rest.strip_prefix("$query_string"));
-                rest = args.filter(|rest| rest.is_empty()).ok_or("'$is_args' stands without '$args' here")?;
+                rest = args
+                    .filter(|rest| rest.is_empty())
+                    .ok_or("'$is_args' without '$args' has no counterpart")?;
                 keeps_query = true;
             }
             "args" | "query_string" if out.ends_with('?') && rest.is_empty() => {
@@ -119,13 +121,13 @@ pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-/// What a text of nginx holds up to its first variable, and that variable.
+/// A text up to its first variable, and that variable.
 pub struct UpToVariable<'t> {
     /// The text before it.
     pub plain: &'t str,
     /// Its name.
     pub name: &'t str,
-    /// A name that began with a brace ends with one.
+    /// Whether a brace follows that opened before the name.
     pub is_closed: bool,
     /// The text after it.
     pub rest: &'t str,

@@ -333,7 +333,7 @@ fn what_cannot_be_read_is_told() {
     let tree = tree();
     for (text, message) in [
         ("server {\n listen 80;\n", ":3: the file ends in a block"),
-        ("hello world", "does not end: a ';' is missing"),
+        ("hello world", "a ';' is missing after"),
         ("", "nothing of nginx's was found"),
     ] {
         let file = tree.beside("broken.conf");
