@@ -91,7 +91,7 @@ mod tests {
             }
         }
 
-        /// A denied address more never admits a client.
+        /// Another denied address never causes a client to be admitted.
         #[test]
         fn a_longer_deny_list_lets_nobody_new_in(
             allow in prop::collection::vec(any_network(), 0..6),

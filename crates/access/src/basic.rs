@@ -1,10 +1,9 @@
 //! Basic authentication (RFC 7617): a user name and a password with every request.
 //!
-//! To check a password is slow on purpose, so it is done on a thread of its own, a few at a time, and a
-//! success is remembered for a short while. What is remembered is a hash with a secret key over name,
-//! password and stored password: nothing that could be stolen, and nothing that outlives a change of the
-//! stored password. Failures are counted for each client's address, and too many are refused before anything
-//! slow is done.
+//! A password check is slow on purpose, so it runs on another thread, a few at a time, and its success is
+//! remembered for a short time. Only a hash with a secret key over name, password and stored password is
+//! remembered: it is useless to a thief, and a change of the stored password invalidates it. Failures are
+//! counted for each client's address. A client with too many is refused before any slow check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +25,17 @@ pub const LONGEST_PASSWORD_BYTES: usize = 1024;
 /// Name, colon, password.
 const LONGEST_CREDENTIALS_BYTES: usize = LONGEST_NAME_BYTES + 1 + LONGEST_PASSWORD_BYTES;
 
-/// A user who was let in.
+/// An authenticated user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User(Arc<[u8]>);
 
 impl User {
-    /// A user of this name.
+    /// A user with this name.
     pub fn new(name: &[u8]) -> User {
         User(name.into())
     }
 
-    /// The name, as it stands in the file.
+    /// The name, as the file has it.
     pub fn name(&self) -> &[u8] {
         &self.0
     }
@@ -52,19 +51,19 @@ pub struct BasicAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// What is known of a request's credentials without anything slow.
+/// The result of a quick look at a request's credentials.
 pub enum PasswordCheck {
-    /// They were right a short while ago.
+    /// The credentials were checked successfully a short time ago.
     Known(User),
-    /// They are none.
+    /// There are no credentials, or they are malformed or refused.
     Refuse(Refusal),
-    /// They must be checked.
+    /// The credentials must be checked.
     Check(PendingCheck),
 }
 
 impl BasicAuthentication {
-    /// Authentication against a file. `failures` is how many wrong passwords a client may send in a minute;
-    /// 0: any number.
+    /// Authentication with a password file. `failures` is the number of wrong passwords that a client may
+    /// send in a minute; 0: no limit.
     pub fn new(
         file: Arc<PasswordFile>,
         realm: &str,
@@ -83,7 +82,7 @@ impl BasicAuthentication {
         })
     }
 
-    /// Looks at a request.
+    /// Checks the credentials of a request as far as this is quick.
     pub fn check_at_once(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> PasswordCheck {
         let mut buffer = [0; LONGEST_CREDENTIALS_BYTES + 3];
         let Some(credentials) = credentials(request, &mut buffer) else {
@@ -136,7 +135,8 @@ impl PendingCheck {
     pub async fn run(self) -> Result<User, Refusal> {
         let PendingCheck { authentication, client, name, password } = self;
         let shared = authentication.shared.clone();
-        // Counted before the check and given back after a success, so that many at once count too.
+        // The failure is counted before the check and taken back after a success, so that simultaneous checks
+        // count too.
         let now_ns = shared.now_ns();
         if let Some((limit, client)) = authentication.failure_limit(client) {
             limit.take(&shared.clients, client, now_ns).map_err(Refusal::too_many)?;
@@ -146,7 +146,7 @@ impl PendingCheck {
             Some(turn) => {
                 let for_thread = authentication.clone();
                 let task = tokio::task::spawn_blocking(move || {
-                    // Held to the end of the check even where the request has gone away meanwhile.
+                    // The permit is held until the check has ended, even if the request is cancelled earlier.
                     let _turn = turn;
                     for_thread.check(&name, &password)
                 });
@@ -165,7 +165,7 @@ impl PendingCheck {
 }
 
 impl BasicAuthentication {
-    /// The slow part.
+    /// The slow part of the check.
     fn check(&self, name: &[u8], password: &[u8]) -> Option<User> {
         let users = self.file.refresh(&*self.shared.report);
         let Some(user) = users.get(name) else {
@@ -176,7 +176,7 @@ impl BasicAuthentication {
         };
         let fingerprint = self.fingerprint(user, password);
         let now_ns = self.shared.now_ns();
-        // A browser asks for many things at once: the first check answers for those that waited behind it.
+        // A browser sends many requests at once: the first check also answers those that waited.
         if !self.shared.successes.knows(&fingerprint, now_ns) {
             if !user.password.fits(password) {
                 return None;
@@ -206,8 +206,8 @@ struct Credentials<'b> {
     password: &'b [u8],
 }
 
-/// The credentials of a request; `None` where it has none, or more than one field of them, or what no client
-/// should send.
+/// The credentials of a request; `None` if there are none, if there is more than one such field, or if they
+/// are malformed.
 fn credentials<'b>(request: &RequestView<'_>, buffer: &'b mut [u8]) -> Option<Credentials<'b>> {
     let mut values = request.values(b"authorization");
     let value = values.next()?;
@@ -223,7 +223,7 @@ fn credentials<'b>(request: &RequestView<'_>, buffer: &'b mut [u8]) -> Option<Cr
     let decoded = buffer.get(..length)?;
     let colon = decoded.iter().position(|byte| *byte == b':')?;
     let (name, password) = (&decoded[..colon], &decoded[colon + 1..]);
-    // RFC 7617 section 2: neither may hold control characters.
+    // RFC 7617 section 2: neither may contain control characters.
     let fits = (1..=LONGEST_NAME_BYTES).contains(&name.len()) && password.len() <= LONGEST_PASSWORD_BYTES;
     (fits && !decoded.iter().any(u8::is_ascii_control)).then_some(Credentials { name, password })
 }

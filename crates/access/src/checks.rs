@@ -1,26 +1,26 @@
-//! Password checks take turns: a few at a time, some more wait, and the rest are turned away.
+//! Limits the password checks: a few run at a time, some more wait, and others are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Checks that wait for their turn, all cores together; more are answered with 503.
+/// The maximum number of waiting checks on all cores; further ones are answered with 503.
 const MOST_WAITING: usize = 256;
 
-/// The checks under way, all cores together.
+/// The running and waiting checks on all cores.
 pub struct Checks {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
 impl Checks {
-    /// So many checks at a time.
+    /// Allows this many checks at a time.
     pub fn new(at_a_time: usize) -> Checks {
         Checks { turns: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
     }
 
-    /// Waits for a turn; `None` where too many wait already.
+    /// Waits until a check may run; `None` if too many are waiting.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Some(turn);
@@ -30,7 +30,7 @@ impl Checks {
     }
 }
 
-/// One that waits, until it is dropped.
+/// Counts a waiting check until it is dropped.
 struct Waiting<'c>(&'c AtomicUsize);
 
 impl Waiting<'_> {

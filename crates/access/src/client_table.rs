@@ -1,14 +1,15 @@
-//! What the limits remember of clients, in bounded memory: until when each client has used up its share.
+//! The state that rate limits keep for clients, in bounded memory: the time until which each client has used
+//! up its share.
 //!
 //! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has all the
 //! addresses with the same 64 bits and could use a new one for every request.
 //!
 //! One table serves all cores and all limits of the process. It has shards with a lock each, so that two
-//! cores rarely contend, and a shard has sets of eight entries. A client can be only in one set.
-//! A hash with a secret key finds the set, so a client cannot choose its neighbours. In a full set, the
-//! client whose share is whole again soonest makes room. So a flood of new addresses displaces its own
-//! addresses, never the clients that have used up much: to displace a client that is over its limit, eight
-//! others in the same set must each be further over theirs. What is lost is at most the little that the least
+//! cores rarely contend. A shard has sets of eight entries, and a client can be in only one set, which a hash
+//! with a secret key selects: a client cannot choose its neighbours. In a full set the client whose share is
+//! whole again soonest is replaced. So a flood of new addresses replaces its own entries, not those of
+//! clients that have used up much: to replace a client that is over its limit, eight others in the same set
+//! must be further over theirs. The lost state is at most what the least active of nine clients had used.
 //! busy of nine clients had used.
 
 use std::hash::{BuildHasher, RandomState};
@@ -18,10 +19,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Entries in one set: two cache lines.
 const WAYS: usize = 8;
 
-/// How many shards there are, each with a lock of its own.
+/// The number of shards, each with a lock.
 const SHARDS: usize = 64;
 
-/// A client for which limits count, or those who have the same key.
+/// What a limit counts by: a client, or all requests with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
     kind: Kind,
@@ -36,12 +37,12 @@ enum Kind {
 }
 
 impl Client {
-    /// Those who have the same key, by its hash.
+    /// Requests with the same key; this is its hash.
     pub fn of_key(hash: u64) -> Client {
         Client { kind: Kind::Key, bits: hash }
     }
 
-    /// The client behind an address.
+    /// The client with an address.
     #[inline]
     pub fn of(address: IpAddr) -> Client {
         match address.to_canonical() {
@@ -61,7 +62,7 @@ pub struct ClientTable {
 type Shard = Mutex<Box<[Set]>>;
 type Set = [ClientEntry; WAYS];
 
-/// One client under one limit.
+/// The state of one client under one limit.
 #[derive(Debug, Clone, Copy, Default)]
 struct ClientEntry {
     tag: u64,
@@ -71,7 +72,7 @@ struct ClientEntry {
 }
 
 impl ClientTable {
-    /// A table with about so many entries, 16 bytes each.
+    /// A table with about this many entries of 16 bytes.
     pub fn new(entries: usize) -> ClientTable {
         let sets_in_shard = entries.div_ceil(WAYS * SHARDS).max(1);
         ClientTable { shards: OnceLock::new(), sets_in_shard, keys: RandomState::new() }
@@ -134,7 +135,7 @@ mod tests {
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-        // The same bits in both families.
+        // The same bits, as IPv4 and as IPv6.
         assert_ne!(of("0.0.0.1"), Client::of(Ipv6Addr::from_bits(1 << 64).into()));
         assert_ne!(of("0.0.0.0"), of("::"));
     }
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// The client whose share is whole again makes room first.
+    /// The client whose share is whole again first is replaced first.
     #[test]
     fn the_past_makes_room() {
         let table = ClientTable::new(1);
@@ -186,7 +187,7 @@ mod tests {
         }
         let kept: Vec<u32> = (0..5_000).filter(|number| get(&table, numbered(*number)) != 0).collect();
         assert_eq!(kept.len(), WAYS * SHARDS);
-        // Each later client replaced the earliest of its set, so the latest ones are there.
+        // Each later client replaced the earliest of its set, so the latest ones are present.
         assert!(kept.iter().all(|number| get(&table, numbered(*number)) == known[number]));
         assert_eq!(get(&table, numbered(4_999)), 5_000);
     }

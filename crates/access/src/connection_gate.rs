@@ -1,5 +1,5 @@
-//! Who may connect, and who a connection is from: the limit of connections per client, the PROXY protocol,
-//! and the proxies whose word counts.
+//! Decides which connections are accepted and which client they belong to: the limit of connections per
+//! client, the PROXY protocol, and trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use touchstone_http::request_view::{RequestFields, values};
 
 /// The rules for connections, one for the whole configuration.
 pub struct ConnectionGate {
-    /// Connections that one client may have open.
+    /// The number of connections that one client may have open.
     most_per_client: Option<u32>,
     trusted: NetworkSet,
     client_field: ClientField,
-    /// Listening addresses where trusted peers begin with a PROXY header.
+    /// The listening addresses on which trusted peers send a PROXY header.
     proxy_protocol: Box<[SocketAddr]>,
     shared: Arc<AccessShared>,
 }
 
-/// Whether a connection is let in.
+/// Whether a connection is accepted.
 pub enum Admission {
-    /// It is; the permit, if there is one, is kept as long as the connection.
+    /// It is accepted; the permit, if any, is kept as long as the connection.
     Admitted(Option<ConnectionPermit>),
-    /// Its client has as many open as it may.
+    /// Its client already has the maximum number of open connections.
     Refused,
 }
 
-/// What a refused client over plain HTTP is told before the connection is closed: sent if it can be at once.
-/// Over TLS the connection is just closed.
+/// The answer to a refused client over plain HTTP: it is sent if that is possible without waiting, then the
+/// connection is closed. A TLS connection is closed without an answer.
 pub const TOO_MANY_CONNECTIONS: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nServer: touchstone\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
 impl ConnectionGate {
-    /// The rules of a configuration.
+    /// Creates the rules of a configuration.
     pub fn new(config: &Config, shared: &Arc<AccessShared>) -> ConnectionGate {
         let most = u32::try_from(config.limits.connections_per_client).unwrap_or(u32::MAX);
         ConnectionGate {
@@ -51,13 +51,14 @@ impl ConnectionGate {
         }
     }
 
-    /// Whether peers' addresses must be known for these rules.
+    /// Whether these rules need the peers' addresses.
     #[inline]
     pub fn wants_peers(&self) -> bool {
         self.most_per_client.is_some() || !self.trusted.is_empty()
     }
 
-    /// Lets a new connection in, or not. Trusted proxies may have any number: they come for many clients.
+    /// Accepts or refuses a new connection. Trusted proxies may have any number of connections, because they
+    /// carry many clients.
     #[inline]
     pub fn admit_connection(&self, peer: Option<IpAddr>) -> Admission {
         match (self.most_per_client, peer) {
@@ -66,7 +67,7 @@ impl ConnectionGate {
         }
     }
 
-    /// The same for the client that a PROXY header named; the connection's peer was let in before.
+    /// Does the same for the client that a PROXY header named; the connection's peer was accepted before.
     pub fn admit_proxied(&self, client: IpAddr) -> Admission {
         match self.most_per_client {
             Some(most) => self.admit_client(client, most),
@@ -83,7 +84,7 @@ impl ConnectionGate {
             && peer.is_some_and(|peer| self.trusted.contains(peer))
     }
 
-    /// Whether requests must be asked for their client: where not, it is the connection's.
+    /// Whether the client must be determined for each request; otherwise it is the connection's client.
     #[inline]
     pub fn trusts_fields_of(&self, peer: IpAddr) -> bool {
         self.trusted.contains(peer)
@@ -98,7 +99,7 @@ impl ConnectionGate {
         client_address(peer, &self.trusted, self.client_field, values(fields, self.client_field.name()))
     }
 
-    /// Whether the client of a request asked over TLS: of a proxy that is trusted, what its fields say.
+    /// Whether the client of a request used TLS, according to the fields of a trusted proxy.
     #[inline]
     pub fn is_secure(&self, peer: Option<IpAddr>, fields: &dyn RequestFields, is_tls: bool) -> bool {
         match peer {

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::client_table::Client;
 
-/// How many shards there are, each with a lock of its own.
+/// The number of shards, each with a lock.
 const SHARDS: usize = 64;
 
 /// The open connections of each client on all cores.

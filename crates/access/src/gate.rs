@@ -17,8 +17,8 @@ use touchstone_config::{AccessConfig, NetworkSet, PasswordSource, RateLimitConfi
 use touchstone_expression::{Known, Text};
 use touchstone_http::request_view::RequestView;
 
-/// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request
-/// there costs one branch.
+/// The rules of one site or route. It is `None` if no rules are configured, so that a request then costs only
+/// one branch.
 pub struct Gate {
     addresses: Option<Arc<AddressRules>>,
     places: Option<Arc<GeoRules>>,
@@ -28,10 +28,10 @@ pub struct Gate {
     shared: Arc<AccessShared>,
 }
 
-/// A limit, and whose requests are counted together.
+/// A limit, and the key by which requests are counted together.
 struct RateRule {
     limit: Limit,
-    /// `None`: those of a client's address.
+    /// The key; `None`: the client's address.
     key: Option<Text>,
 }
 
@@ -43,13 +43,13 @@ impl RateRule {
             (delay, key) => shared.limit_id(&(name, config.requests, config.per, burst, delay, key)),
         };
         let rate = Rate::new(config.requests, config.per, burst)?.with_delayed(config.delay);
-        // The configuration was checked: what it holds is a text.
+        // The configuration has been checked, so the text is valid.
         let key = Some(config.key.as_str()).filter(|key| !key.is_empty());
         let key = key.and_then(|key| Text::read(key, Known::Request).ok());
         Some(Arc::new(RateRule { limit: Limit::new(id, rate), key }))
     }
 
-    /// Whose request it is; `None`: it is not counted.
+    /// What the request is counted by; `None`: it is not counted.
     fn client(&self, request: &RequestView<'_>, shared: &AccessShared) -> Option<Client> {
         let Some(key) = &self.key else { return request.client.map(Client::of) };
         let key = key.render(request);
@@ -57,39 +57,39 @@ impl RateRule {
     }
 }
 
-/// How users are authenticated.
+/// The method by which users are authenticated.
 #[derive(Clone)]
 enum Authentication {
-    /// By name and password.
+    /// By user name and password.
     Basic(Arc<BasicAuthentication>),
     /// By token.
     Token(Arc<TokenAuthentication>),
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 pub enum Verdict {
-    /// It goes on.
+    /// The request may go on.
     Proceed(Admitted),
-    /// It is answered so.
+    /// The request is refused with this answer.
     Refuse(Refusal),
-    /// Its credentials must be checked first; nothing else stands in its way.
+    /// All other rules allow the request, but its credentials must be checked first.
     Verify(Verification),
 }
 
-/// Credentials that must be checked.
+/// Credentials to check.
 pub enum Verification {
-    /// A name and a password.
+    /// A user name and a password.
     Password(PendingCheck),
     /// A token.
     Token(PendingToken),
 }
 
-/// A request that was let through.
+/// The result for an allowed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admitted {
     /// The authenticated user, if authentication was required.
     pub user: Option<User>,
-    /// What the user's token says.
+    /// The identity from the user's token.
     pub identity: Option<Arc<Identity>>,
 }
 
@@ -102,15 +102,15 @@ impl Admitted {
         Admitted { user: identity.user.clone(), identity: Some(identity) }
     }
 
-    /// Header fields that a program or an origin gets instead of those of the client: all names that the rule
-    /// makes, those without a value too.
+    /// Header fields that a program or an origin gets in place of the client's fields. The list has all names
+    /// of the rule, including those without a value.
     pub fn fields(&self) -> &[(Arc<str>, Option<String>)] {
         self.identity.as_ref().map_or(&[], |identity| &identity.fields)
     }
 }
 
 impl Verification {
-    /// Checks the credentials. Needs a tokio runtime around it.
+    /// Checks the credentials. Must be called within a tokio runtime.
     pub async fn run(self) -> Result<Admitted, Refusal> {
         match self {
             Verification::Password(check) => check.run().await.map(Admitted::user),
@@ -119,7 +119,7 @@ impl Verification {
     }
 }
 
-/// What is known of a request's credentials at once.
+/// The part of the check that does not need to wait.
 enum GateDecision {
     Known(Admitted),
     Refuse(Refusal),
@@ -152,8 +152,8 @@ impl Authentication {
 }
 
 impl Gate {
-    /// The gate of a site; `None` where nothing is configured. `name` tells its rate limit from others, also
-    /// after a reload. The error is everything that is wrong with its password file.
+    /// The gate of a site; `None` if nothing is configured. `name` identifies its rate limit, also after a
+    /// reload. The error lists all problems of its password file.
     pub fn open(
         config: &AccessConfig,
         name: &impl Hash,
@@ -162,8 +162,8 @@ impl Gate {
         Gate::open_below(None, config, name, shared)
     }
 
-    /// The gate of a route in a site: what the route does not say for itself, the site says for it. `allow`
-    /// and `deny` stand together: a route that has one of them has none of the site's.
+    /// The gate of a route in a site. A route inherits each rule that it does not set itself. `allow` and
+    /// `deny` belong together: a route that sets one inherits neither.
     pub fn open_below(
         site: Option<&Arc<Gate>>,
         config: &AccessConfig,
@@ -200,7 +200,7 @@ impl Gate {
         Ok((!says_nothing).then(|| Arc::new(gate)))
     }
 
-    /// How the keys of a site or route authenticate users; `None`: they say nothing of it.
+    /// How the keys of a site or route authenticate users; `None`: they do not set it.
     fn authentication(
         config: &AccessConfig,
         shared: &Arc<AccessShared>,
@@ -221,18 +221,18 @@ impl Gate {
         }))
     }
 
-    /// Whether requests that pass it get header fields of its own.
+    /// Whether requests that pass the gate get additional header fields.
     pub fn makes_fields(&self) -> bool {
         matches!(&self.user, Some(Authentication::Token(token)) if token.makes_fields())
     }
 
-    /// Looks at a request and counts it.
+    /// Decides about a request and counts it.
     pub fn check(&self, request: &RequestView<'_>) -> Verdict {
         self.check_behind(&[], request).1
     }
 
-    /// Lets a request through if nothing is to be waited for and nothing is against it, and counts it;
-    /// otherwise does nothing, and [`Gate::check`] says what becomes of it.
+    /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise does nothing;
+    /// call [`Gate::check`] for the decision.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<Admitted> {
         if !self.allows(request) || !self.allows_place(request) || self.check_link(request).is_err() {
             return None;
@@ -245,7 +245,7 @@ impl Gate {
         self.counts_at_once(request).then_some(admitted)
     }
 
-    /// The rules that ask for no user. Gives how long the request must wait for its turn.
+    /// Applies the rules that need no user. Returns how long the request must wait for its turn.
     fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
@@ -263,7 +263,7 @@ impl Gate {
         }
     }
 
-    /// As [`Gate::check`], without the rules that gates before this one have applied already.
+    /// Works as [`Gate::check`], but skips the rules that earlier gates have already applied.
     fn check_behind(&self, before: &[&Gate], request: &RequestView<'_>) -> (Duration, Verdict) {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         let wait = match self.check_without_user(before, request) {
@@ -297,7 +297,7 @@ impl Gate {
         links.check(request, self.shared.unix_seconds())
     }
 
-    /// Counts a request; gives how long it must wait for its turn.
+    /// Counts a request; returns how long it must wait for its turn.
     fn count(&self, request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let Some(rule) = &self.rate else { return Ok(Duration::ZERO) };
         let Some(client) = rule.client(request, &self.shared) else { return Ok(Duration::ZERO) };
@@ -313,8 +313,8 @@ impl Gate {
     }
 }
 
-/// Takes a request through gates, one after the other; what several of them share is applied once. Waits for
-/// slow checks. Of several users the last counts.
+/// Takes a request through several gates in order; rules that they share are applied once. Waits for slow
+/// checks. If several gates authenticate a user, the last one counts.
 pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted, Refusal> {
     let mut admitted = Admitted::default();
     for (position, gate) in gates.iter().enumerate() {
@@ -333,7 +333,7 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
     Ok(admitted)
 }
 
-/// The same for the rules that ask for no user.
+/// Does the same for the rules that need no user.
 pub fn pass_without_user(gates: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
     let mut gates_before = (0..gates.len()).map(|position| (&gates[..position], gates[position]));
     gates_before.try_for_each(|(before, gate)| gate.check_without_user(before, request).map(|_| ()))

@@ -1,8 +1,8 @@
-//! Where an address is, by files in MaxMind's form: its country, and the autonomous system that announces it.
+//! Finds the country and the autonomous system of an address in files in MaxMind's format.
 //!
-//! A file is looked at once a second by a thread of its own, and read anew when it has changed. A version
-//! that cannot be read leaves the one before in use, and is reported. What a file does not say of an address
-//! is not known; a damaged record is the same.
+//! A thread checks each file once a second and reads it again when it has changed. If the new version cannot
+//! be read, the old one stays in use and the problem is reported. An address that a file does not contain is
+//! unknown; a damaged record counts as unknown too.
 
 use std::fs::Metadata;
 use std::net::IpAddr;
@@ -21,10 +21,10 @@ type Report = Arc<dyn Fn(&str) + Send + Sync>;
 /// The largest file that is read.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
-/// How often a file is looked at.
+/// The interval at which a file is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of an address.
+/// The facts about an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Location {
     /// The country, two capital letters (ISO 3166-1).
@@ -38,7 +38,7 @@ pub struct GeoIp {
     files: Vec<Arc<GeoFile>>,
 }
 
-/// A file that follows its changes.
+/// A file that is read again when it changes.
 pub struct GeoFile {
     path: PathBuf,
     reader: RwLock<Arc<Reader<Vec<u8>>>>,
@@ -48,12 +48,13 @@ pub struct GeoFile {
 type Version = (u64, u64, u64, i64, i64);
 
 impl GeoIp {
-    /// These files, in the order in which they are asked.
+    /// These files, in the order of their use.
     pub fn new(files: Vec<Arc<GeoFile>>) -> GeoIp {
         GeoIp { files }
     }
 
-    /// Where an address is. The first file that knows the country says it, and so with the system.
+    /// Finds the facts about an address. The first file that knows the country sets it; the same holds for
+    /// the system.
     pub fn locate(&self, address: IpAddr) -> Location {
         let mut found = Location::default();
         for file in &self.files {
@@ -78,7 +79,7 @@ impl Locates for GeoIp {
 }
 
 impl GeoFile {
-    /// Reads a file, and follows its changes. The error names the file.
+    /// Reads a file and watches it for changes. The error names the file.
     pub fn open(path: &Path, report: Report) -> Result<Arc<GeoFile>, String> {
         let (version, reader) = read(path)?;
         let file = Arc::new(GeoFile { path: path.to_path_buf(), reader: RwLock::new(Arc::new(reader)) });
@@ -90,7 +91,7 @@ impl GeoFile {
         Ok(file)
     }
 
-    /// Whether a file can be read now. The error names it.
+    /// Checks whether a file can be read. The error names it.
     pub fn check(path: &Path) -> Result<(), String> {
         read(path).map(|_| ())
     }
@@ -103,7 +104,7 @@ impl GeoFile {
             code.iter().all(u8::is_ascii_alphanumeric).then(|| code.map(|byte| byte.to_ascii_uppercase()))
         };
         let country = found.decode_path::<&str>(&path!["country", "iso_code"]).ok().flatten();
-        // Where the country of use is not known, that of registration is.
+        // If the country where the address is used is unknown, the country of registration is used.
         let registered =
             || found.decode_path::<&str>(&path!["registered_country", "iso_code"]).ok().flatten();
         Location {
@@ -121,7 +122,7 @@ fn read(path: &Path) -> Result<(Option<Version>, Reader<Vec<u8>>), String> {
     }
     let bytes = std::fs::read(path).map_err(|error| about(format!("cannot be read: {error}")))?;
     let reader = Reader::from_source(bytes)
-        .map_err(|error| about(format!("is not a file in MaxMind's form (.mmdb): {error}")))?;
+        .map_err(|error| about(format!("is not a file in MaxMind's format (.mmdb): {error}")))?;
     Ok((Some(version(&metadata)), reader))
 }
 
@@ -129,7 +130,7 @@ fn version(metadata: &Metadata) -> Version {
     (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Reads the file anew whenever it has changed, until nothing uses it.
+/// Reads the file again whenever it has changed, until it is no longer used.
 fn follow(file: &Weak<GeoFile>, mut seen: Option<Version>, report: &Report) {
     loop {
         std::thread::sleep(LOOK_EVERY);
@@ -144,19 +145,19 @@ fn follow(file: &Weak<GeoFile>, mut seen: Option<Version>, report: &Report) {
                 seen = version;
             }
             Err(problem) => {
-                report(&format!("{problem}; what was read before stays in use"));
+                report(&format!("{problem}; the version read before stays in use"));
                 seen = now;
             }
         }
     }
 }
 
-/// Which countries and systems a site or route admits.
+/// The countries and systems that a site or route admits.
 pub struct GeoRules {
     geoip: Arc<GeoIp>,
     allow: Vec<GeoEntry>,
     deny: Vec<GeoEntry>,
-    /// Addresses that `allow` of the site or route names: they are not asked where they are.
+    /// Addresses in the `allow` list of the site or route: they are admitted from any country.
     exempt: NetworkSet,
 }
 
@@ -175,8 +176,8 @@ impl GeoRules {
     }
 }
 
-/// The system decides before the country, because it is the narrower of the two; what is in neither list is
-/// admitted if no list says who is.
+/// The system takes precedence over the country, because it is more specific. An address in neither list is
+/// admitted if no list is an allow list.
 fn decide(allow: &[GeoEntry], deny: &[GeoEntry], location: Location) -> bool {
     let system = location.asn.map(GeoEntry::System);
     let country = location.country.map(GeoEntry::Country);
@@ -208,7 +209,7 @@ mod tests {
             decide(&entries(allow), &entries(deny), location(country, asn))
         };
         assert!(allows(&["DE"], &[], "DE", 0) && !allows(&["DE"], &[], "FR", 0));
-        assert!(!allows(&["DE"], &[], "", 0), "what is not known is not on the list");
+        assert!(!allows(&["DE"], &[], "", 0), "an unknown country is not on the list");
         assert!(allows(&[], &["DE"], "", 0) && !allows(&[], &["DE"], "DE", 1));
         assert!(allows(&["AS1"], &["DE"], "DE", 1) && !allows(&["AS1"], &["DE"], "DE", 2));
         assert!(!allows(&["DE"], &["AS1"], "DE", 1) && allows(&["DE"], &["AS1"], "DE", 2));
@@ -221,10 +222,10 @@ mod tests {
         let path = directory.path().join("a.mmdb");
         assert!(GeoFile::check(&path).unwrap_err().contains("a.mmdb: cannot be read"));
         std::fs::write(&path, "nonsense").unwrap();
-        assert!(GeoFile::check(&path).unwrap_err().contains("is not a file in MaxMind's form"));
+        assert!(GeoFile::check(&path).unwrap_err().contains("is not a file in MaxMind's format"));
     }
 
-    /// Metadata in MaxMind's form behind other bytes, so that readers go on to these.
+    /// Metadata in MaxMind's format after other bytes, so that readers parse these.
     fn with_metadata(mut bytes: Vec<u8>, nodes: u16) -> Vec<u8> {
         bytes.extend_from_slice(b"\xab\xcd\xefMaxMind.com\xe9");
         let text = |bytes: &mut Vec<u8>, text: &str| {

@@ -1,25 +1,25 @@
 //! Access control: addresses, users, rates, connections, and the client behind proxies.
 //!
 //! A [`ConnectionGate`] checks connections, a [`Gate`] the requests of a site or route with rules. Both are
-//! made anew with every configuration. Their memory is in [`AccessShared`], which is made once. Only
+//! rebuilt with every configuration. Their memory is in [`AccessShared`], which is made once. Only
 //! `proxy_header` uses a socket.
 //!
 //! | module | |
 //! |---|---|
 //! | `connection_gate` | connections: how many per client, the PROXY protocol, the client |
 //! | `gate` | requests: the rules of a site or route together |
-//! | `allow` | which networks are admitted |
-//! | `geoip` | where an address is, and from where clients are admitted |
-//! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
+//! | `allow` | the networks that are admitted |
+//! | `geoip` | the country and system of an address, and which of them are admitted |
+//! | `client_table`, `rate` | the state of clients under rate limits, and the limits |
 //! | `connections` | how many connections each client has open |
 //! | `signed_link` | links that need a signature |
 //! | `token`, `token_keys` | JSON Web Tokens, and the keys of their issuers |
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
-//! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those found correct of late |
+//! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those verified recently |
 //! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy names |
-//! | `pace` | how slow a client may be |
-//! | `refusal` | what a rule answers |
-//! | `shared` | what outlives a configuration |
+//! | `pace` | the minimum speed of a client |
+//! | `refusal` | the answer to a refused request |
+//! | `shared` | the state that a reload keeps |
 
 mod allow;
 mod basic;

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use touchstone_config::LimitsConfig;
 
-/// The minimum that a client must do.
+/// The minimum speed that is required of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinimumPace {
-    /// How long it may make no progress.
+    /// The maximum time without progress.
     pub stall_timeout: Duration,
-    /// Bytes a second that it must take or send once it has been slow for that long; 0: any progress is
+    /// The bytes a second that it must take or send once it has been slow for that long; 0: any progress is
     /// enough.
     pub bytes_per_second: u64,
 }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_trickle_is_cut() {
-        // Each turn costs ten seconds and earns a tenth of one.
+        // Each step costs ten seconds and earns a tenth of a second.
         assert_eq!(turns(pace(30, 100), 10, SECOND * 10), 3);
         assert_eq!(turns(pace(30, 100), 1, SECOND * 29), 1);
         // Exactly the minimum rate is always enough.

@@ -17,13 +17,13 @@ use std::time::{Duration, SystemTime};
 
 use super::password_hash::StoredPassword;
 
-/// The largest file that is read; it can hold some hundred thousand users.
+/// The maximum size of a file; it has room for some hundred thousand users.
 const LARGEST_FILE_BYTES: u64 = 64 << 20;
 
-/// The longest user name, in bytes.
+/// The maximum length of a user name in bytes.
 pub const LONGEST_NAME_BYTES: usize = 255;
 
-/// How often the file is checked at most.
+/// The minimum time between two checks of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A file changed within this time before it was read may be changed again afterwards, with the same size and
@@ -34,7 +34,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct Users {
     by_name: HashMap<Box<[u8]>, Arc<StoredUser>>,
-    /// Verified in place of a user that does not exist, so that the time gives nothing away.
+    /// Verified in place of a user that does not exist, so that the response time reveals nothing.
     stand_in: Option<Arc<StoredUser>>,
 }
 
@@ -59,7 +59,7 @@ impl Users {
     }
 }
 
-/// Parses the text of a file. Returns the users, and the problems of the lines that were left out.
+/// Parses the text of a file. Returns the users, and the problems of the lines that were skipped.
 pub fn parse(text: &[u8]) -> (Users, Vec<String>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut users = Users::default();
@@ -74,7 +74,7 @@ pub fn parse(text: &[u8]) -> (Users, Vec<String>) {
             Ok(user) => match users.by_name.entry(user.name.as_ref().into()) {
                 Entry::Vacant(free) => _ = free.insert(Arc::new(user)),
                 Entry::Occupied(_) => {
-                    // It is not known which of the two was meant.
+                    // It is unclear which of the two lines is valid.
                     let shown = user.name.escape_ascii();
                     problems.push(format!("line {number}: user \"{shown}\" is listed twice"));
                     refused.push(user.name);
@@ -205,13 +205,13 @@ impl PasswordFile {
                 Ok((new_version, text)) => {
                     let (users, problems) = parse(&text);
                     for problem in problems {
-                        report(&about(&self.path, &format!("{problem}; the user is shut out")));
+                        report(&about(&self.path, &format!("{problem}; the user cannot log in")));
                     }
                     *version = new_version;
                     *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
                 }
                 Err(problem) => {
-                    report(&about(&self.path, &format!("{problem}; the users stay as they were")));
+                    report(&about(&self.path, &format!("{problem}; the users are unchanged")));
                 }
             }
         }
@@ -304,7 +304,7 @@ mod tests {
                  make it again with 'htpasswd -B' (bcrypt)",
             ]
         );
-        // It is not known which of the two alices is meant, so neither is admitted.
+        // It is unclear which of the two alices is valid, so neither can log in.
         assert_eq!(names(&users), Vec::<String>::new());
         let (_, problems) = parse(b"x:\xff");
         assert_eq!(problems.len(), 1);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(names(&file.refresh(&report)), ["bob"]);
         let first = said.lock().unwrap().remove(0);
         assert!(
-            first.contains("line 2: user \"carol\"") && first.ends_with("; the user is shut out"),
+            first.contains("line 2: user \"carol\"") && first.ends_with("; the user cannot log in"),
             "{first}"
         );
 
@@ -371,7 +371,7 @@ mod tests {
             assert!(file.has_changed(second * SECOND_NS));
             assert_eq!(names(&file.refresh(&report)), ["bob"]);
             let problem = said.lock().unwrap().remove(0);
-            assert!(problem.ends_with("(os error 2); the users stay as they were"), "{problem}");
+            assert!(problem.ends_with("(os error 2); the users are unchanged"), "{problem}");
         }
         write(&path, "");
         assert!(file.has_changed(5 * SECOND_NS));

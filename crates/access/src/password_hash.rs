@@ -1,7 +1,7 @@
 //! Stored passwords: the accepted formats, the limits of their costs, and the comparison with a password.
 //!
 //! Formats that are slow on purpose are accepted: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id.
-//! Formats that an attacker with the file could try a billion times a second are refused, and so is plain
+//! Formats that an attacker with the file could test a billion times a second are refused, and so is plain
 //! text; each refusal says what to do. Costs have an upper limit, so that one line of a file cannot occupy a
 //! processor for minutes.
 
@@ -44,8 +44,8 @@ impl StoredPassword {
         Ok(StoredPassword { form, text: text.into() })
     }
 
-    /// Whether it was made from this password. This is slow on purpose, and as slow for a wrong password as
-    /// for the right one.
+    /// Whether it is the hash of this password. The check is slow on purpose, and takes the same time for a
+    /// wrong password.
     pub fn fits(&self, password: &[u8]) -> bool {
         match self.form {
             Form::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
@@ -86,7 +86,7 @@ fn refusal(text: &str) -> String {
             "is a yescrypt hash, which is not supported"
         }
         _ if text.starts_with("$7$") => "is an scrypt hash, which is not supported",
-        _ if text.starts_with('$') || text.starts_with('{') => "is of a form that is not known",
+        _ if text.starts_with('$') || text.starts_with('{') => "has an unknown form",
         _ if is_traditional => "is a DES hash of crypt(), which is guessed at once, or plain text",
         _ => "is plain text",
     };
@@ -243,9 +243,9 @@ pub(crate) mod tests {
                 "has a password that is of a variant of Argon2 other than Argon2id",
             ),
             ("$2x$05$BP4F", "has a password that is of a faulty variant of bcrypt ($2x$)"),
-            ("$pbkdf2$x", "has a password that is of a form that is not known"),
-            ("{PLAIN}x", "has a password that is of a form that is not known"),
-            ("$", "has a password that is of a form that is not known"),
+            ("$pbkdf2$x", "has a password that has an unknown form"),
+            ("{PLAIN}x", "has a password that has an unknown form"),
+            ("$", "has a password that has an unknown form"),
             ("$2y$05$BP4F", "has a bcrypt hash that is damaged"),
             ("$6$saltsalt$short", "has a SHA-crypt hash that is damaged"),
             (
@@ -299,7 +299,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// A damaged hash is refused or fits no password; it never panics.
+        /// A damaged hash is refused or matches no password; it never panics.
         #[test]
         fn damage_is_harmless(at in 0usize..60, byte in 0x20u8..0x7f) {
             let mut text = BCRYPT.as_bytes().to_vec();

@@ -1,8 +1,8 @@
-//! Takes the header of the PROXY protocol off a socket, and not one byte of what follows: plain HTTP or a TLS
-//! handshake then begins as if there had been none.
+//! Removes the header of the PROXY protocol from a socket, and no byte that follows: plain HTTP or a TLS
+//! handshake can then begin as without the header.
 //!
-//! The bytes are looked at where they lie in the kernel, and taken once they are known to be a whole header.
-//! Nearly always it is there when the connection is accepted, and [`try_take`] is all that is needed.
+//! The bytes are peeked at in the kernel and read only when the header is complete. The header has usually
+//! arrived when the connection is accepted, so that [`try_take`] suffices.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,9 +13,8 @@ use tokio::net::TcpStream;
 
 use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
 
-/// Takes the header if all of it is there; `None` where more must come. The error means that the connection
-/// is to be closed: it is at its end, or does not begin with a header that is right
-/// ([`io::ErrorKind::InvalidData`]).
+/// Reads the header if all of it has arrived; `None` if more must come. An error means that the connection
+/// must be closed: it has ended, or does not begin with a valid header ([`io::ErrorKind::InvalidData`]).
 pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
     match peek(&socket)? {
         HeaderPeek::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),
@@ -23,13 +22,13 @@ pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
     }
 }
 
-/// Waits for the header and takes it. How long it may take is the caller's affair.
+/// Waits for the header and reads it. The caller sets the time limit.
 pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
     let mut seen = 0;
     loop {
         stream.readable().await?;
         let peeked = stream.try_io(Interest::READABLE, || match peek(stream)? {
-            // What was looked at stays; only "would block" makes the event loop wait for what is new.
+            // Peeked bytes stay in the socket; only "would block" makes the event loop wait for new bytes.
             HeaderPeek::Part(length) if length <= seen => Err(io::ErrorKind::WouldBlock.into()),
             other => Ok(other),
         });
@@ -49,7 +48,7 @@ enum HeaderPeek {
         consumed: usize,
         source: ProxySource,
     },
-    /// So many bytes are there.
+    /// The number of bytes that have arrived.
     Part(usize),
 }
 
@@ -68,7 +67,7 @@ fn peek(socket: impl AsFd) -> io::Result<HeaderPeek> {
     }
 }
 
-/// Takes bytes that are known to be there.
+/// Reads bytes that are known to have arrived.
 fn take_bytes(socket: impl AsFd, mut count: usize) -> io::Result<()> {
     let mut bytes = [0; LONGEST_BYTES];
     while count > 0 {
@@ -88,7 +87,7 @@ mod tests {
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 12345 443\r\n";
 
-    /// A connection's two ends.
+    /// The two ends of a connection.
     fn pair() -> (PlainStream, PlainStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = PlainStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -103,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Waits until so many bytes can be looked at.
+    /// Waits until this many bytes can be peeked at.
     fn wait_for(server: &PlainStream, count: usize) {
         let mut bytes = [0; 200];
         while server.peek(&mut bytes).unwrap() < count {

@@ -1,59 +1,59 @@
-//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>): what
-//! a load balancer says before the client's first byte, so that the server knows who the client is.
+//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>): a
+//! header by which a load balancer tells the server the client's address before the client's first byte.
 //!
-//! It is believed only from addresses that the configuration trusts, and there it must come: whether a
-//! connection begins with it is never guessed. Parsing is strict, because a header that two programs read in
-//! two ways gives a client another's address. Bytes go in; an address and the number of bytes that were the
-//! header come out.
+//! The header is accepted only from addresses that the configuration trusts, and it is required there: the
+//! server never guesses whether a connection begins with it. Parsing is strict, because a header that two
+//! programs read differently would give one client another's address. The input is bytes; the output is an
+//! address and the length of the header.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// No header is longer: more than this many bytes without an end are refused.
+/// The maximum length of a header: more bytes without an end are refused.
 pub const LONGEST_BYTES: usize = V2_FIXED_BYTES + V2_MOST_BYTES;
 
-/// What the specification gives as the longest header of version 1, with its CRLF.
+/// The maximum length of a version 1 header by the specification, with its CRLF.
 const V1_MOST_BYTES: usize = 107;
 const V1_BEGIN: &[u8] = b"PROXY ";
 
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length.
 const V2_FIXED_BYTES: usize = 16;
-/// Addresses and extensions take at most so many bytes here, though 65,535 could be written: the longest that
-/// known senders make, with the names of a client certificate, stay far below.
+/// The maximum length of addresses and extensions. The format allows 65,535, but known senders stay far below
+/// this limit, even with the names of a client certificate.
 const V2_MOST_BYTES: usize = 4096;
 const V2_UNIX_BYTES: usize = 216;
 const V2_TYPE_CRC32C: u8 = 0x03;
 
-/// What the bytes hold so far.
+/// The result of parsing the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// The beginning of a header: more bytes are needed.
+    /// A part of a header: more bytes are needed.
     Partial,
-    /// A whole header.
+    /// A complete header.
     Complete {
-        /// Its bytes; the client's own begin behind them.
+        /// Its length; the client's own bytes follow.
         consumed: usize,
-        /// Who the connection is from.
+        /// The source of the connection.
         source: ProxySource,
     },
 }
 
-/// Who a connection is from.
+/// The source of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxySource {
     /// The proxy itself (a health check), or a client without an internet address: the connection's own
-    /// addresses count.
+    /// addresses apply.
     Local,
-    /// A client, and the address that it connected to at the proxy.
+    /// A client, and the address at the proxy to which it connected.
     Client {
         /// The client.
         client: SocketAddr,
-        /// Where the proxy accepted it.
+        /// The address at which the proxy accepted it.
         server: SocketAddr,
     },
 }
 
-/// Why a header is refused; the connection is closed without an answer, because who asked is not known.
+/// Why a header is refused. The connection is closed without an answer, because the client is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyProtocolError(pub &'static str);
 
@@ -65,9 +65,10 @@ impl std::fmt::Display for ProxyProtocolError {
 
 impl std::error::Error for ProxyProtocolError {}
 
-/// Reads the header at the beginning of what a connection has sent so far.
+/// Parses the header at the beginning of what a connection has sent so far.
 ///
-/// A refusal is given as early as it is certain, and does not depend on how the bytes were cut.
+/// A header is refused as soon as it is certainly invalid; the result does not depend on how the bytes are
+/// split.
 pub fn parse(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     match bytes.first() {
         None => Ok(ProxyHeader::Partial),
@@ -99,8 +100,8 @@ fn parse_v1(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     Ok(ProxyHeader::Complete { consumed: end + 2, source })
 }
 
-/// `TCP4 SP source SP destination SP port SP port`; what follows UNKNOWN is ignored, as the specification
-/// says.
+/// Parses `TCP4 SP source SP destination SP port SP port`; the rest of a line with UNKNOWN is ignored, as the
+/// specification says.
 fn parse_v1_words(line: &[u8]) -> Option<ProxySource> {
     let line = std::str::from_utf8(line).ok()?;
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {
@@ -140,7 +141,7 @@ fn parse_v2(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     };
     let family = match (command, bytes.get(13)) {
         (_, None) => return Ok(ProxyHeader::Partial),
-        // The specification: what a LOCAL header says of addresses is to be ignored.
+        // The specification says that the addresses of a LOCAL header are to be ignored.
         (Command::Local, Some(_)) => Family::None,
         (Command::Proxy, Some(0x00)) => Family::None,
         (Command::Proxy, Some(0x11)) => Family::Ipv4,
@@ -176,7 +177,7 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// None is given, or none that counts.
+    /// There are no addresses, or they are to be ignored.
     None,
     Ipv4,
     Ipv6,
@@ -218,7 +219,8 @@ fn client_source(client: (IpAddr, u16), server: (IpAddr, u16)) -> ProxySource {
     ProxySource::Client { client: client.into(), server: server.into() }
 }
 
-/// Type, length in two bytes, value, again and again to the end. None is used, but a checksum must be right.
+/// Parses extensions: type, length in two bytes, value, repeated to the end. Their content is not used, but a
+/// checksum must be correct.
 fn check_extensions(header: &[u8], extensions: &[u8]) -> Result<(), ProxyProtocolError> {
     let mut rest = extensions;
     while !rest.is_empty() {
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(source(b"\x16\x03\x01"), Err(none));
         let long = "a PROXY header of version 1 is longer than 107 bytes";
         assert_eq!(source(&[b"PROXY UNKNOWN ", &[b'x'; 93][..]].concat()), Err(long));
-        // The CR is the last byte that may come.
+        // The CR is the last byte that is allowed.
         let late = [b"PROXY UNKNOWN ", &[b'x'; 92][..], b"\r\n"].concat();
         assert_eq!(late.len(), V1_MOST_BYTES + 1);
         assert_eq!(source(&late), Err(ending));
@@ -351,7 +353,7 @@ mod tests {
         assert_eq!(source(&v2(0x21, 0x00, b"anything")), Ok(ProxySource::Local));
         assert_eq!(source(&v2(0x20, 0x00, b"")), Ok(ProxySource::Local));
         assert_eq!(source(&v2(0x20, 0x11, &IPV4)), Ok(ProxySource::Local));
-        // Extensions are stepped over.
+        // Extensions are skipped.
         let extensions = [&IPV4[..], &[0x01, 0, 2, b'h', b'2', 0x04, 0, 0]].concat();
         assert_eq!(source(&v2(0x21, 0x11, &extensions)), Ok(ipv4));
     }
@@ -396,7 +398,7 @@ mod tests {
         assert_eq!(source(&bytes), Err("a PROXY header has a wrong checksum"));
     }
 
-    /// Headers that are right or nearly so.
+    /// Headers that are valid or almost valid.
     fn any_header() -> impl Strategy<Value = Vec<u8>> {
         let words = prop::sample::select(vec![
             "TCP4",
@@ -428,7 +430,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a header is cut, the verdict is the same, and nothing behind it matters.
+        /// The result is the same however a header is split, and the bytes after it do not matter.
         #[test]
         fn the_verdict_does_not_depend_on_the_cut(
             header in any_header(), behind in prop::collection::vec(any::<u8>(), 0..20),
@@ -450,7 +452,7 @@ mod tests {
             prop_assert_eq!(decided.unwrap_or(Ok(ProxyHeader::Partial)), whole);
         }
 
-        /// No more than the longest header is ever waited for.
+        /// The parser never waits for more than the longest header.
         #[test]
         fn waiting_ends(header in any_header(), filler: u8) {
             let mut bytes = header;

@@ -1,33 +1,33 @@
-//! How many requests a client may make: a token bucket, kept as one time (the generic cell rate algorithm,
-//! GCRA, of ITU-T I.371).
+//! Limits the number of requests of a client: a token bucket, stored as one time (the generic cell rate
+//! algorithm, GCRA, of ITU-T I.371).
 //!
-//! Each request moves the time at which the client's share is whole again by one interval; a request that
-//! would move it further than the burst allows is refused, and moves nothing. So a client that goes on asking
-//! while it is refused is let in again as soon as one that waits.
+//! Each request moves the time at which the client's share is whole again by one interval. A request that
+//! would move it further than the burst allows is refused, and moves nothing. So a client that keeps sending
+//! requests while it is refused is allowed again as soon as one that waits.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::client_table::{Client, ClientTable};
 
-/// So many requests in so long, and how many of them at once.
+/// A number of requests in a period, and the number of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     interval_ns: NonZeroU64,
-    /// How far ahead of an even pace a client may be.
+    /// How far a client may be ahead of an even rate.
     tolerance_ns: u64,
-    /// How much further it may be if it waits.
+    /// How much further it may be ahead if it waits.
     delay_ns: u64,
 }
 
-/// A limit on a table of clients. Limits with the same id share what they know of a client.
+/// A limit on a table of clients. Limits with the same id share the state of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     id: u64,
     rate: Rate,
 }
 
-/// The client must wait so long before its next request can be let in.
+/// The client must wait before its next request is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany {
     /// The wait.
@@ -35,7 +35,7 @@ pub struct TooMany {
 }
 
 impl Rate {
-    /// `requests` in each `period`, `burst` of them at once (at least 1). `None` stands for no limit: 0
+    /// Allows `requests` in each `period`, and `burst` of them at once (at least 1). `None` means no limit: 0
     /// requests.
     pub fn new(requests: u64, period: Duration, burst: u64) -> Option<Rate> {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -45,25 +45,25 @@ impl Rate {
         Some(Rate { interval_ns, tolerance_ns, delay_ns: 0 })
     }
 
-    /// The same, with so many requests more that wait for their turn.
+    /// Allows this many more requests, which wait for their turn.
     pub fn with_delayed(self, requests: u64) -> Rate {
         Rate { delay_ns: self.interval_ns.get().saturating_mul(requests), ..self }
     }
 }
 
 impl Limit {
-    /// A limit of this rate.
+    /// A limit with this rate.
     pub fn new(id: u64, rate: Rate) -> Limit {
         Limit { id, rate }
     }
 
-    /// Counts one request at this moment of the process's clock, or refuses it.
+    /// Counts or refuses a request at this time of the process's clock.
     #[inline]
     pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
         self.take_turn(table, client, now_ns).map(|_| ())
     }
 
-    /// The same; gives how long the request must wait for its turn.
+    /// Does the same; returns how long the request must wait for its turn.
     #[inline]
     pub fn take_turn(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<Duration, TooMany> {
         table.update(self.id, client, |whole_at_ns| {
@@ -85,19 +85,19 @@ impl Limit {
         })
     }
 
-    /// Whether [`Limit::take`] would refuse now.
+    /// Whether [`Limit::take`] would refuse a request now.
     pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
         table.update(self.id, client, |whole_at_ns| self.turn(*whole_at_ns, now_ns).map(|_| ()))
     }
 
-    /// Takes back one request that was counted.
+    /// Takes back a request that was counted.
     pub fn give_back(&self, table: &ClientTable, client: Client) {
         table.update(self.id, client, |whole_at_ns| {
             *whole_at_ns = whole_at_ns.saturating_sub(self.rate.interval_ns.get());
         });
     }
 
-    /// When the client may ask for everything again, after one more request.
+    /// The time at which the client's share is whole again, after one more request.
     fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
         whole_at_ns.max(now_ns).saturating_add(self.rate.interval_ns.get())
     }
@@ -148,7 +148,7 @@ mod tests {
         }
         let refused = limit.take(&table, client(1), now);
         assert_eq!(wait_of(refused), Some(Duration::from_millis(100)));
-        // Asking on while refused costs nothing.
+        // Requests sent while refused cost nothing.
         for _ in 0..1000 {
             assert_eq!(limit.take(&table, client(1), now), refused);
         }
@@ -156,7 +156,7 @@ mod tests {
         assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_ok());
         assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_err());
         assert!(limit.take(&table, client(2), now).is_ok());
-        // After a rest the whole burst is there again, and no more.
+        // After a pause the whole burst is available again, and no more.
         let later = now + 100 * SECOND_NS;
         assert_eq!((0..9).filter(|_| limit.take(&table, client(1), later).is_ok()).count(), 5);
     }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(TooMany { wait: Duration::MAX }.retry_after_seconds(), u64::MAX);
     }
 
-    /// A token bucket, said in the plain way.
+    /// A token bucket in its usual form.
     struct Bucket {
         interval_ns: u64,
         burst: u64,
@@ -248,7 +248,7 @@ mod tests {
                 let taken = limit.take(&table, client(1), now_ns);
                 prop_assert_eq!(taken.is_ok(), bucket.take(now_ns));
                 if let Err(too_many) = taken {
-                    // The wait that is said is exact.
+                    // The returned wait is exact.
                     let then = now_ns + too_many.wait.as_nanos() as u64;
                     prop_assert!(limit.peek(&table, client(1), then).is_ok());
                     prop_assert!(limit.peek(&table, client(1), then - 1).is_err());
@@ -256,7 +256,7 @@ mod tests {
             }
         }
 
-        /// Over any stretch, no more than the rate and one burst.
+        /// No stretch of time has more requests than the rate and one burst.
         #[test]
         fn never_more_than_the_rate_and_a_burst(
             burst in 1u64..10, times_ms in prop::collection::vec(0u64..5_000, 1..300),

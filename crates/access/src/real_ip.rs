@@ -4,16 +4,15 @@
 //! Each proxy appends the address from which it received the request, so an entry is only as reliable as its
 //! writer. The list is read from the right as long as the writer is trusted: the connection's peer wrote the
 //! last address, that address wrote the one before, and so on. The first address that is not trusted is the
-//! client. A client may have made up everything further left. Elements to the left of one that cannot be read
-//! are ignored too.
+//! client. Addresses further left may have been invented by the client. Elements to the left of an unreadable
+//! one are ignored too.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use touchstone_config::{ClientField, NetworkSet};
 use touchstone_http::grammar::trim_optional_white_space;
 
-/// The client of a request that came from `peer`. `values` are the values of the field, in the order of the
-/// head.
+/// The client of a request from `peer`. `values` are the values of the field, in the order of the head.
 pub fn client_address<'v>(
     peer: IpAddr,
     trusted: &NetworkSet,
@@ -30,7 +29,7 @@ pub fn client_address<'v>(
                 value.split(|byte| *byte == b',').for_each(|element| reading.element(node_address(element)));
             }
             ClientField::Forwarded => read_forwarded(value, &mut reading),
-            // Each field of this name replaces the one before: the same proxy did not write both.
+            // A later field with this name replaces an earlier one: the same proxy cannot have written both.
             ClientField::XRealIp => {
                 reading = Reading { trusted, client: None, farthest_proxy: None };
                 reading.element(node_address(value));
@@ -40,7 +39,7 @@ pub fn client_address<'v>(
     reading.client.or(reading.farthest_proxy).unwrap_or(peer).to_canonical()
 }
 
-/// The walk from the right, done from the left in one pass: the result if the list ended here.
+/// Evaluates the rule "from the right" in one pass from the left: this is the result if the list ends here.
 struct Reading<'t> {
     trusted: &'t NetworkSet,
     /// The last address that is not trusted.
@@ -61,7 +60,7 @@ impl Reading<'_> {
     }
 }
 
-/// An address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `None` for
+/// Parses an address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `None` for
 /// `unknown` and hidden names.
 fn node_address(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(trim_optional_white_space(element)).ok()?;
@@ -78,7 +77,7 @@ fn node_address(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Whether this is a port, or a hidden one: `_` and a name.
+/// Whether this is a port or an obfuscated port: `_` and a name.
 fn is_node_port(port: &str) -> bool {
     let hidden = port.strip_prefix('_');
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -94,7 +93,7 @@ fn read_forwarded(value: &[u8], reading: &mut Reading<'_>) {
     let mut rest = value;
     loop {
         let Some((element, behind)) = split_outside_quotes(rest, b',') else {
-            // A quoted string does not end, so the end of the element is not known.
+            // A quoted string has no end, so the end of the element is unknown.
             return reading.element(None);
         };
         reading.element(forwarded_for(element));
@@ -128,13 +127,13 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
             [b'"', inside @ .., b'"'] => inside,
             _ => value,
         };
-        // An address needs no backslash, so it is not unescaped; a value with one is refused.
+        // An address needs no backslash, so the value is not unescaped; a value with a backslash is refused.
         found = Some(node_address(inside)?);
     }
     found
 }
 
-/// Splits at the first separator outside quoted strings; `None` if a quoted string does not end.
+/// Splits at the first separator outside quoted strings; `None` if a quoted string has no end.
 fn split_outside_quotes(value: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
     let mut quoted = false;
     let mut at = 0;
@@ -173,7 +172,7 @@ mod tests {
             (&["6.6.6.6, 192.0.2.1, 10.0.0.2"], "192.0.2.1"),
             (&["6.6.6.6", "192.0.2.1", "10.0.0.2"], "192.0.2.1"),
             (&["10.0.0.9, 192.0.2.1"], "192.0.2.1"),
-            // All are proxies: the farthest is the client.
+            // All addresses are proxies: the farthest one is the client.
             (&["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             (&["192.0.2.1:4711"], "192.0.2.1"),
             (&["[2001:4860::1]:4711"], "2001:4860::1"),
@@ -182,7 +181,7 @@ mod tests {
             (&["192.0.2.1 ,\t2001:db8::7"], "192.0.2.1"),
             (&[], "10.0.0.1"),
             (&[""], "10.0.0.1"),
-            // An element that cannot be read ends the walk.
+            // An unreadable element ends the search.
             (&["192.0.2.1, unknown"], "10.0.0.1"),
             (&["192.0.2.1, unknown, 10.0.0.2"], "10.0.0.2"),
             (&["unknown, 192.0.2.1"], "192.0.2.1"),
@@ -256,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The rule in its plain form: from the right, while the writer is trusted.
+    /// The rule in its direct form: from the right, while the writer is trusted.
     fn plain(peer: IpAddr, elements: &[Option<IpAddr>]) -> IpAddr {
         let mut client = peer;
         for element in elements.iter().rev() {
@@ -297,7 +296,7 @@ mod tests {
             }
         }
 
-        /// What the client writes in front changes nothing, if a comma or a line separates it.
+        /// Entries that the client adds at the front have no effect, if a comma or a line separates them.
         #[test]
         fn a_client_cannot_choose_its_address(made_up in "[ -~]{0,40}") {
             for (field, written) in

@@ -1,10 +1,10 @@
-//! What a rule answers in place of the handler: a status and the fields that belong to it. The connection
-//! makes the answer of it, with the site's error page for the status.
+//! The answer of a rule that refuses a request: a status and its fields. The connection builds the response,
+//! with the site's error page for the status.
 
 use super::rate::TooMany;
 use touchstone_handler::answer::Answer;
 
-/// A request that is not let through.
+/// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The status: 401, 403, 429, 500 or 503.
@@ -19,7 +19,7 @@ impl Refusal {
         Refusal { status, fields: String::new() }
     }
 
-    /// Adds a field line. Neither name nor value may come from outside unchecked.
+    /// Adds a field line. The caller must check a name or value that comes from outside.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Refusal {
         for piece in [name, ": ", value, "\r\n"] {
@@ -28,14 +28,14 @@ impl Refusal {
         self
     }
 
-    /// The same as an answer, with the page of its status.
+    /// The refusal as an answer, with the page of its status.
     pub fn answer(&self) -> Answer {
         let mut answer = Answer::error(self.status);
         answer.fields.extend_from_slice(self.fields.as_bytes());
         answer
     }
 
-    /// 429 with the wait.
+    /// 429 with the time to wait.
     pub fn too_many(too_many: TooMany) -> Refusal {
         Refusal::new(429).field("Retry-After", &too_many.retry_after_seconds().to_string())
     }

@@ -1,5 +1,5 @@
-//! What all rules of the process share, and what outlives a reload of the configuration: the counts of
-//! clients and connections, password files, remembered successes, and the clock that all of them go by.
+//! The state that all rules of the process share and that a reload keeps: counts of clients and connections,
+//! password files, remembered successes, and the clock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher, RandomState};
@@ -17,35 +17,36 @@ use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
 use touchstone_observe::client_location::{self, Locates};
 
-/// Clients that rates are remembered for, each under each limit: 2 MiB, taken when the first limit is used.
+/// The number of clients that are remembered for rates, counted once per limit: 2 MiB, allocated when the
+/// first limit is used.
 const CLIENT_PLACES: usize = 131_072;
 
-/// Called with one line when the operator should know something; may be called from any thread.
+/// Called with one line that the operator should know; may be called from any thread.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What all rules of the process share. There is one, made before the first configuration.
+/// The state that all rules of the process share. It is created once, before the first configuration.
 pub struct AccessShared {
-    /// How far each client is with each limit.
+    /// The state of each client under each limit.
     pub(super) clients: ClientTable,
     /// The open connections of each client.
     pub(super) connections: Arc<ConnectionCounts>,
-    /// Passwords that were right a short while ago.
+    /// Passwords that were verified a short time ago.
     pub(super) successes: SuccessCache,
-    /// Passwords that are being checked.
+    /// Passwords that are being verified.
     pub(super) checks: Checks,
     pub(super) report: Report,
     files: Mutex<HashMap<PathBuf, Weak<PasswordFile>>>,
     key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
     geoip: Mutex<Places>,
     started: Instant,
-    /// Makes keys of clients from texts, so that clients cannot choose two that are the same.
+    /// Hashes texts to client keys, with a secret, so that clients cannot choose two texts with the same key.
     keys: RandomState,
-    /// How far tests have moved the clock on.
+    /// How far tests have advanced the clock.
     #[cfg(test)]
     ahead_ns: std::sync::atomic::AtomicU64,
 }
 
-/// What says where addresses are.
+/// The files with locations of addresses.
 #[derive(Default)]
 struct Places {
     files: HashMap<PathBuf, Weak<GeoFile>>,
@@ -54,9 +55,9 @@ struct Places {
 }
 
 impl AccessShared {
-    /// For a process; `report` hears of password files that cannot be read.
+    /// Creates the state of a process; `report` gets the problems of password files.
     pub fn new(report: Report) -> Arc<AccessShared> {
-        // A check takes a whole processor for a while; the cores need the others.
+        // A check occupies a whole processor for a while; the cores need the others.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(AccessShared {
             clients: ClientTable::new(CLIENT_PLACES),
@@ -83,18 +84,18 @@ impl AccessShared {
         elapsed_ns.saturating_add(1)
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     #[cfg(test)]
     pub(super) fn advance(&self, seconds: u64) {
         self.ahead_ns.fetch_add(seconds * 1_000_000_000, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The file at this path, read once for all rules that name it.
+    /// The file with this path, read once for all rules that name it.
     pub(super) fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|_, file| file.strong_count() > 0);
         if let Some(file) = files.get(path).and_then(Weak::upgrade) {
-            // A new configuration is about to rely on it, so it must be right as it is now.
+            // A new configuration will rely on the file, so its present version must be valid.
             PasswordFile::open(path)?;
             return Ok(file);
         }
@@ -103,7 +104,7 @@ impl AccessShared {
         Ok(file)
     }
 
-    /// Opens the files that say where addresses are, for the rules that are opened next and for the log.
+    /// Opens the files with locations of addresses, for the rules that are opened next and for the log.
     pub fn open_geoip(&self, config: &GeoIpConfig) -> Result<(), String> {
         let mut places = self.geoip.lock().unwrap_or_else(PoisonError::into_inner);
         places.files.retain(|_, file| file.strong_count() > 0);
@@ -111,7 +112,7 @@ impl AccessShared {
         for path in &config.files {
             let file = match places.files.get(path).and_then(Weak::upgrade) {
                 Some(file) => {
-                    // A new configuration is about to rely on it, so it must be right as it is now.
+                    // A new configuration will rely on the file, so its present version must be valid.
                     GeoFile::check(path)?;
                     file
                 }
@@ -126,24 +127,24 @@ impl AccessShared {
         Ok(())
     }
 
-    /// What says where addresses are, as it was opened last.
+    /// The locations of addresses, as they were opened last.
     pub fn geoip(&self) -> Option<Arc<GeoIp>> {
         self.geoip.lock().unwrap_or_else(PoisonError::into_inner).geoip.clone()
     }
 
-    /// The same, if programs and origins are told.
+    /// The same, if programs and origins get the location.
     pub fn geoip_for_programs(&self) -> Option<Arc<GeoIp>> {
         let places = self.geoip.lock().unwrap_or_else(PoisonError::into_inner);
         places.geoip.clone().filter(|_| places.tells_programs)
     }
 
-    /// The keys at this place, followed once for all rules that name it.
+    /// The keys from this location, read once for all rules that name it.
     pub(super) fn key_source(&self, location: Location, refresh: Duration) -> Result<Arc<KeySource>, String> {
         let mut sources = self.key_sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.retain(|_, source| source.strong_count() > 0);
         let name = (location, refresh);
         if let Some(source) = sources.get(&name).and_then(Weak::upgrade) {
-            // A new configuration is about to rely on it, so it must be right as it is now.
+            // A new configuration will rely on the file, so its present version must be valid.
             if let Location::File(path) = &name.0 {
                 KeySource::check(&TokenKeys::File(path.clone()))?;
             }
@@ -154,7 +155,7 @@ impl AccessShared {
         Ok(source)
     }
 
-    /// The client that this text names.
+    /// The client key for this text.
     pub(super) fn client_of_key(&self, key: &[u8]) -> Client {
         Client::of_key(self.keys.hash_one(key))
     }
@@ -165,7 +166,7 @@ impl AccessShared {
         now.map_or(0, |since| since.as_secs())
     }
 
-    /// The id of a limit: the same for the same description, also after a reload.
+    /// The id of a limit: equal for equal descriptions, also after a reload.
     pub(super) fn limit_id(&self, description: &impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         description.hash(&mut hasher);

@@ -1,8 +1,8 @@
-//! Links that need a signature: an HMAC with SHA-256 of a text, or MD5 of a text with a secret in it, as
-//! nginx's `secure_link_md5` makes it.
+//! Links that need a signature: an HMAC with SHA-256 of a text, or the MD5 of a text that contains a secret,
+//! like nginx's `secure_link_md5`.
 //!
-//! The signature is compared in a time that does not depend on where it differs. All secrets of the file are
-//! tried, so that one can be replaced by another while old links are still valid.
+//! The comparison time does not depend on the position of a difference. All secrets of the file are tried, so
+//! that a secret can be replaced while old links are still valid.
 
 use std::path::Path;
 
@@ -17,22 +17,23 @@ use touchstone_http::request_view::RequestView;
 
 use super::refusal::Refusal;
 
-/// The shortest secret of an HMAC, in bytes. Secrets of nginx may be shorter: links that exist need them.
+/// The minimum length of an HMAC secret in bytes. Secrets for nginx's links may be shorter: existing links
+/// need them.
 const SHORTEST_SECRET: usize = 16;
 
 /// The most secrets in a file.
 const MOST_SECRETS: usize = 16;
 
-/// The longest text of a time.
+/// The maximum length of the text of a time.
 const LONGEST_TIME: usize = 12;
 
-/// base64url as links have it: with or without padding.
+/// base64url as links use it: with or without padding.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_encode_padding(false)
-        // A made signature may have bits that stand for nothing.
+        // The unused bits of a signature's last letter may be set.
         .with_decode_allow_trailing_bits(true),
 );
 
@@ -51,7 +52,7 @@ struct Secret {
 }
 
 impl SignedLinks {
-    /// Opens the rule; `None` if no signature is needed.
+    /// Creates the rule; `None` if no signature is needed.
     pub fn open(config: &SignedLinkConfig) -> Result<Option<SignedLinks>, String> {
         let Some(path) = &config.secret_file else { return Ok(None) };
         Ok(Some(SignedLinks {
@@ -63,7 +64,7 @@ impl SignedLinks {
         }))
     }
 
-    /// Judges a request at this time, in seconds since 1970.
+    /// Checks a request at this time, in seconds since 1970.
     pub fn check(&self, request: &RequestView<'_>, now: u64) -> Result<(), Refusal> {
         let refused = || Refusal::new(403);
         let query = request.query.ok_or_else(refused)?;
@@ -113,14 +114,14 @@ fn read_secrets(path: &Path, form: SignatureForm) -> Result<Vec<Secret>, String>
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() || lines.len() > MOST_SECRETS {
         return Err(format!(
-            "secret_file '{}' must have 1 to {MOST_SECRETS} lines, a secret each",
+            "secret_file '{}' must have 1 to {MOST_SECRETS} lines, one secret on each",
             path.display()
         ));
     }
     let shortest = if form == SignatureForm::Hmac { SHORTEST_SECRET } else { 1 };
     if let Some(short) = lines.iter().position(|line| line.len() < shortest) {
         return Err(format!(
-            "secret_file '{}': the secret on line {} of those that are not empty is shorter than \
+            "secret_file '{}': secret {} (empty lines not counted) is shorter than \
              {SHORTEST_SECRET} characters",
             path.display(),
             short + 1
@@ -157,7 +158,7 @@ mod tests {
         links.check(&request, now).map_or_else(|refusal| refusal.status, |()| 200)
     }
 
-    /// The example of nginx's documentation:
+    /// The example from nginx's documentation:
     /// `printf '2147483647/s/link127.0.0.1 secret' | openssl md5 -binary | basenc --base64url`
     #[test]
     fn a_link_of_nginx() {

@@ -1,18 +1,18 @@
-//! Passwords that were found right a short while ago, as hashes with a secret key, in bounded memory.
+//! Remembers passwords that were verified a short time ago, as hashes with a secret key, in bounded memory.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use aws_lc_rs::{constant_time, hmac, rand};
 
-/// A hash with the cache's key over everything that must be the same; see [`SuccessCache::fingerprint`].
+/// A hash with the cache's key over everything that must be equal; see [`SuccessCache::fingerprint`].
 pub type Fingerprint = [u8; 32];
 
-/// Places in one set.
+/// The number of entries in one set.
 const WAYS: usize = 8;
-/// Sets, each with a lock of its own: 4,096 successes in all.
+/// The number of sets, each with a lock: 4,096 entries in all.
 const SETS: usize = 512;
 
-/// The successes of the process. It takes its memory when the first is remembered.
+/// The verified passwords of the process. The memory is allocated on first use.
 pub struct SuccessCache {
     key: OnceLock<hmac::Key>,
     sets: OnceLock<Box<[Mutex<[Success; WAYS]>]>>,
@@ -30,11 +30,11 @@ impl SuccessCache {
         SuccessCache { key: OnceLock::new(), sets: OnceLock::new() }
     }
 
-    /// The fingerprint of these parts: HMAC-SHA-256 with a key that is made at random and never leaves.
+    /// The fingerprint of these parts: HMAC-SHA-256 with a random key that never leaves the process.
     pub fn fingerprint(&self, parts: [&[u8]; 3]) -> Fingerprint {
         let mut context = hmac::Context::with_key(self.key.get_or_init(random_key));
         for part in parts {
-            // The lengths keep one part's end apart from the next one's beginning.
+            // The lengths separate the parts.
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
         }
@@ -43,14 +43,14 @@ impl SuccessCache {
         fingerprint
     }
 
-    /// Whether it is remembered, at this moment of the process's clock.
+    /// Whether the fingerprint is remembered at this time of the process's clock.
     pub fn knows(&self, fingerprint: &Fingerprint, now_ns: u64) -> bool {
         let Some(sets) = self.sets.get() else { return false };
         let set = sets[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
         set.iter().any(|success| same(&success.fingerprint, fingerprint) & (success.until_ns > now_ns))
     }
 
-    /// Remembers it until then. Where its set is full, the one that would be forgotten first makes room.
+    /// Remembers the fingerprint until this time. In a full set the entry that expires first is replaced.
     pub fn remember(&self, fingerprint: Fingerprint, until_ns: u64, now_ns: u64) {
         if until_ns <= now_ns {
             return;
@@ -72,7 +72,7 @@ impl Default for SuccessCache {
 fn random_key() -> hmac::Key {
     let mut key = Fingerprint::default();
     if rand::fill(&mut key).is_err() {
-        // Without the system's random numbers: those that the standard library's maps are keyed with.
+        // If the system has no random numbers, those of the standard library's maps are used.
         use std::hash::{BuildHasher, RandomState};
         for (part, chunk) in key.chunks_exact_mut(8).enumerate() {
             chunk.copy_from_slice(&RandomState::new().hash_one(part).to_be_bytes());
@@ -81,7 +81,7 @@ fn random_key() -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &key)
 }
 
-/// Looks at every byte, so that the time says nothing.
+/// Compares every byte, so that the time reveals nothing.
 fn same(one: &Fingerprint, other: &Fingerprint) -> bool {
     constant_time::verify_slices_are_equal(one, other).is_ok()
 }
@@ -112,7 +112,7 @@ mod tests {
         assert!(!cache.knows(&numbered(2), 0));
         cache.remember(numbered(2), 50, 50);
         assert!(!cache.knows(&numbered(2), 0));
-        // An empty place is not the fingerprint of zeros.
+        // An empty entry does not match a fingerprint of zeros.
         assert!(!cache.knows(&Fingerprint::default(), 0));
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let parts: [&[u8]; 3] = [b"name", b"stored", b"password"];
         assert_ne!(one.fingerprint(parts), other.fingerprint(parts));
         assert_eq!(one.fingerprint(parts), one.fingerprint(parts));
-        // The same bytes, cut elsewhere.
+        // The same bytes, divided differently.
         assert_ne!(one.fingerprint(parts), one.fingerprint([b"names", b"tored", b"password"]));
         assert_ne!(one.fingerprint(parts), one.fingerprint([b"name", b"storedp", b"assword"]));
     }

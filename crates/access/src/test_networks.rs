@@ -13,7 +13,7 @@ pub fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Addresses of few different bits, so that they are in the networks of [`any_network`].
+/// Addresses that differ in few bits, so that they are in the networks of [`any_network`].
 pub fn any_address() -> impl Strategy<Value = IpAddr> {
     let near = |bits: u8| (bits & 3) << 6 | bits & 3;
     prop_oneof![
@@ -24,7 +24,7 @@ pub fn any_address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// The networks that such addresses begin.
+/// The networks that begin with the bits of such addresses.
 pub fn any_network() -> impl Strategy<Value = Network> {
     (any_address(), 0u32..=128).prop_map(|(address, length)| {
         let (first, length) = match address.to_canonical() {

@@ -165,7 +165,7 @@ fn what_a_client_used_up_is_remembered_over_a_reload() {
     let none = Fields::new();
     assert_eq!(outcome(&[&open(&rate(1, 1), &shared)], &from("192.0.2.1", &none)), Ok(None));
     assert_eq!(outcome(&[&open(&rate(1, 1), &shared)], &from("192.0.2.1", &none)), Err(429));
-    // A limit with other values starts anew, and so does another site.
+    // A limit with other values starts from zero, and so does another site.
     assert_eq!(outcome(&[&open(&rate(2, 1), &shared)], &from("192.0.2.1", &none)), Ok(None));
     let other = Gate::open(&rate(1, 1), &"other site", &shared).unwrap().unwrap();
     assert_eq!(outcome(&[&other], &from("192.0.2.1", &none)), Ok(None));
@@ -182,7 +182,7 @@ fn passwords() {
     {
         assert_eq!(log_in(&gate, "192.0.2.1", wrong), Err(401), "{wrong:?}");
     }
-    // A correct password is known now, for every client that sends it.
+    // A correct password is remembered now, for every client that sends it.
     let fields = authorization("alice:secret");
     let admitted = gate.admit_at_once(&from("192.0.2.9", &fields)).unwrap();
     assert_eq!(admitted.user.unwrap().name(), b"alice");
@@ -252,7 +252,7 @@ fn too_many_failures() {
     for _ in 0..3 {
         assert_eq!(log_in(&gate, "192.0.2.1", "alice:wrong"), Err(401));
     }
-    // The server now verifies no more passwords for this client, right or wrong; a known one is still
+    // The server now verifies no more passwords of this client, right or wrong; a remembered one is still
     // admitted.
     let fields = authorization("bob:other");
     let Verdict::Refuse(refusal) = gate.check(&from("192.0.2.1", &fields)) else { panic!("looked at") };
@@ -315,11 +315,11 @@ fn a_changed_file_counts_at_once() {
     assert_eq!(log_in(&gate, "192.0.2.1", "bob:secret"), Err(401));
     assert!(reported.lock().unwrap().iter().any(|problem| problem.contains("user \"carol\"")));
 
-    // Without the file, the users stay.
+    // Without the file, the users are unchanged.
     std::fs::remove_file(users.path()).unwrap();
     shared.advance(1);
     assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), alice);
-    assert!(reported.lock().unwrap().last().unwrap().ends_with("the users stay as they were"));
+    assert!(reported.lock().unwrap().last().unwrap().ends_with("the users are unchanged"));
 }
 
 /// A file that does not change delays no client; a correct password is forgotten after a while.
@@ -438,12 +438,12 @@ fn connections_per_client() {
     let _second = admits(&gate, "192.0.2.1");
     assert!(admits(&gate, "192.0.2.1").is_none());
     assert!(admits(&gate, "192.0.2.2").is_some());
-    // Counted together with the connections from before a reload.
+    // Connections from before a reload count too.
     let reloaded = ConnectionGate::new(&config(text), &shared);
     assert!(admits(&reloaded, "192.0.2.1").is_none());
     drop(first);
     let _third = admits(&reloaded, "192.0.2.1").unwrap();
-    // A proxy carries many clients; the client is counted when the header has named it.
+    // A proxy carries many clients; a client is counted when the header has named it.
     assert!((0..9).all(|_| admits(&gate, "10.0.0.1").is_some()));
     assert!(matches!(gate.admit_proxied(address("192.0.2.1")), Admission::Refused));
     assert!(matches!(gate.admit_proxied(address("192.0.2.9")), Admission::Admitted(Some(_))));
@@ -478,7 +478,7 @@ proptest! {
 
     /// No value of Authorization without the right password is admitted, and none panics.
     #[test]
-    fn no_credentials_let_anybody_in(value in "(Basic |basic )?[ -~]{0,40}", bytes: Vec<u8>) {
+    fn no_random_credentials_are_admitted(value in "(Basic |basic )?[ -~]{0,40}", bytes: Vec<u8>) {
         let users = Users::new();
         let gate = open(&users.config(), &shared());
         let encoded = format!("Basic {}", STANDARD.encode(&bytes)).into_bytes();

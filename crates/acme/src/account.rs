@@ -19,7 +19,7 @@ use touchstone_tls::key_warning;
 /// The account as it is stored.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
-    /// The contacts that the authority was last told.
+    /// The contacts that the authority has.
     contact: Vec<String>,
     /// The external account to which it is bound.
     external_account: Option<String>,
@@ -27,7 +27,8 @@ struct KeptAccount {
     credentials: AccountCredentials,
 }
 
-/// The stored account, or a new one. The caller must be the only one that does this at the time.
+/// Returns the stored account, or registers a new one. The caller must ensure that nothing else does this at
+/// the same time.
 pub async fn open(
     settings: &AcmeConfig,
     storage: &Storage,
@@ -44,22 +45,22 @@ pub async fn open(
     }
 }
 
-/// Moves the stored account aside, because the authority does not know it any more.
+/// Moves the stored account aside, because the authority no longer knows it.
 pub fn forget(storage: &Storage) -> Result<(), Failure> {
     let file = storage.account_file();
     fs::rename(&file, file.with_extension("unknown.json"))
-        .map_err(|error| Failure::Own(format!("{}: cannot be put aside: {error}", file.display())))
+        .map_err(|error| Failure::Own(format!("{}: cannot be moved aside: {error}", file.display())))
 }
 
 /// The key of an external account.
 pub fn read_hmac_key(file: &Path) -> Result<Vec<u8>, String> {
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{}: there is no such file", file.display()),
-        // Not text: the content is not repeated.
+        io::ErrorKind::NotFound => format!("{}: the file does not exist", file.display()),
+        // The file is not text: its content is not repeated.
         io::ErrorKind::InvalidData => format!("{}: is not base64url", file.display()),
         _ => format!("{}: cannot be read: {error}", file.display()),
     })?;
-    // Some authorities write it in the other alphabet, or with padding.
+    // Some authorities use the other alphabet, or padding.
     let text = text.trim().trim_end_matches('=').replace('+', "-").replace('/', "_");
     let key = BASE64_URL_SAFE_NO_PAD
         .decode(text)
@@ -76,10 +77,10 @@ fn read(file: &Path) -> Result<Option<KeptAccount>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{}: cannot be read: {error}", file.display())),
     };
-    // The error could repeat the content, which holds a key.
+    // The error text could contain the content, which holds a key.
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         format!(
-            "{}: the account in it is damaged (line {}, column {}); put the file aside to register anew",
+            "{}: the stored account is damaged (line {}, column {}); move the file away to register again",
             file.display(),
             error.line(),
             error.column()
@@ -176,7 +177,7 @@ mod tests {
         }
         assert_eq!(read(b" \n"), Err("is empty".to_string()));
         fs::remove_file(&file).unwrap();
-        assert!(read_hmac_key(&file).unwrap_err().ends_with("there is no such file"));
+        assert!(read_hmac_key(&file).unwrap_err().ends_with("the file does not exist"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What all certificates of an authority share: its account, its files, the client, and a limit on
+//! The state that all certificates of an authority share: its account, its files, the client, and a limit on
 //! simultaneous orders.
 
 use std::collections::HashSet;
@@ -17,25 +17,25 @@ use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
 
-/// The most orders under way at a time.
+/// The maximum number of simultaneous orders.
 const MOST_ORDERS: usize = 4;
 
 /// The pause before the next attempt to lock a storage that another process uses.
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
-/// An authority, as one configuration knows it.
+/// An authority with the settings of one configuration.
 pub struct Authority {
     /// `[acme]`
     pub settings: Arc<AcmeConfig>,
     /// Its files.
     pub storage: Storage,
-    /// Where proofs are offered.
+    /// The place where proofs are published.
     pub offers: Offers,
     /// The log for the operator.
     pub error_log: ErrorLog,
     orders: Semaphore,
-    /// Names with an order under way. A name can have one proof at a time in TLS handshakes, so orders that
-    /// share a name wait for each other.
+    /// Names with an order under way. A name can have only one proof at a time in TLS handshakes, so orders
+    /// that share a name wait for each other.
     busy_names: std::sync::Mutex<HashSet<String>>,
     /// Notified when names become free.
     names_are_free: Notify,
@@ -44,7 +44,7 @@ pub struct Authority {
     lock: OnceCell<File>,
 }
 
-/// The right to make an order; returned when it is dropped.
+/// The permission to make an order; dropping it returns it.
 pub struct OrderPermit<'a> {
     authority: &'a Authority,
     names: &'a [String],
@@ -62,7 +62,7 @@ impl Drop for OrderPermit<'_> {
 }
 
 impl Authority {
-    /// An authority; sends and writes nothing yet.
+    /// Creates an authority; sends and writes nothing yet.
     pub fn new(settings: Arc<AcmeConfig>, offers: Offers, error_log: ErrorLog) -> Authority {
         Authority {
             storage: Storage::new(&settings),
@@ -78,7 +78,7 @@ impl Authority {
     }
 
     /// Waits until this process is the one that requests certificates for this storage. While an old process
-    /// ends after an upgrade, the new one serves the certificates that exist.
+    /// ends after an upgrade, the new one serves the existing certificates.
     pub async fn wait_for_storage(&self) {
         self.lock.get_or_init(|| self.lock_storage()).await;
     }
@@ -96,8 +96,8 @@ impl Authority {
         }
     }
 
-    /// A client for the authority. Made for each use, so that a change of the file of trusted authorities
-    /// applies at once.
+    /// A client for the authority. It is created for each use, so that a change of the file of trusted
+    /// authorities applies at once.
     pub fn client(&self) -> Result<AuthorityClient, Failure> {
         AuthorityClient::new(self.settings.ca_certificate.as_deref()).map_err(Failure::Own)
     }
@@ -108,13 +108,13 @@ impl Authority {
         account::open(&self.settings, &self.storage, client, &self.error_log).await
     }
 
-    /// Moves the account aside that the authority does not know any more.
+    /// Moves the account aside that the authority no longer knows.
     pub async fn forget_account(&self) -> Result<(), Failure> {
         let _alone = self.account.lock().await;
         account::forget(&self.storage)
     }
 
-    /// Takes all of these names, or none.
+    /// Reserves all of these names, or none.
     fn take_names(&self, names: &[String]) -> bool {
         let mut busy = self.busy_names.lock().unwrap_or_else(PoisonError::into_inner);
         let free = names.iter().all(|name| !busy.contains(name));
@@ -135,12 +135,11 @@ impl Authority {
                     return file;
                 }
                 Ok(None) => {
-                    "is used by another process; no certificate is asked for until that lets go of it"
-                        .to_string()
+                    "is used by another process; no certificate is requested until it is released".to_string()
                 }
-                Err(error) => format!("cannot be used: {error}; no certificate is asked for"),
+                Err(error) => format!("cannot be used: {error}; no certificate is requested"),
             };
-            // Reported at the second attempt: after a reload, the former holder may still be ending.
+            // Reported at the second attempt: after a reload, the former holder may still be stopping.
             match &mut said {
                 None => said = Some(String::new()),
                 Some(said) if *said != trouble => {

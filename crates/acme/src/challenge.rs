@@ -1,5 +1,5 @@
-//! Proofs that a name leads here, offered while an order lasts: in plain HTTP (HTTP-01, RFC 8555 section
-//! 8.3), and in a TLS handshake (TLS-ALPN-01, RFC 8737).
+//! Publishes proofs that a name leads to this server, while an order lasts: in plain HTTP (HTTP-01, RFC 8555
+//! section 8.3), and in a TLS handshake (TLS-ALPN-01, RFC 8737).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use rustls::sign::CertifiedKey;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_tls::TlsShared;
 
-/// Where an authority asks for the proof of a token.
+/// The path at which an authority requests the proof of a token.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The proofs in plain HTTP that are on offer now.
+/// The proofs that are published in plain HTTP now.
 #[derive(Debug, Default)]
 pub struct HttpChallenges {
     by_token: RwLock<HashMap<String, HttpProof>>,
-    /// Asked for requests that the cache does not answer, where a lock would be one too many.
+    /// Checked for requests that the cache does not answer; it avoids the lock.
     count: AtomicUsize,
 }
 
@@ -31,8 +31,8 @@ struct HttpProof {
 }
 
 impl HttpChallenges {
-    /// The answer to an authority that asks for a proof; `None` for everybody else. It comes before any other
-    /// rule of the site: neither a redirect nor a password may stand in the way.
+    /// The answer to an authority that requests a proof; `None` for any other request. It takes precedence
+    /// over all rules of the site: neither a redirect nor a password may prevent it.
     #[inline]
     pub fn answer(&self, path: &[u8], host: Option<&[u8]>) -> Option<Answer> {
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -61,7 +61,7 @@ impl HttpChallenges {
     }
 }
 
-/// Where proofs are offered.
+/// The places where proofs are published.
 #[derive(Debug, Clone)]
 pub struct Offers {
     /// In plain HTTP.
@@ -70,7 +70,7 @@ pub struct Offers {
     pub tls: Arc<TlsShared>,
 }
 
-/// A proof on offer; dropped, it is withdrawn.
+/// A published proof; it is removed when this is dropped.
 #[must_use]
 pub struct Offer {
     offers: Offers,
@@ -83,7 +83,7 @@ enum OfferKind {
 }
 
 impl Offers {
-    /// Offers a proof in plain HTTP.
+    /// Publishes a proof in plain HTTP.
     pub fn http(&self, host: &str, token: &str, key_authorization: &str) -> Offer {
         let proof = HttpProof { host: host.to_string(), key_authorization: key_authorization.to_string() };
         self.http.change(|table| {
@@ -92,7 +92,7 @@ impl Offers {
         Offer { offers: self.clone(), kind: OfferKind::Http { token: token.to_string() } }
     }
 
-    /// Offers a proof in TLS handshakes: the SHA-256 digest of the key authorization.
+    /// Publishes a proof in TLS handshakes: the SHA-256 digest of the key authorization.
     pub fn tls(&self, host: &str, digest: &[u8]) -> Result<Offer, String> {
         let certificate = challenge_certificate(host, digest, self.tls.provider())?;
         self.tls.add_challenge(host, Arc::new(certificate));
@@ -111,14 +111,14 @@ impl Drop for Offer {
     }
 }
 
-/// The certificate of RFC 8737 section 3: signed by itself, for this host, with the digest in it.
+/// The certificate of RFC 8737 section 3: self-signed, for this host, with the digest in an extension.
 fn challenge_certificate(
     host: &str,
     digest: &[u8],
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, String> {
     if digest.len() != 32 {
-        return Err("the digest of the proof is not one of SHA-256".to_string());
+        return Err("the digest of the proof is not a SHA-256 digest".to_string());
     }
     let make = || -> Result<_, rcgen::Error> {
         let mut params = CertificateParams::new(vec![host.to_string()])?;
@@ -129,9 +129,9 @@ fn challenge_certificate(
         Ok((params.self_signed(&key)?, key))
     };
     let (certificate, key) =
-        make().map_err(|error| format!("the certificate of the proof cannot be made: {error}"))?;
+        make().map_err(|error| format!("the certificate of the proof cannot be created: {error}"))?;
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-    // Not compared with the certificate, which holds a critical extension that rustls does not know.
+    // The key is not compared with the certificate, because rustls does not know its critical extension.
     let key = provider
         .key_provider
         .load_private_key(key.into())

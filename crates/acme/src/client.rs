@@ -1,6 +1,6 @@
-//! The client of an authority: what ACME requires of answers, on top of the server's own HTTP client.
+//! The client of an authority: the requirements of ACME for answers, on top of the server's own HTTP client.
 //!
-//! A certificate takes some fifteen requests in two months, so persistent connections would gain nothing.
+//! A certificate takes about fifteen requests in two months, so persistent connections would gain nothing.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,13 +16,13 @@ use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
 use touchstone_client::{Settings, Unanswered};
 use touchstone_http::date::parse_http_date;
 
-/// The largest answer; a chain of certificates takes a few kilobytes.
+/// The maximum size of an answer; a chain of certificates takes a few kilobytes.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
 
 /// The user agent (RFC 8555 section 6.1).
 const AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
-/// A client of an authority. Clones share what they have learned.
+/// A client of an authority. Clones share their state.
 #[derive(Clone)]
 pub struct AuthorityClient {
     http: touchstone_client::HttpClient,
@@ -41,7 +41,7 @@ impl AuthorityClient {
         Ok(AuthorityClient { http, not_before: Arc::default() })
     }
 
-    /// Until when the authority has asked to wait (429 or 503 with Retry-After); returned once.
+    /// The time until which the authority has asked to wait (429 or 503 with Retry-After); returned once.
     pub fn take_not_before(&self) -> Option<SystemTime> {
         self.not_before.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -49,12 +49,12 @@ impl AuthorityClient {
     async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, Unanswered> {
         let uri = request.uri().clone();
         if uri.scheme_str() != Some("https") {
-            return Err(Unanswered::about(&uri, "the authority names a place that is not https://"));
+            return Err(Unanswered::about(&uri, "the authority gave an address that is not https://"));
         }
         self.check(&uri, self.http.send(request).await?)
     }
 
-    /// Refuses answers that are not ACME, before they are parsed.
+    /// Refuses answers that are not ACME before they are parsed.
     fn check(&self, uri: &Uri, answer: Response<Bytes>) -> Result<Response<Bytes>, Unanswered> {
         let status = answer.status();
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {

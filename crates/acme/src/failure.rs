@@ -1,4 +1,4 @@
-//! The errors on the way to a certificate, in words that say what to do.
+//! The errors of certificate requests, with advice.
 
 use std::fmt;
 
@@ -9,32 +9,32 @@ use touchstone_config::AcmeChallenge;
 /// Why there is no certificate.
 #[derive(Debug)]
 pub enum Failure {
-    /// The authority could not verify that a name leads here.
+    /// The authority could not verify that a name leads to this server.
     Challenge {
-        /// The kind of proof.
+        /// The challenge type.
         challenge: AcmeChallenge,
-        /// The authority's reason, for each name.
+        /// The authority's reason for each name.
         reason: String,
     },
-    /// The authority has refused, or could not be asked.
+    /// The authority has refused, or could not be reached.
     Authority(instant_acme::Error),
-    /// A local error: a file, a setting.
+    /// A local error: a file or a setting.
     Own(String),
 }
 
-/// The account is not known (RFC 8555 section 6.7).
+/// Whether the account is unknown (RFC 8555 section 6.7).
 const ACCOUNT_DOES_NOT_EXIST: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// The certificate that the order replaces has been replaced already (RFC 9773 section 7.4).
+/// Whether the certificate that the order replaces has already been replaced (RFC 9773 section 7.4).
 const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
 
 impl Failure {
-    /// Whether the account must be registered anew.
+    /// Whether the account must be registered again.
     pub fn is_unknown_account(&self) -> bool {
         self.problem_type() == Some(ACCOUNT_DOES_NOT_EXIST)
     }
 
-    /// Whether the order must be made again without the certificate that it replaces.
+    /// Whether the order must be repeated without the certificate that it replaces.
     pub fn is_already_replaced(&self) -> bool {
         self.problem_type() == Some(ALREADY_REPLACED)
     }
@@ -59,8 +59,8 @@ impl fmt::Display for Failure {
             Failure::Challenge { challenge, reason } => {
                 write!(formatter, "the authority could not verify it by {}: {reason}", challenge.name())?;
                 formatter.write_str(match challenge {
-                    AcmeChallenge::TlsAlpn01 => "; it connects to port 443, which must lead here",
-                    AcmeChallenge::Http01 => "; it connects to port 80, which must lead here",
+                    AcmeChallenge::TlsAlpn01 => "; it connects to port 443, which must reach this server",
+                    AcmeChallenge::Http01 => "; it connects to port 80, which must reach this server",
                 })
             }
             Failure::Own(message) => formatter.write_str(message),
@@ -76,11 +76,11 @@ fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) 
             write!(formatter, "the authority refused: {}", problem_text(problem))?;
             formatter.write_str(advice(problem.r#type.as_deref().unwrap_or_default()))
         }
-        Error::Timeout(_) => formatter.write_str("the authority took too long over the order"),
-        // Content that cannot be parsed may be anything, so only its position is shown.
+        Error::Timeout(_) => formatter.write_str("the authority took too long to complete the order"),
+        // Content that cannot be parsed may be anything, so only the position is shown.
         Error::Json(error) => write!(
             formatter,
-            "the authority's answer is not one of ACME (line {}, column {}): \
+            "the authority's answer is not an ACME answer (line {}, column {}): \
              is acme.directory the URL of a directory?",
             error.line(),
             error.column()
@@ -97,7 +97,7 @@ pub fn problem_text(problem: &Problem) -> String {
     let mut text = match (problem.detail.as_deref(), kind) {
         (Some(detail), "") => detail.to_string(),
         (Some(detail), kind) => format!("{detail} ({kind})"),
-        (None, "") => "no reason is given".to_string(),
+        (None, "") => "no reason given".to_string(),
         (None, kind) => kind.to_string(),
     };
     for part in &problem.subproblems {
@@ -109,13 +109,11 @@ pub fn problem_text(problem: &Problem) -> String {
 fn advice(kind: &str) -> &'static str {
     match kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or_default() {
         "invalidContact" | "unsupportedContact" => "; correct acme.contact",
-        "externalAccountRequired" => {
-            "; it wants an account that you have with it already: set acme.external_account"
-        }
-        "userActionRequired" => "; read what it asks for, it may be new terms of service",
+        "externalAccountRequired" => "; it needs an existing account: set acme.external_account",
+        "userActionRequired" => "; read its message, which may refer to new terms of service",
         "rejectedIdentifier" => "; correct 'hosts' of the site",
         "caa" => "; the CAA records of the name forbid this authority",
-        "rateLimited" => "; while you try things out use \"letsencrypt-staging\"",
+        "rateLimited" => "; use \"letsencrypt-staging\" for tests",
         _ => "",
     }
 }

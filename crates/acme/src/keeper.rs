@@ -1,4 +1,4 @@
-//! The life of one certificate: asked for, kept, renewed, and asked for again after a failure.
+//! The life of one certificate: requested, kept, renewed, and requested again after a failure.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,22 +14,22 @@ use super::renewal::{self, Renewal, Suggestion, now_s};
 use touchstone_config::{AcmeChallenge, AcmeConfig};
 use touchstone_tls::LoadedCertificate;
 
-/// The least time between two orders for the same certificate, whatever asks for it.
+/// The minimum time between two orders for the same certificate, for any reason.
 const LEAST_BETWEEN_ORDERS: Duration = Duration::from_secs(60);
 
-/// The longest sleep: the clock may be set, and machines are put to sleep.
+/// The maximum sleep: the clock may be set, and machines may be suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
-/// The longest time for one order.
+/// The maximum time for one order.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Keeps one certificate.
 pub struct Keeper {
     authority: Arc<Authority>,
     plan: CertificatePlan,
-    /// Failures since the last success.
+    /// The number of failures since the last success.
     failures: u32,
-    /// What was last said of a certificate that cannot be used.
+    /// The last message about a certificate that cannot be used.
     said: String,
 }
 
@@ -39,7 +39,7 @@ impl Keeper {
         Keeper { authority, plan, failures: 0, said: String::new() }
     }
 
-    /// Keeps it without end.
+    /// Keeps the certificate current, without an end.
     pub async fn run(mut self) {
         self.authority.wait_for_storage().await;
         let mut renewal: Option<Renewal> = None;
@@ -66,7 +66,7 @@ impl Keeper {
         }
     }
 
-    /// The certificate that is kept, if it is for all names.
+    /// The stored certificate, if it is for all names.
     fn kept(&mut self) -> Option<LoadedCertificate> {
         let file = self.authority.storage.certificate_file(self.plan.label());
         if !file.exists() {
@@ -81,7 +81,7 @@ impl Keeper {
             Err(problem) => problem.to_string(),
         };
         if problem != self.said {
-            self.authority.error_log.warning(format_args!("acme: {problem}: a new one is asked for"));
+            self.authority.error_log.warning(format_args!("acme: {problem}: a new one is requested"));
             self.said = problem;
         }
         None
@@ -107,7 +107,7 @@ impl Keeper {
         }
     }
 
-    /// Orders once. After a failure it says so, and waits.
+    /// Makes one order. After a failure it logs the reason, and waits.
     async fn order_or_wait(
         &mut self,
         kept: Option<&LoadedCertificate>,
@@ -139,13 +139,13 @@ impl Keeper {
         }
     }
 
-    /// Says what went wrong, and waits; at least as long as the authority asks for patience.
+    /// Logs a failure, and waits, at least as long as the authority asks.
     async fn say_and_wait(&self, failure: &Failure, kept: Option<&LoadedCertificate>, patience: Duration) {
         let (label, log) = (self.plan.label(), &self.authority.error_log);
         let remaining = kept.map(|certificate| until(certificate.not_after_s));
         let wait = wait_after_failure(self.failures, &self.authority.settings, remaining);
         let wait = renewal::spread(wait).max(patience);
-        let then = format!("tried again in {}", words(wait));
+        let then = format!("next attempt in {}", words(wait));
         match kept {
             Some(certificate) => log.warning(format_args!(
                 "acme: the certificate for {label}, valid until {}, is not renewed: {failure}; {then}",
@@ -156,7 +156,7 @@ impl Keeper {
         tokio::time::sleep(wait).await;
     }
 
-    /// Orders once; also gives until when the authority asks for patience.
+    /// Makes one order; also returns the time until which the authority asks to wait.
     async fn order(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
@@ -170,9 +170,9 @@ impl Keeper {
         let client = authority.client()?;
         let issued = match self.order_by_any(replaces.clone(), &client).await {
             Err(failure) if failure.is_unknown_account() => {
-                authority.error_log.warning(
-                    "acme: the authority does not know the account any more: a new one is registered",
-                );
+                authority
+                    .error_log
+                    .warning("acme: the authority no longer knows the account: a new one is registered");
                 authority.forget_account().await?;
                 self.order_by_any(replaces, &client).await
             }
@@ -189,7 +189,7 @@ impl Keeper {
         Ok(issued.certificate)
     }
 
-    /// Orders with one proof after the other until one is accepted.
+    /// Makes orders with one challenge type after the other until one succeeds.
     async fn order_by_any(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
@@ -198,14 +198,15 @@ impl Keeper {
         let authority = &self.authority;
         let account = authority.account(client).await?;
         let challenges = challenges_of_attempt(&authority.settings.challenges, self.failures);
-        let mut result = Err(Failure::Own("acme.challenges names none that can succeed here".to_string()));
+        let mut result =
+            Err(Failure::Own("acme.challenges names no challenge that can succeed here".to_string()));
         for &challenge in &challenges {
             if let Err(failure @ Failure::Challenge { .. }) = &result {
                 let (label, next) = (self.plan.label(), challenge.name());
-                authority.error_log.warning(format_args!("acme: {label}: {failure}; now {next} is tried"));
+                authority.error_log.warning(format_args!("acme: {label}: {failure}; next attempt by {next}"));
             }
             authority.error_log.info(format_args!(
-                "acme: a certificate for {} is asked for at {} by {}",
+                "acme: a certificate for {} is requested from {} by {}",
                 self.plan.names.join(", "),
                 authority.settings.directory,
                 challenge.name()
@@ -224,20 +225,20 @@ impl Keeper {
         result
     }
 
-    /// Neither a restart nor an authority that always asks for renewal makes us ask without end.
+    /// Limits the orders even after restarts and if the authority always asks for renewal.
     async fn wait_between_orders(&self) {
         let least = self.authority.settings.retry_after.min(LEAST_BETWEEN_ORDERS);
         let Some(last_s) = self.authority.storage.last_attempt_s(self.plan.label()) else { return };
         let least_s = i64::try_from(least.as_secs()).unwrap_or(60);
-        // A time to come means that the clock was set back.
+        // A time in the future means that the clock was set back.
         if (0..least_s).contains(&(now_s() - last_s)) {
             tokio::time::sleep(until(last_s + least_s)).await;
         }
     }
 }
 
-/// The proofs to try: at first all of them, one after the other; later one at a time in turns, because
-/// authorities count failed proofs.
+/// The challenge types to try: at first all of them, one after the other; later one at a time in turn,
+/// because authorities count failed proofs.
 fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
     if failures == 0 || challenges.is_empty() {
         return challenges.to_vec();
@@ -245,8 +246,8 @@ fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<Acm
     vec![challenges[failures as usize % challenges.len()]]
 }
 
-/// Twice as long after each failure; where a certificate is about to end, not longer than a quarter of what
-/// is left.
+/// Doubles the wait after each failure; if a certificate is about to expire, the wait is at most a quarter of
+/// the remaining time.
 fn wait_after_failure(failures: u32, settings: &AcmeConfig, remaining: Option<Duration>) -> Duration {
     let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(30));
     let wait = settings.retry_after.saturating_mul(doubled).min(settings.retry_at_most);
@@ -256,7 +257,7 @@ fn wait_after_failure(failures: u32, settings: &AcmeConfig, remaining: Option<Du
     }
 }
 
-/// How long it is until a moment in seconds since 1970.
+/// The time until a moment in seconds since 1970.
 fn until(moment_s: i64) -> Duration {
     Duration::from_secs(u64::try_from(moment_s.saturating_sub(now_s())).unwrap_or(0))
 }

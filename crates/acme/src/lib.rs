@@ -1,24 +1,23 @@
-//! Certificates by ACME (RFC 8555): asked for when the server starts, kept on disk, renewed in time.
+//! Certificates by ACME (RFC 8555): requested when the server starts, stored on disk, renewed in time.
 //!
-//! It is beside the serving of requests: one thread with a small runtime of its own asks the authority and
-//! writes files; the TLS endpoints take those up as they take up any certificate file that changes. The cores
-//! know only two tables, which are empty nearly always: proofs for the authority in plain HTTP
-//! ([`HttpChallenges`]), and in TLS handshakes
-//! ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
+//! This runs apart from the serving of requests: one thread with a small runtime talks to the authority and
+//! writes files; the TLS endpoints load these like any certificate file that changes. The cores use only two
+//! tables, which are usually empty: proofs for the authority in plain HTTP ([`HttpChallenges`]), and in TLS
+//! handshakes ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
 //!
 //! | module | |
 //! |---|---|
-//! | `plan` | from the configuration to certificates that are wanted |
-//! | `manager` | the thread; takes up a new plan on a reload |
-//! | `keeper` | the life of one certificate: when to ask, what to do after a failure |
+//! | `plan` | the certificates that a configuration needs |
+//! | `manager` | the thread; a reload gives it a new plan |
+//! | `keeper` | the life of one certificate: when to request it, what to do after a failure |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
-//! | `authority` | what all certificates of an authority share: account, storage, the way to it |
-//! | `account` | registers with the authority, keeps the account's key |
+//! | `authority` | what all certificates of an authority share: account, storage, client |
+//! | `account` | registers with the authority, stores the account's key |
 //! | `order` | one order, from its beginning to the certificate |
-//! | `challenge` | proofs that are offered while an order lasts |
+//! | `challenge` | proofs that are published while an order lasts |
 //! | `client` | HTTPS to the authority |
-//! | `storage` | files and directories, and the lock on them |
-//! | `failure` | what went wrong, in words that help |
+//! | `storage` | files and directories, and their lock |
+//! | `failure` | errors with advice |
 
 mod account;
 mod authority;

@@ -1,4 +1,4 @@
-//! The thread that asks for certificates, and what it is told on a start and on a reload.
+//! The thread that requests certificates, and its commands on a start and on a reload.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,8 +15,8 @@ use touchstone_config::Config;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::TlsShared;
 
-/// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at
-/// the next start.
+/// Manages all certificates by ACME. Dropping it stops it at once: unfinished work is started again at the
+/// next start.
 pub struct AcmeManager {
     plans: watch::Sender<Option<Plan>>,
     offers: Offers,
@@ -25,19 +25,19 @@ pub struct AcmeManager {
 }
 
 impl AcmeManager {
-    /// Does nothing before there is something to do.
+    /// Creates a manager without a thread; the first plan starts it.
     pub fn new(tls: Arc<TlsShared>, error_log: ErrorLog) -> AcmeManager {
         let (plans, offers) = (watch::Sender::new(None), Offers { http: Arc::default(), tls });
         AcmeManager { plans, offers, error_log, is_started: false }
     }
 
-    /// The proofs that it offers in plain HTTP.
+    /// The proofs that it publishes in plain HTTP.
     pub fn http_challenges(&self) -> &Arc<HttpChallenges> {
         &self.offers.http
     }
 
-    /// Takes care of what this configuration asks for from now on. Certificates that it wants as before are
-    /// not disturbed.
+    /// Manages the certificates of this configuration from now on. Certificates whose settings have not
+    /// changed are not disturbed.
     pub fn apply_config(&mut self, config: &Config) {
         let plan = Plan::of(config);
         if plan.is_some() && !self.is_started {
@@ -45,7 +45,7 @@ impl AcmeManager {
                 Ok(()) => self.is_started = true,
                 Err(error) => {
                     return self.error_log.error(format_args!(
-                        "acme: no certificates are asked for, because no thread can be started: {error}"
+                        "acme: no certificates are requested, because no thread can be started: {error}"
                     ));
                 }
             }
@@ -62,14 +62,14 @@ impl AcmeManager {
         let follow_plans = follow_plans(self.plans.subscribe(), self.offers.clone(), self.error_log.clone());
         std::thread::Builder::new().name("acme".to_string()).spawn(move || {
             runtime.block_on(follow_plans);
-            // A name that is being looked up must not hold up the end.
+            // A name lookup that is under way must not delay the end.
             runtime.shutdown_background();
         })?;
         Ok(())
     }
 }
 
-/// Follows the plans until there will be no more.
+/// Applies each new plan until the channel is closed.
 async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
     let mut managed = ManagedCertificates { authority: None, keepers: HashMap::new() };
     loop {
@@ -81,7 +81,7 @@ async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, 
     }
 }
 
-/// The certificates that are being taken care of.
+/// The certificates that are being managed.
 struct ManagedCertificates {
     authority: Option<Arc<Authority>>,
     keepers: HashMap<CertificatePlan, AbortHandle>,

@@ -1,4 +1,4 @@
-//! One order, from its beginning to the certificate (RFC 8555 section 7.4).
+//! One order, from its creation to the certificate (RFC 8555 section 7.4).
 
 use std::time::Duration;
 
@@ -16,29 +16,29 @@ use super::renewal;
 use touchstone_config::AcmeChallenge;
 use touchstone_tls::LoadedCertificate;
 
-/// How the authority is asked whether it is done.
+/// The schedule for polling the authority.
 const POLLING: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
     .timeout(Duration::from_secs(180));
 
-/// What is ordered.
+/// The content of an order.
 pub struct Wanted<'a> {
     /// The host names.
     pub names: &'a [String],
-    /// How it is proven that they lead here.
+    /// The challenge type for all of them.
     pub challenge: AcmeChallenge,
-    /// The kind of certificate; empty: the authority's default.
+    /// The certificate profile; empty: the authority's default.
     pub profile: &'a str,
     /// The certificate that this one replaces.
     pub replaces: Option<CertificateIdentifier<'static>>,
 }
 
-/// A certificate with its key, checked.
+/// A checked certificate with its key.
 pub struct Issued {
-    /// Both, as they are kept: PEM.
+    /// Both as they are stored: PEM.
     pub pem: String,
-    /// What is in it.
+    /// The parsed certificate.
     pub certificate: LoadedCertificate,
 }
 
@@ -60,7 +60,7 @@ pub async fn obtain(account: &Account, wanted: Wanted<'_>, offers: &Offers) -> R
     check(key, &chain, wanted.names, offers.tls.provider()).map_err(Failure::Own)
 }
 
-/// Proves that all names lead here. The proofs are on offer until the authority has made up its mind.
+/// Proves that all names lead to this server. The proofs are published until the authority has decided.
 async fn prove(order: &mut Order, challenge: AcmeChallenge, offers: &Offers) -> Result<(), Failure> {
     let mut on_offer = Vec::new();
     let result = match offer_proofs(order, challenge, offers, &mut on_offer).await {
@@ -75,7 +75,9 @@ async fn prove(order: &mut Order, challenge: AcmeChallenge, offers: &Offers) -> 
             match (reason.is_empty(), other) {
                 (false, _) => Err(Failure::Challenge { challenge, reason }),
                 (true, Err(failure)) => Err(failure),
-                (true, Ok(_)) => Err(Failure::Own("the authority gave up the order without a reason".into())),
+                (true, Ok(_)) => {
+                    Err(Failure::Own("the authority abandoned the order without a reason".into()))
+                }
             }
         }
     }
@@ -90,7 +92,7 @@ async fn offer_proofs(
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
-        // What was proven lately need not be proven again.
+        // A proof that is still valid need not be repeated.
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }
@@ -98,7 +100,7 @@ async fn offer_proofs(
         let other_kinds: Vec<String> =
             authorization.challenges.iter().map(|offered| kind_name(&offered.r#type)).collect();
         let Some(mut handle) = authorization.challenge(challenge_type(challenge)) else {
-            let reason = format!("{host}: it does not offer this way, only {}", other_kinds.join(", "));
+            let reason = format!("{host}: it does not offer this challenge, only {}", other_kinds.join(", "));
             return Err(Failure::Challenge { challenge, reason });
         };
         let proof = handle.key_authorization();
@@ -111,12 +113,12 @@ async fn offer_proofs(
     Ok(())
 }
 
-/// Why names could not be verified; empty where that was not the reason.
+/// Why names could not be verified; empty if that was not the problem.
 async fn refusals(order: &mut Order) -> String {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
-        // What could not be asked again is told as it was.
+        // If the state cannot be read again, the earlier error is reported.
         let _ = authorization.refresh().await;
         let host = host_of(&authorization);
         let problems = authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
@@ -146,11 +148,10 @@ fn kind_name(kind: &ChallengeType) -> String {
     }
 }
 
-/// What the authority gave is looked at before it takes the place of what is there.
+/// Checks the certificate from the authority before it replaces the present one.
 fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) -> Result<Issued, String> {
-    let unusable = |reason: &dyn std::fmt::Display| {
-        format!("the authority gave a certificate that is of no use: {reason}")
-    };
+    let unusable =
+        |reason: &dyn std::fmt::Display| format!("the authority gave an unusable certificate: {reason}");
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(&error))?;
@@ -196,7 +197,7 @@ mod tests {
         let (old_key, old) = made("a.org", 2001);
         assert!(check(&old_key, &old, "a.org").unwrap_err().contains("it expired on 2001-01-01"));
         for damaged in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-            assert!(check(&key, damaged, "a.org").unwrap_err().contains("of no use"), "{damaged}");
+            assert!(check(&key, damaged, "a.org").unwrap_err().contains("unusable"), "{damaged}");
         }
     }
 }

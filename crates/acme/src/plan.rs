@@ -10,7 +10,7 @@ use super::storage::Storage;
 /// The certificates that are needed, and their authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// `[acme]`, with the challenges that can succeed here.
+    /// `[acme]`, with the challenges that can succeed on this server.
     pub settings: Arc<AcmeConfig>,
     /// The certificates.
     pub certificates: Vec<CertificatePlan>,
@@ -37,7 +37,7 @@ impl Plan {
         for site in config.sites.iter().filter(|site| site.tls.acme) {
             let Some(first) = site.hosts.first() else { continue };
             match certificates.iter_mut().find(|certificate| certificate.names.first() == Some(first)) {
-                // Sites with the same first host have the same file, and one certificate for all their hosts.
+                // Sites with the same first host share a file, and one certificate for all their hosts.
                 Some(known) => {
                     for host in &site.hosts {
                         if !known.names.contains(host) {
@@ -53,7 +53,7 @@ impl Plan {
         }
         let mut settings = config.acme.clone();
         if config.sites.iter().all(|site| site.tls.is_on()) {
-            // No site here could answer in plain HTTP.
+            // No site on this server could answer in plain HTTP.
             settings.challenges.retain(|challenge| *challenge != AcmeChallenge::Http01);
         }
         Some(Plan { settings: Arc::new(settings), certificates })

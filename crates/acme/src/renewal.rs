@@ -1,5 +1,5 @@
-//! The time to renew a certificate: the authority's suggestion (ARI, RFC 9773), or a share of the
-//! certificate's life.
+//! Decides when a certificate is renewed: at the authority's suggestion (ARI, RFC 9773), or after a share of
+//! the certificate's life.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use touchstone_tls::LoadedCertificate;
 const LEAST_BETWEEN_S: i64 = 60;
 const MOST_BETWEEN_S: i64 = 24 * 3600;
 
-/// How long after a query without an answer the next one is sent.
+/// The time from a failed query to the next one.
 const AFTER_FAILURE_S: i64 = 6 * 3600;
 
 /// The latest time to renew, in percent of the certificate's life.
 const LATEST_PERCENT: i64 = 95;
 
-/// The width of the window in which a time is chosen, in percent of the certificate's life.
+/// The width of the window from which a time is chosen, in percent of the certificate's life.
 const WINDOW_PERCENT: i64 = 5;
 
 /// When a certificate is renewed. All times are seconds since 1970.
@@ -36,9 +36,9 @@ pub struct Renewal {
     pub at_s: i64,
     /// When the authority is to be queried again; `None`: never.
     pub ask_again_s: Option<i64>,
-    /// Why the authority wants the certificate renewed, if it says so.
+    /// Why the authority wants the certificate renewed, if it gives a reason.
     pub explanation: Option<String>,
-    /// The authority knows the certificate: an order may say that it replaces this one.
+    /// The authority knows the certificate: an order may state that it replaces this one.
     pub is_known: bool,
 }
 
@@ -48,14 +48,14 @@ pub enum Suggestion {
     Window {
         /// Its start and end.
         window: (i64, i64),
-        /// How long the suggestion holds.
+        /// How long the suggestion is valid.
         valid_s: i64,
         /// A page that explains it.
         explanation: Option<String>,
     },
-    /// It makes no suggestions.
+    /// The authority makes no suggestions.
     Unsupported,
-    /// It could not be queried now.
+    /// The authority could not be queried.
     Failed(Failure),
 }
 
@@ -89,8 +89,8 @@ impl Renewal {
                 self.is_known = true;
                 self.explanation = explanation;
                 self.ask_again_s = Some(now_s + valid_s.clamp(LEAST_BETWEEN_S, MOST_BETWEEN_S));
-                // The same window keeps the time chosen in it: repeated choices would move the time towards
-                // the window's start.
+                // An unchanged window keeps the chosen time: repeated choices would move the time towards the
+                // window's start.
                 if window != self.window {
                     self.window = window;
                     self.at_s = choose(window).min(self.latest_s);
@@ -111,7 +111,7 @@ pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggesti
             let window = information.suggested_window;
             let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
             if end < start {
-                // RFC 9773 section 4.2: such a window counts as none.
+                // RFC 9773 section 4.2: such a window is ignored.
                 return Suggestion::Failed(Failure::Own("its window ends before it begins".to_string()));
             }
             let valid_s = i64::try_from(valid.as_secs()).unwrap_or(MOST_BETWEEN_S);
@@ -157,7 +157,7 @@ fn choose((start, end): (i64, i64)) -> i64 {
 /// A random number from 0 to 1.
 fn fraction() -> f64 {
     let mut bytes = [0; 4];
-    // If there is no randomness, no secret is lost: it only spreads load.
+    // Without randomness no secret is lost: it only spreads load.
     let _ = rand::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(renewal.ask_again_s, Some(3610));
         renewal.take_in(suggestion((5, 5), 3600), 10);
         assert_eq!(renewal.at_s, 5);
-        // An authority that would let the certificate expire is not followed.
+        // The suggestion of an authority that would let the certificate expire is not followed.
         renewal.take_in(suggestion((3_000_000, 4_000_000), 3600), 10);
         assert_eq!(renewal.at_s, 2_000_000);
     }

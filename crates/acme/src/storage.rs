@@ -1,9 +1,9 @@
 //! The storage of accounts and certificates.
 //!
 //! ```text
-//! STORAGE/lock                                  held by the process that asks for certificates
+//! STORAGE/lock                                  held by the process that requests certificates
 //! STORAGE/AUTHORITY/account.json                the account with its key
-//! STORAGE/AUTHORITY/HOST/certificate.pem        key and certificate of the site whose first host this is
+//! STORAGE/AUTHORITY/HOST/certificate.pem        key and certificate of the site with this first host
 //! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
 //! ```
 //!
@@ -26,7 +26,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The files of an authority. Directories are made when they are needed.
+    /// The files of an authority. Directories are created when they are needed.
     pub fn new(settings: &AcmeConfig) -> Storage {
         let root = settings.storage.clone();
         Storage { authority: root.join(directory_name(&settings.directory)), root }
@@ -42,8 +42,8 @@ impl Storage {
         self.authority.join(host).join("certificate.pem")
     }
 
-    /// Takes the lock that lets one process at a time request certificates; `None` if another process holds
-    /// it. It is held until the file is dropped.
+    /// Takes the lock that lets only one process at a time request certificates; `None` if another process
+    /// holds it. It is held until the file is dropped.
     pub fn try_lock(&self) -> io::Result<Option<File>> {
         private_file::make_directory(&self.root)?;
         let file = OpenOptions::new()
@@ -59,12 +59,12 @@ impl Storage {
         }
     }
 
-    /// What is wrong with the mode of a directory that existed before; its files are safe anyway.
+    /// The problem with the mode of a directory that existed before; its files are protected anyway.
     pub fn mode_warning(&self) -> Option<String> {
         let mode = fs::metadata(&self.root).ok()?.permissions().mode() & 0o777;
         (mode & 0o077 != 0).then(|| {
             format!(
-                "{}: others may look into this directory, where keys are kept (mode {mode:03o}): \
+                "{}: other users can read this directory, which contains keys (mode {mode:03o}): \
                  'chmod go= {}'",
                 self.root.display(),
                 self.root.display()
@@ -72,7 +72,7 @@ impl Storage {
         })
     }
 
-    /// Writes a file for its owner alone. The caller must hold the lock.
+    /// Writes a file that only its owner can read. The caller must hold the lock.
     pub fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Some(directory) = file.parent() {
             private_file::make_directory(directory)?;
@@ -96,8 +96,8 @@ impl Storage {
     }
 }
 
-/// The name of a directory for an authority: its URL, with characters that a name cannot hold replaced so
-/// that two authorities keep different names.
+/// The name of a directory for an authority: its URL, with characters that a file name cannot contain
+/// replaced so that two authorities keep different names.
 fn directory_name(url: &str) -> String {
     let rest = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
     let name: String = rest
@@ -111,7 +111,7 @@ fn directory_name(url: &str) -> String {
         })
         .take(200)
         .collect();
-    // Not empty, and neither the directory itself nor its parent.
+    // The name is not empty, and is neither the directory itself nor its parent.
     if name.trim_matches('.').is_empty() { format!("authority{name}") } else { name }
 }
 

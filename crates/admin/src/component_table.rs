@@ -5,7 +5,7 @@ use touchstone_observe::metrics::ComponentTotals;
 
 use super::words;
 
-/// The table; nothing where no route has components.
+/// The table; empty if no route has components.
 pub fn component_table(components: &[ComponentTotals]) -> Markup {
     html! {
         @if !components.is_empty() {

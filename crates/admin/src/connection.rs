@@ -15,11 +15,11 @@ use super::gate::Refusal;
 use super::listener_state::ListenerState;
 use super::pages::{Page, Question};
 
-/// How long a request may take to come, and how long a connection may stay idle.
+/// The maximum time for a request to arrive, and for a connection to be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How long an answer may make no progress.
+/// The maximum time without progress of an answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 const LIMITS: Limits = Limits { request_line_bytes: 4096, header_bytes: 16 << 10, header_fields: 100 };
@@ -34,7 +34,7 @@ pub enum Stream {
 
 impl Stream {
     fn set_timeouts(&self, read: Duration) -> io::Result<()> {
-        // A timeout of zero would be none.
+        // A timeout of zero would mean no timeout.
         let read = Some(read.max(Duration::from_millis(1)));
         match self {
             Stream::Tcp(stream) => {
@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-/// Answers requests until one side has had enough.
+/// Answers requests until one side closes the connection.
 pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, state: &ListenerState) {
     let mut input = Vec::new();
     let mut head = RequestHead::new();
@@ -76,7 +76,7 @@ pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, state: &Listener
                 return;
             }
         };
-        // What a request without a body can be asked with is all there is here: a body is never read.
+        // Only requests without a body are supported: a body is never read.
         let persistent =
             head.persistent && head.body == RequestBody::None && !state.ended.load(Ordering::Relaxed);
         let page = answer(client, state, &head, &input);

@@ -1,9 +1,9 @@
 //! What the admin listener shows of a connection: the client, its age, and the requests under way.
 //!
-//! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit leaves
-//! no trace here; any other request is recorded while it is answered. To see the sessions, a thread sends the
-//! core an order, and the core answers with a copy of bounded size. So nothing is locked, and nothing is
-//! shared except while such an order is answered.
+//! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit is not
+//! recorded; any other request is recorded while it is answered. To list the sessions, a thread sends a
+//! command to the core, and the core answers with a copy of bounded size. So nothing is locked, and nothing
+//! is shared except while such a command is answered.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -19,25 +19,25 @@ const TARGET_BYTES: usize = 512;
 /// How many requests of one connection are shown.
 const MOST_REQUESTS: usize = 32;
 
-/// A connection, as its core sees it.
+/// The information about a connection, on its core.
 #[derive(Default)]
 pub struct ConnectionInfo {
     opened: Cell<Option<Opened>>,
     /// Requests answered, as of the last wait.
     pub requests: Cell<u64>,
-    /// The client has not received all of an answer.
+    /// The client has not yet received all of an answer.
     writing: Cell<bool>,
     under_way: RefCell<Vec<Rc<UnderWay>>>,
 }
 
-/// What is known of a connection when it opens.
+/// The facts about a connection when it opens.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// The address of the client; `None`: not known.
+    /// The address of the client; `None`: unknown.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
     pub listener: SocketAddr,
-    /// Since when it is known.
+    /// The time from which it is known.
     pub at: Instant,
     /// `http`, `https`, `h2` or `h3`.
     pub protocol: &'static str,
@@ -49,37 +49,37 @@ pub struct UnderWay {
     method: Box<[u8]>,
     target: Box<[u8]>,
     client: Cell<Option<IpAddr>>,
-    /// Site and route, once found.
+    /// The site and route, once they are found.
     route: RefCell<Option<(Arc<RouteTable>, usize)>>,
     handler: Cell<&'static str>,
 }
 
-/// Keeps a request among those under way until this is dropped.
+/// Keeps a request in the list of those under way until this is dropped.
 pub struct UnderWayGuard {
     request: Rc<UnderWay>,
     owner: Rc<dyn AsRef<ConnectionInfo>>,
 }
 
 impl ConnectionInfo {
-    /// The connection waits for the first time.
+    /// Records that the connection waits for the first time.
     pub fn open(&self, opened: Opened) {
         self.opened.set(Some(opened));
     }
 
-    /// The connection changed its protocol.
+    /// Records that the connection changed its protocol.
     pub fn set_protocol(&self, protocol: &'static str) {
         if let Some(opened) = self.opened.get() {
             self.opened.set(Some(Opened { protocol, ..opened }));
         }
     }
 
-    /// Sets whether the client still has to receive a part of an answer.
+    /// Sets whether the client has yet to receive a part of an answer.
     #[inline]
     pub fn set_writing(&self, writing: bool) {
         self.writing.set(writing);
     }
 
-    /// What the connection does. `idle`: it waits for a request, of which nothing has arrived.
+    /// The state of the connection. `idle`: it waits for a request, of which nothing has arrived.
     pub fn state(&self, idle: bool) -> ConnectionState {
         match (self.writing.get(), self.under_way.borrow().is_empty(), idle) {
             (true, ..) => ConnectionState::Writing,
@@ -142,7 +142,7 @@ impl UnderWayGuard {
         UnderWayGuard { request, owner }
     }
 
-    /// The request, to add facts to it.
+    /// Gives access to the request, to add facts to it.
     pub fn request(&self) -> &Rc<UnderWay> {
         &self.request
     }
@@ -183,7 +183,7 @@ pub struct SessionFacts {
     pub protocol: &'static str,
     /// How long it has been open, in milliseconds.
     pub age_ms: u64,
-    /// What it does.
+    /// Its state.
     pub state: ConnectionState,
     /// Requests answered.
     pub requests: u64,
@@ -219,7 +219,7 @@ pub struct CoreSessions {
     pub core: usize,
     /// How many connections wait on it.
     pub connections: usize,
-    /// Some of them: those with requests under way first.
+    /// Some of them: those with requests under way come first.
     pub sessions: Vec<SessionFacts>,
 }
 

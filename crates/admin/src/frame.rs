@@ -1,4 +1,4 @@
-//! What the pages for people have in common: their frame, their style and script, and their content security
+//! The common parts of the HTML pages: their frame, their style and script, and their content security
 //! policy.
 
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
 
-/// A page for people, with its policy.
+/// An HTML page with its policy.
 pub struct Html {
     /// The page.
     pub text: String,

@@ -1,9 +1,9 @@
-//! Who may ask the admin listener.
+//! Decides which clients may use the admin listener.
 //!
-//! An address may, if `allow` has it or is empty. A request may, if it shows the token, where there is one;
-//! and where there is none, if it asks for a host that is an address, `localhost` or one that is configured.
-//! The last keeps out web pages that have their own name point to 127.0.0.1: the browser would let them read
-//! what their own host answers.
+//! A client address is allowed if it is in `allow` or if that list is empty. If there is a token, a request
+//! must show it; if there is none, the request's host must be an address, `localhost` or a configured name.
+//! The last rule stops web pages whose own name points to 127.0.0.1: the browser would let them read the
+//! answers of their own host.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ use touchstone_http::request_view::{HeadFields, RequestFields};
 
 use crate::token::read_token;
 
-/// Who may ask.
+/// The rules for clients of the listener.
 pub struct Gate {
     addresses: Option<AddressRules>,
     token: Option<String>,
@@ -26,17 +26,17 @@ pub struct Gate {
     is_unix: bool,
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It shows no token, or another.
+    /// It shows no token, or a wrong one.
     Token,
-    /// It asks for a host that is not here.
+    /// It asks for an unknown host.
     Host,
 }
 
 impl Gate {
-    /// The gate of a configuration; the error says what is wrong with the token's file.
+    /// Creates the gate of a configuration; the error says what is wrong with the token's file.
     pub fn open(config: &AdminConfig) -> Result<Gate, String> {
         Ok(Gate {
             addresses: AddressRules::new(&config.allow, &[]),
@@ -46,7 +46,7 @@ impl Gate {
         })
     }
 
-    /// Whether a connection from this address may ask; a unix socket has none.
+    /// Whether a connection from this address is allowed; a unix socket has no address.
     pub fn admits(&self, client: Option<IpAddr>) -> bool {
         match (&self.addresses, client) {
             (Some(addresses), Some(client)) => addresses.allows(Some(client.to_canonical())),
@@ -54,7 +54,7 @@ impl Gate {
         }
     }
 
-    /// Whether a request is answered.
+    /// Checks whether a request is allowed.
     pub fn check(&self, head: &RequestHead, buffer: &[u8]) -> Result<(), Refusal> {
         if let Some(token) = &self.token {
             let fields = HeadFields { head, buffer };
@@ -64,8 +64,8 @@ impl Gate {
         if self.is_unix || self.knows(host) { Ok(()) } else { Err(Refusal::Host) }
     }
 
-    /// Whether a request may change something: it shows the token as a bearer token, which no browser adds by
-    /// itself to what a strange page has it send; or it came over a unix socket.
+    /// Whether a request may change something: it shows the token as a bearer token, which a browser never
+    /// adds to requests of a foreign page, or it came over a unix socket.
     pub fn may_change(&self, head: &RequestHead, buffer: &[u8]) -> bool {
         let fields = HeadFields { head, buffer };
         let mut all = (0..).map_while(|position| fields.field(position));
@@ -88,7 +88,7 @@ impl Gate {
 }
 
 /// Whether a request shows the token: as a bearer token (RFC 6750), or as the password of Basic
-/// authentication, which browsers know how to ask for.
+/// authentication, for which browsers have a dialog.
 fn shows(fields: &dyn RequestFields, token: &str) -> bool {
     let mut all = (0..).map_while(|position| fields.field(position));
     let value = all.find(|(name, _)| name.eq_ignore_ascii_case(b"authorization")).map(|(_, value)| value);

@@ -1,11 +1,11 @@
-//! The last minutes: one sample a second, from which rates are made.
+//! The last minutes: one sample a second, from which rates are computed.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use touchstone_observe::metrics::{Metrics, Sample};
 
-/// Samples that are kept: five minutes.
+/// The number of samples that are kept: five minutes.
 const MOST_SAMPLES: usize = 301;
 
 /// The seconds over which "now" is averaged.
@@ -17,7 +17,7 @@ pub struct History {
     samples: VecDeque<(Instant, Sample)>,
 }
 
-/// How fast things went between two samples, each a second.
+/// The rates between two samples, per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
     /// Requests answered.
@@ -34,12 +34,12 @@ pub struct Rates {
     pub processors: f64,
     /// Connections open, at the end.
     pub connections: f64,
-    /// The share of requests for files that the cache had, where there was any.
+    /// The share of file requests that the cache answered, if there were any.
     pub hit_ratio: Option<f64>,
 }
 
 impl History {
-    /// Takes a sample.
+    /// Adds a sample.
     pub fn add(&mut self, metrics: &Metrics, now: Instant) {
         if self.samples.len() == MOST_SAMPLES {
             self.samples.pop_front();

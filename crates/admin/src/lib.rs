@@ -5,23 +5,23 @@
 //!   -> gate (address, host, token) -> pages -> answer
 //! ```
 //!
-//! The listener has threads of its own, so that its clients cost the cores nothing: counters are read in
-//! place, and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD.
-//! The only thing that a request can change is what the accelerator has stored, by POST to `/cache/purge`,
-//! and only with a token or on a unix socket.
+//! The listener has its own threads, so that its clients do not load the cores: counters are read in place,
+//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD. The only
+//! change that a request can make is to remove stored responses of the accelerator, by POST to
+//! `/cache/purge`, and only with a token or on a unix socket.
 //!
 //! | module | |
 //! |---|---|
-//! | `listener` | binds, accepts, ends |
+//! | `listener` | binds the address, accepts connections, stops |
 //! | `connection` | reads requests, writes answers |
 //! | `state` | what the threads of both share |
-//! | `gate` | who may ask |
-//! | `pages` | which path gives what |
+//! | `gate` | which clients and requests are allowed |
+//! | `pages` | the page of each path |
 //! | `history` | rates of the last minutes |
-//! | `status_json`, `status_page`, `sessions_page` | what is shown |
-//! | `frame` | what the pages for people have in common |
-//! | `connection_info` | what is shown of a connection, which its core fills in |
-//! | `token` | the file of the token |
+//! | `status_json`, `status_page`, `sessions_page` | the contents of the pages |
+//! | `frame` | the common parts of the HTML pages |
+//! | `connection_info` | the information about a connection, which its core maintains |
+//! | `token` | reads the token's file |
 //! | `words` | numbers for people |
 
 mod component_table;
@@ -51,23 +51,23 @@ use touchstone_observe::metrics::Metrics;
 
 use crate::connection_info::CoreSessions;
 
-/// Carries out a purge; returns how many stored responses it affected. `None`: no route has a cache.
+/// Runs a purge; returns how many stored responses it affected. `None`: no route has a cache.
 pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
-/// Where the pages find what they show.
+/// The sources of the data that the pages show.
 #[derive(Clone)]
 pub struct Sources {
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Asks every core for a copy of up to so many sessions, and waits for at most a second; cores that did
+    /// Asks each core for a copy of up to this many sessions, and waits for at most a second; cores that did
     /// not answer are missing.
     pub sessions: Arc<dyn Fn(usize) -> Vec<CoreSessions> + Send + Sync>,
-    /// How many cores there are.
+    /// The number of cores.
     pub cores: usize,
-    /// The addresses that the sites listen on, such as `https://127.0.0.1:443`, as they are now.
+    /// The addresses on which the sites listen at the moment, such as `https://127.0.0.1:443`.
     pub listeners: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// The limits of the file cache, as they are now: files and bytes.
+    /// The present limits of the file cache: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
-    /// Removes responses from the cache before programs and origins; returns how many.
+    /// Removes responses from the cache of programs and origins; returns the number.
     pub purge: CarryOut,
 }

@@ -1,4 +1,4 @@
-//! Binds the admin listener, accepts, takes a sample a second, and ends.
+//! Binds the admin listener, accepts connections, takes a sample a second, and stops.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -23,10 +23,10 @@ use super::history::History;
 use super::listener_state::ListenerState;
 use super::pages::Pages;
 
-/// Connections at a time: a few scrapers and people with a status page open.
+/// The maximum number of simultaneous connections: a few scrapers and browsers with a status page.
 const MOST_CONNECTIONS: usize = 32;
 
-/// How often rates are sampled.
+/// The interval between samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The admin listener of a server; it may be off.
@@ -37,10 +37,10 @@ pub struct Admin {
     running: Option<Running>,
 }
 
-/// A listener at work.
+/// A running listener.
 struct Running {
     state: Arc<ListenerState>,
-    /// Closed when the thread is to end.
+    /// Closed when the thread must end.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -50,14 +50,14 @@ enum Socket {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// The file of a unix socket, removed when the listener ends, unless another file has taken its place.
+/// The file of a unix socket. It is removed when the listener ends, unless another file has replaced it.
 struct SocketFile {
     path: PathBuf,
     inode: u64,
 }
 
 impl Admin {
-    /// Binds what the configuration asks for and begins to answer. The error says what cannot be done.
+    /// Binds the configured address and starts to answer. The error says what cannot be done.
     pub fn start(config: &AdminConfig, sources: Sources, error_log: ErrorLog) -> Result<Admin, String> {
         let mut admin = Admin { sources, error_log, config: config.clone(), running: None };
         admin.running = admin.run(config)?;
@@ -78,7 +78,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Ends the listener: another process has taken over.
+    /// Stops the listener, because another process has taken over.
     pub fn end(&mut self) {
         self.running = None;
         self.config.listen = AdminListen::Off;
@@ -147,15 +147,17 @@ fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
     Ok((Socket::Tcp(listener), format!("http://{bound}")))
 }
 
-/// Binds beside the path, then renames to it. This replaces a socket that a former server left, and a client
-/// that connects always finds a socket. A socket on which a server still answers is left alone.
+/// Binds beside the path, then renames the socket to it. This replaces a socket that an earlier server left,
+/// and a connecting client always finds a socket. A socket on which a server still answers is not replaced.
 fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
     let name = path.display();
     let cannot = |error: io::Error| format!("cannot listen on unix:{name} for admin: {error}");
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         use std::os::unix::fs::FileTypeExt as _;
         if !metadata.file_type().is_socket() {
-            return Err(format!("cannot listen on unix:{name} for admin: there is a file that is no socket"));
+            return Err(format!(
+                "cannot listen on unix:{name} for admin: a file that is not a socket is in the way"
+            ));
         }
         if UnixStream::connect(path).is_ok() {
             return Err(format!("cannot listen on unix:{name} for admin: another program listens there"));
@@ -195,7 +197,7 @@ fn accept_until(
         let now = Instant::now();
         if now >= next_sample {
             history.lock().unwrap_or_else(PoisonError::into_inner).add(&sources.metrics, now);
-            // A late sample is not made up for.
+            // A late sample is not repeated.
             next_sample = (next_sample + SAMPLE_INTERVAL).max(now);
         }
         let wait = next_sample.saturating_duration_since(now);

@@ -1,4 +1,4 @@
-//! What the threads of an admin listener share.
+//! The state that the threads of an admin listener share.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
@@ -6,14 +6,14 @@ use std::sync::{Arc, RwLock};
 use super::gate::Gate;
 use super::pages::Pages;
 
-/// What the threads of a listener share.
+/// The state that the threads of a listener share.
 pub(super) struct ListenerState {
-    /// Who may ask; replaced by a reload.
+    /// The rules for clients; a reload replaces them.
     pub(super) gate: RwLock<Arc<Gate>>,
-    /// What is shown.
+    /// The sources of the pages.
     pub(super) pages: Pages,
-    /// No more requests are answered.
+    /// Set when no more requests may be answered.
     pub(super) ended: AtomicBool,
-    /// How many connections are open.
+    /// The number of open connections.
     pub(super) open: AtomicUsize,
 }

@@ -16,11 +16,11 @@ use super::status_json::status_json;
 use super::status_page::status_page;
 use crate::connection_info::CoreSessions;
 
-/// The most sessions that are listed, and how many are listed by default.
+/// The maximum number of listed sessions, and the default number.
 const MOST_SESSIONS: usize = 10_000;
 const USUAL_SESSIONS: usize = 200;
 
-/// How many of them the status page lists.
+/// The number of sessions on the status page.
 const SESSIONS_OF_STATUS: usize = 20;
 
 /// The sources of the pages.
@@ -45,14 +45,14 @@ pub struct Page {
     pub status: u16,
     /// Its media type.
     pub content_type: &'static str,
-    /// More fields.
+    /// Further fields.
     pub fields: Vec<(&'static str, String)>,
     /// Its body.
     pub body: String,
 }
 
 impl Page {
-    /// The answer to a request that fails.
+    /// The answer to a failed request.
     pub fn error(status: u16) -> Page {
         let body = format!("{status} {}\n", reason(status));
         Page { status, content_type: "text/plain; charset=utf-8", fields: Vec::new(), body }
@@ -121,7 +121,7 @@ impl Pages {
         }
     }
 
-    /// Removes responses from the cache before programs and origins, as the query says.
+    /// Removes responses from the cache of programs and origins, as the query says.
     pub fn purge(&self, query: &[u8]) -> Page {
         let decoded = |text: &[u8]| percent_decode(text).decode_utf8_lossy().into_owned();
         let pairs: Vec<(String, String)> = query
@@ -148,8 +148,8 @@ impl Pages {
         let most = most.min(MOST_SESSIONS);
         let mut cores = (self.sources.sessions)(most);
         cores.sort_by_key(|core| core.core);
-        // The limit is for all cores: the list of each core is cut evenly, sessions with requests under way
-        // first.
+        // The limit applies to all cores together: the list of each core is cut evenly, and sessions with
+        // requests under way come first.
         let mut all: Vec<(usize, crate::connection_info::SessionFacts)> = cores
             .iter_mut()
             .flat_map(|core| {

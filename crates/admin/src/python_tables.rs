@@ -5,7 +5,7 @@ use touchstone_python::status::{ApplicationStatus, Status, WorkerStatus};
 
 use super::words;
 
-/// The tables; nothing where no route has an application.
+/// The tables; empty if no route has an application.
 pub fn python_tables(status: &Status) -> Markup {
     html! {
         @if !status.applications.is_empty() {
@@ -117,7 +117,7 @@ fn worker_row(application: &ApplicationStatus, worker: &WorkerStatus) -> Markup 
     }
 }
 
-/// How long ago that was, in milliseconds.
+/// The time since then in milliseconds.
 fn age_ms(since_s: u64) -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0)).saturating_sub(since_s * 1000)

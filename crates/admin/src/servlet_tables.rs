@@ -6,7 +6,7 @@ use touchstone_servlet::status::{ApplicationStatus, MachineStatus, RouteStatus, 
 
 use super::words;
 
-/// The tables; nothing where no route has applications.
+/// The tables; empty if no route has applications.
 pub fn servlet_tables(status: &Status) -> Markup {
     html! {
         @if !status.routes.is_empty() {
@@ -164,7 +164,7 @@ fn machine_row(machine: &MachineStatus) -> Markup {
     }
 }
 
-/// How long ago that was, in milliseconds.
+/// The time since then in milliseconds.
 fn age_ms(since_ms: u64) -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0)).saturating_sub(since_ms)

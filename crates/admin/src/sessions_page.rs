@@ -1,4 +1,4 @@
-//! `/sessions`: the connections that wait, and what each is doing.
+//! `/sessions`: the waiting connections and their states.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use super::frame::{Html, page_of, policy};
 use super::words;
 use crate::connection_info::{CoreSessions, RequestFacts, SessionFacts};
 
-/// The sessions for programs.
+/// The sessions as JSON.
 pub fn sessions_json(cores: &[CoreSessions]) -> Value {
     let sessions = in_order(cores).into_iter();
     json!({
@@ -44,7 +44,7 @@ fn in_order(cores: &[CoreSessions]) -> Vec<(usize, &SessionFacts)> {
     all
 }
 
-/// The sessions for people.
+/// The sessions as an HTML page.
 pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
     let connections: usize = cores.iter().map(|core| core.connections).sum();
     let shown: usize = cores.iter().map(|core| core.sessions.len()).sum();
@@ -69,7 +69,7 @@ pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
     Html { text: text.into_string(), policy: policy() }
 }
 
-/// The table of sessions: one line for each request under way, or for the connection where there is none.
+/// The table of sessions: one line for each request under way, or for the connection if there is none.
 pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
     let sessions = in_order(cores);
     html! {
@@ -134,7 +134,7 @@ fn session_rows(core: usize, session: &SessionFacts) -> Markup {
     }
 }
 
-/// Who asks: the other end of the connection, or whom it asks for.
+/// The client: the other end of the connection, or the client behind it if that is a proxy.
 fn client(session: &SessionFacts, request: &RequestFacts) -> String {
     match (session.peer, request.client) {
         (Some(peer), Some(client)) if peer.ip().to_canonical() != client => {

@@ -1,4 +1,4 @@
-//! `/status.json`: the status for programs.
+//! `/status.json`: the status as JSON.
 
 use serde_json::{Map, Value, json};
 use touchstone_interfaces::proxy::FailureLabel;
@@ -110,7 +110,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
     })
 }
 
-/// Origins, as in `touchstone status` too.
+/// Origins; `touchstone status` shows the same.
 pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
     let one = |origin: &OriginTotals| {
         json!({
@@ -135,7 +135,7 @@ pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
     origins.iter().map(one).collect()
 }
 
-/// WebAssembly components, as in `touchstone status` too.
+/// WebAssembly components; `touchstone status` shows the same.
 pub fn components_json(components: &[ComponentTotals]) -> Vec<Value> {
     let one = |component: &ComponentTotals| {
         let failures: Map<String, Value> =
@@ -156,7 +156,7 @@ pub fn components_json(components: &[ComponentTotals]) -> Vec<Value> {
     components.iter().map(one).collect()
 }
 
-/// How long the process has run.
+/// The time since the process started.
 pub fn uptime_seconds(totals: &Totals) -> f64 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -1,7 +1,7 @@
-//! `/status`: the live page for people, similar to the `.perf` pages of the Netscape servers.
+//! `/status`: the live HTML page, similar to the `.perf` pages of the Netscape servers.
 //!
-//! The whole page is made here, so it works without scripts too (with `?refresh=5` the browser reloads it).
-//! With scripts, the parts with the attribute `data-live` are fetched again and replaced if they differ.
+//! The whole page is rendered here, so it works without scripts too (with `?refresh=5` the browser reloads
+//! it). A script fetches the parts with the attribute `data-live` again and replaces those that have changed.
 
 use maud::{DOCTYPE, Markup, html};
 use touchstone_observe::metrics::{
@@ -20,7 +20,7 @@ use super::status_json::uptime_seconds;
 use super::words;
 use crate::connection_info::CoreSessions;
 
-/// Routes that are shown, those with the most requests.
+/// The number of routes that are shown, those with the most requests.
 const MOST_ROUTES: usize = 50;
 
 /// The size of a chart, in its own units.
@@ -190,7 +190,7 @@ fn connection_facts(totals: &Totals) -> Markup {
     html! {
         (counts("Open, by state", &states))
         (counts("Accepted and not", &arrived))
-        (counts("Ended for being too slow", &timeouts))
+        (counts("Ended because too slow", &timeouts))
     }
 }
 

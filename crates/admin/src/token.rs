@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// The fewest characters of a token; 16 random letters and digits cannot be guessed.
+/// The minimum length of a token; 16 random letters and digits cannot be guessed.
 const FEWEST: usize = 16;
 
-/// The most bytes of a token's file.
+/// The maximum size of a token's file in bytes.
 const MOST_BYTES: u64 = 4096;
 
 /// Reads the token from the first line of a file. The error says what is wrong with the file; it never

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 /// `1,234,567`
 pub fn whole(number: u64) -> String {
@@ -13,7 +13,7 @@ pub fn whole(number: u64) -> String {
     text
 }
 
-/// A number of which three digits matter: `0.12`, `3.4`, `57`, `1,234`.
+/// A number with three significant digits: `0.12`, `3.4`, `57`, `1,234`.
 pub fn rate(number: f64) -> String {
     match number {
         number if number >= 99.95 => whole(number.round() as u64),
@@ -66,12 +66,12 @@ pub fn age(milliseconds: u64) -> String {
     }
 }
 
-/// `80.5 %`; a hyphen where there is nothing to have a share of.
+/// `80.5 %`; a hyphen if the whole is zero.
 pub fn share(part: u64, whole: u64) -> String {
     ratio((whole > 0).then(|| part as f64 / whole as f64))
 }
 
-/// The same of a ratio.
+/// The same for a ratio.
 pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "\u{2013}".to_string(), |ratio| format!("{:.1} %", ratio * 100.0))
 }

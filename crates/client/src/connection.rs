@@ -33,8 +33,8 @@ impl Connection {
         if !is_tls {
             return Ok(Connection::Plain(socket));
         }
-        let name = ServerName::try_from(host.to_string())
-            .map_err(|_| "there is no name of a server in it".to_string())?;
+        let name =
+            ServerName::try_from(host.to_string()).map_err(|_| "it does not name a server".to_string())?;
         let stream = tls.connect(name, socket).await.map_err(|error| handshake_problem(&error, ca_key))?;
         Ok(Connection::Tls(Box::new(stream)))
     }
@@ -45,7 +45,7 @@ fn handshake_problem(error: &io::Error, ca_key: &str) -> String {
     match cause {
         Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
             format!(
-                "its certificate comes from an authority that is not trusted here; for a server of your own \
+                "its certificate is from an authority that this system does not trust; for your own server \
                  set {ca_key} to the authority that signed it"
             )
         }

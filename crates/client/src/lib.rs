@@ -1,8 +1,8 @@
-//! A client for the few requests that the server itself makes, beside the request path: to the authority that
+//! A client for the few requests that the server itself makes outside the request path: to the authority that
 //! issues its certificates, and to issuers of tokens.
 //!
-//! One connection for each request, HTTP/1.1, with limits on time and size. Redirections are not followed.
-//! The cores do not use it: it runs on threads that may wait.
+//! It uses one connection for each request, HTTP/1.1, with limits on time and size. Redirections are not
+//! followed. The cores do not use it: it runs on threads that may wait.
 
 mod connection;
 mod roots;
@@ -24,13 +24,13 @@ use tokio_rustls::TlsConnector;
 
 use connection::Connection;
 
-/// From the look-up of the name to the end of the TLS handshake.
+/// The time from the name lookup to the end of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// From the end of the TLS handshake to the last byte of the answer.
+/// The time from the end of the TLS handshake to the last byte of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a client asks.
+/// The settings of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'s> {
     /// The file of the authorities that are trusted; `None`: those of the system.
@@ -39,7 +39,7 @@ pub struct Settings<'s> {
     pub ca_key: &'static str,
     /// The value of `User-Agent`.
     pub user_agent: &'static str,
-    /// An answer with a longer body is an error.
+    /// The maximum size of an answer's body; a longer one is an error.
     pub most_answer_bytes: usize,
 }
 
@@ -52,7 +52,7 @@ pub struct HttpClient {
     most_answer_bytes: usize,
 }
 
-/// A request that got no answer; with the address and the reason.
+/// A request without an answer, with the address and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered(pub String);
 
@@ -65,7 +65,7 @@ impl fmt::Display for Unanswered {
 impl std::error::Error for Unanswered {}
 
 impl Unanswered {
-    /// About this address.
+    /// An error for this address.
     pub fn about(uri: &Uri, message: impl fmt::Display) -> Unanswered {
         Unanswered(format!("{uri}: {message}"))
     }
@@ -93,8 +93,8 @@ impl HttpClient {
         })
     }
 
-    /// Whether an address can be asked: `https://`, or `http://` on this machine, where nothing on the way
-    /// can change the answer. The error says what is wrong.
+    /// Checks whether an address may be requested: `https://`, or `http://` on this machine, where the answer
+    /// cannot be changed on the way. The error says what is wrong.
     pub fn check_url(url: &str) -> Result<(), String> {
         let uri: Uri = url.parse().map_err(|error| format!("is not an address: {error}"))?;
         match (uri.scheme_str(), uri.host()) {
@@ -107,7 +107,7 @@ impl HttpClient {
         }
     }
 
-    /// Fetches a document: GET, and status 200.
+    /// Fetches a document with GET; the status must be 200.
     pub async fn get(&self, url: &str) -> Result<Bytes, String> {
         let uri: Uri = url.parse().map_err(|error| format!("{url}: is not an address: {error}"))?;
         let request = Request::get(uri)
@@ -177,7 +177,7 @@ where
         let body = Limited::new(body, most_answer_bytes).collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))
     };
-    // The connection moves the bytes. It ends when the server closes it, perhaps just after its answer.
+    // The connection moves the bytes. It ends when the server closes it, which may be just after its answer.
     tokio::pin!(answer, connection);
     tokio::select! {
         answer = &mut answer => answer,

@@ -23,7 +23,7 @@ pub fn of_system(ca_key: &str) -> Result<RootCertStore, String> {
     if roots.is_empty() {
         let reason = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
         return Err(format!(
-            "this system trusts no authority at all{reason}: install the package ca-certificates, or set \
+            "this system has no trusted authorities{reason}: install the package ca-certificates, or set \
              {ca_key}"
         ));
     }

@@ -1,5 +1,5 @@
-//! Any bytes at the beginning of a connection from a proxy: no panic, and a verdict that does not depend on
-//! how the bytes were cut.
+//! Fuzzes the beginning of a connection from a proxy: no panic, and the result does not depend on how the
+//! bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         let values = || bytes.split(|byte| *byte == b'\n');
         assert_eq!(client_address(stranger, &trusted, field, values()), stranger);
         assert_eq!(client_address(proxy, &NetworkSet::default(), field, values()), proxy);
-        // What is left of the proxy's own value changes nothing.
+        // The rest of the proxy's own value has no effect.
         let written: &[u8] = if field == ClientField::Forwarded { b"for=192.0.2.1" } else { b"192.0.2.1" };
         let lines = values().chain([written]);
         assert_eq!(client_address(proxy, &trusted, field, lines), stranger);

@@ -1,4 +1,4 @@
-//! The rule of a site or route that asks for a token.
+//! The rule of a site or route that requires a token.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::shared::AccessShared;
 use crate::token_keys::{KeySource, Keys, Location};
 
-/// How long a verified token is not verified again; a token that expires sooner is forgotten then.
+/// How long a verified token is not verified again; a token that expires sooner is removed then.
 const REMEMBER: Duration = Duration::from_secs(300);
 
 /// The authentication of a site or route.
@@ -26,25 +26,25 @@ pub struct TokenAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// What is known of a request's token at once.
+/// The result of a quick look at a request's token.
 pub enum TokenCheck {
-    /// It was verified a short while ago.
+    /// The token was verified a short time ago.
     Known(Arc<Identity>),
     /// The request is refused.
     Refuse(Refusal),
-    /// It must be verified.
+    /// The token must be verified.
     Verify(PendingToken),
 }
 
-/// A token that must be verified, perhaps with keys that must be fetched first.
+/// A token to verify; its keys may have to be fetched first.
 pub struct PendingToken {
     authentication: Arc<TokenAuthentication>,
     token: Box<[u8]>,
 }
 
 impl TokenAuthentication {
-    /// The authentication that the keys of a site or route ask for; `None`: none. The error names the file or
-    /// address of the keys.
+    /// The authentication that the keys of a site or route configure; `None`: none. The error names the file
+    /// or address of the keys.
     pub fn open(
         config: &JwtConfig,
         shared: &Arc<AccessShared>,
@@ -74,12 +74,12 @@ impl TokenAuthentication {
         })))
     }
 
-    /// Whether programs and origins get header fields that are made of claims.
+    /// Whether programs and origins get header fields with values of claims.
     pub fn makes_fields(&self) -> bool {
         !self.rules.fields.is_empty()
     }
 
-    /// Looks at a request.
+    /// Checks the token of a request as far as this is quick.
     pub fn check_at_once(self: &Arc<TokenAuthentication>, request: &RequestView<'_>) -> TokenCheck {
         let token = match credentials(request, &self.cookie) {
             Credentials::Absent => return TokenCheck::Refuse(self.challenge(401, None)),
@@ -112,7 +112,7 @@ impl TokenAuthentication {
     fn refusal(&self, rejection: &Rejection) -> Refusal {
         match rejection {
             Rejection::Invalid(reason) => self.invalid(reason),
-            Rejection::UnknownKey => self.invalid("no key of the issuer fits the token"),
+            Rejection::UnknownKey => self.invalid("no key of the issuer matches the token"),
             Rejection::Insufficient => self.challenge(403, Some("insufficient_scope")),
         }
     }
@@ -124,7 +124,7 @@ impl TokenAuthentication {
         Refusal::new(401).field("WWW-Authenticate", &value)
     }
 
-    /// RFC 6750 section 3: without a token there is no error code.
+    /// RFC 6750 section 3: a request without a token gets no error code.
     fn challenge(&self, status: u16, error: Option<&str>) -> Refusal {
         let error = error.map_or(String::new(), |error| format!(", error=\"{error}\""));
         Refusal::new(status).field("WWW-Authenticate", &format!("Bearer realm=\"{}\"{error}", self.realm))
@@ -132,7 +132,7 @@ impl TokenAuthentication {
 }
 
 impl PendingToken {
-    /// Verifies the token. Fetches keys once if none fits. Needs a tokio runtime around it.
+    /// Verifies the token. Fetches the keys once if none matches. Must be called within a tokio runtime.
     pub async fn run(self) -> Result<Arc<Identity>, Refusal> {
         let PendingToken { authentication, token } = self;
         let keys = authentication.source.keys();
@@ -142,7 +142,7 @@ impl PendingToken {
             Some(Err(rejection)) if rejection != Rejection::UnknownKey => {
                 return Err(authentication.refusal(&rejection));
             }
-            // No key yet, or none that fits.
+            // There is no key yet, or none that matches.
             None | Some(Err(_)) => {}
         }
         let newer = authentication.source.newer_than(&keys).await;

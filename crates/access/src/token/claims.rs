@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The claims of a token.
 pub type Claims = Map<String, Value>;
 
-/// The longest text that a claim gives to a header field, in bytes.
+/// The maximum length of a header field's value from a claim, in bytes.
 pub const LONGEST_FIELD_BYTES: usize = 4096;
 
 /// The value of a claim.
@@ -18,8 +18,8 @@ pub fn find<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     find(claims.get(first)?.as_object()?, rest)
 }
 
-/// Whether a claim contains a value: a text that is equal to it, a text that lists it between spaces (as
-/// `scope`, RFC 8693 section 4.2), an array with it, or a number or boolean that is written so.
+/// Whether a claim contains a value: a string that is equal to it, a string that lists it between spaces (as
+/// `scope`, RFC 8693 section 4.2), an array that contains it, or a number or boolean with this spelling.
 pub fn contains(claim: &Value, wanted: &str) -> bool {
     match claim {
         Value::String(text) => text == wanted || text.split(' ').any(|word| word == wanted),
@@ -31,8 +31,9 @@ pub fn contains(claim: &Value, wanted: &str) -> bool {
     }
 }
 
-/// A claim as the value of a header field: a text as it is, a number or boolean as JSON writes it, an array
-/// of these with commas between them. `None`: another kind of value, control characters, or too long.
+/// A claim as the value of a header field: a string as it is, a number or boolean as in JSON, an array of
+/// these with commas between them. `None`: it is another kind of value, has control characters, or is too
+/// long.
 pub fn field_value(claim: &Value) -> Option<String> {
     let text = match claim {
         Value::Array(items) => items.iter().map(plain_text).collect::<Option<Vec<_>>>()?.join(","),

@@ -1,20 +1,20 @@
-//! Where the token stands in a request.
+//! Finds the token in a request.
 
 use touchstone_http::request_view::RequestView;
 
 /// A request's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials<'r> {
-    /// There is none.
+    /// There is no token.
     Absent,
-    /// More than one, or a field that no client should send.
+    /// There is more than one, or the field is malformed.
     Malformed,
-    /// This one.
+    /// The token.
     Token(&'r [u8]),
 }
 
-/// The token of a request: of its one `Authorization` field with the scheme `Bearer`, otherwise of the cookie
-/// of this name (empty: no cookie is looked at). A field of another scheme is no token.
+/// The token of a request: that of its one `Authorization` field with the scheme `Bearer`, or else of the
+/// cookie with this name (empty: cookies are not used). A field with another scheme is ignored.
 pub fn credentials<'r>(request: &RequestView<'r>, cookie: &str) -> Credentials<'r> {
     let mut values = request.values(b"authorization");
     if let Some(value) = values.next() {
@@ -37,7 +37,7 @@ pub fn credentials<'r>(request: &RequestView<'r>, cookie: &str) -> Credentials<'
     });
     match (found.next(), found.next()) {
         (None, _) => Credentials::Absent,
-        // Two cookies of one name: another host of the domain may have set one of them.
+        // There are two cookies with the name: another host of the domain may have set one of them.
         (Some(_), Some(_)) => Credentials::Malformed,
         (Some(token), None) => token_of(token),
     }

@@ -8,10 +8,10 @@
 //! | module | |
 //! |---|---|
 //! | `authentication` | the rule of a site or route: from a request to an identity or a refusal |
-//! | `credentials` | where the token stands in a request |
-//! | `verifier` | one token against keys and rules; no clock, no I/O |
+//! | `credentials` | finds the token in a request |
+//! | `verifier` | verifies one token with keys and rules; no clock, no I/O |
 //! | `claims` | values of claims, by dotted names |
-//! | `seen_tokens` | tokens that were verified a short while ago |
+//! | `seen_tokens` | tokens that were verified a short time ago |
 
 mod authentication;
 mod claims;
@@ -24,7 +24,7 @@ mod verifier;
 pub use authentication::{PendingToken, TokenAuthentication, TokenCheck};
 pub use verifier::Identity;
 
-/// Whether a token is accepted with these keys by rules that ask for nothing more, for fuzzing.
+/// Whether a token is accepted with these keys by rules without further requirements, for fuzzing.
 #[doc(hidden)]
 pub fn token_is_accepted(token: &[u8], key_set: &[u8]) -> bool {
     use jsonwebtoken::Algorithm::{ES256, ES384, EdDSA, HS256, PS256, RS256};

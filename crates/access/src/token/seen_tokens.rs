@@ -1,25 +1,25 @@
-//! Tokens that were verified a short while ago, with their identities, in bounded memory.
+//! Remembers tokens that were verified a short time ago, with their identities, in bounded memory.
 //!
-//! A token is kept as a hash with a secret key. An entry counts as long as neither the token has expired nor
-//! the keys of the issuer have changed.
+//! A token is stored as a hash with a secret key. An entry is valid until the token expires or the keys of
+//! the issuer change.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::verifier::Identity;
 use crate::success_cache::Fingerprint;
 
-/// Entries in one set.
+/// The number of entries in one set.
 const WAYS: usize = 4;
-/// Sets, each with a lock of its own: 4,096 tokens in all.
+/// The number of sets, each with a lock: 4,096 tokens in all.
 const SETS: usize = 1024;
 
-/// The tokens of one rule. It takes its memory when the first is remembered.
+/// The tokens of one rule. The memory is allocated on first use.
 #[derive(Default)]
 pub struct SeenTokens {
     sets: OnceLock<Box<[Mutex<Set>]>>,
 }
 
-/// The entries whose fingerprints begin alike.
+/// A set: the entries whose fingerprints share their first bits.
 type Set = [Option<Entry>; WAYS];
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ struct Entry {
 }
 
 impl SeenTokens {
-    /// The identity of a token that is remembered, at this moment of the process's clock.
+    /// The identity of a remembered token at this time of the process's clock.
     pub fn get(&self, fingerprint: &Fingerprint, key_generation: u64, now_ns: u64) -> Option<Arc<Identity>> {
         let set = self.sets.get()?[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |entry: &&Entry| {
@@ -42,7 +42,7 @@ impl SeenTokens {
         set.iter().flatten().find(is_it).map(|entry| entry.identity.clone())
     }
 
-    /// Remembers a token. Where its set is full, the entry that expires first makes room.
+    /// Remembers a token. In a full set the entry that expires first is replaced.
     pub fn remember(
         &self,
         fingerprint: Fingerprint,

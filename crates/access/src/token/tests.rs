@@ -50,7 +50,7 @@ fn with(changes: Value) -> Value {
     claims
 }
 
-/// A key that signs, and the set with its public half.
+/// A signing key, and the set with its public half.
 struct Issuer {
     key: EncodingKey,
     algorithm: Algorithm,
@@ -124,7 +124,7 @@ fn tokens_of_each_algorithm_are_accepted() {
             issuer.verify(&claims()).unwrap_or_else(|error| panic!("{:?}: {error:?}", issuer.algorithm));
         assert_eq!(accepted.identity.user.unwrap().name(), b"alice");
     }
-    // With the keys of all of them, each token finds its own.
+    // With the keys of all issuers, each token matches its own.
     let set = set_of(&issuers.iter().map(|issuer| issuer.jwk.clone()).collect::<Vec<_>>()).unwrap();
     for issuer in &issuers {
         assert!(rules().verify(issuer.sign(&claims()).as_bytes(), &set).is_ok());
@@ -155,7 +155,7 @@ fn times_issuer_and_audience_are_checked() {
     assert_eq!(no_audience.verify(token.as_bytes(), &issuer.set), invalid("the audience is wrong"));
 }
 
-/// The parts of a token, of any JSON.
+/// The parts of a token, from any JSON.
 fn unsigned(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.{signature}", part(header), part(claims))

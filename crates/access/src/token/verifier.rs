@@ -1,7 +1,7 @@
-//! One token against the keys of its issuer and the rules of a route.
+//! Verifies one token with the keys of its issuer and the rules of a route.
 //!
-//! The algorithm must be one that the rules allow and one that the chosen key is for. Keys that the token
-//! itself brings or points at (`jwk`, `jku`, `x5c`, `x5u`) are not used.
+//! The rules must allow the algorithm, and the chosen key must be for it. Keys that the token itself contains
+//! or refers to (`jwk`, `jku`, `x5c`, `x5u`) are not used.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use super::claims::{self, Claims};
 use crate::basic::User;
 use crate::token_keys::KeySet;
 
-/// The longest token, in bytes.
+/// The maximum length of a token in bytes.
 pub const LONGEST_TOKEN_BYTES: usize = 8192;
 
-/// What a verified token says of its bearer.
+/// What a verified token says about its bearer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user.
     pub user: Option<User>,
-    /// Header fields that programs and origins get instead of those of the client; `None`: the token has no
-    /// such claim, and the field of the client is dropped all the same.
+    /// Header fields that programs and origins get in place of the client's fields; `None`: the token has no
+    /// such claim, and the client's field is dropped anyway.
     pub fields: Vec<(Arc<str>, Option<String>)>,
 }
 
 /// Why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// It is not a token that the rules allow; with the reason, which contains nothing of the token.
+    /// It does not satisfy the rules; the reason contains nothing of the token.
     Invalid(&'static str),
-    /// No key of the set fits it.
+    /// No key of the set matches it.
     UnknownKey,
-    /// It is valid and lacks a claim that the route requires.
+    /// It is valid but lacks a claim that the route requires.
     Insufficient,
 }
 
-/// What is required of a token.
+/// The requirements for a token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// The algorithms that are allowed.
     pub algorithms: Vec<Algorithm>,
-    /// The issuer; empty: any that the keys belong to.
+    /// The required issuer; empty: any issuer with these keys.
     pub issuer: String,
     /// The audiences of which the token must name one; empty: a token with an audience is refused.
     pub audience: Vec<String>,
@@ -49,9 +49,9 @@ pub struct Rules {
     pub claims: Vec<(String, String)>,
     /// The claim that names the user.
     pub user_claim: String,
-    /// Names of header fields, each with the claim that it is made of.
+    /// Names of header fields, each with the claim that provides the value.
     pub fields: Vec<(Arc<str>, String)>,
-    /// How far clocks may differ, in seconds.
+    /// The maximum difference between clocks in seconds.
     pub leeway_s: u64,
 }
 
@@ -99,7 +99,7 @@ impl Rules {
         if !self.algorithms.contains(&header.alg) {
             return Err(Rejection::Invalid("the algorithm is not allowed"));
         }
-        // RFC 7515 section 4.1.11: an extension that is not understood.
+        // RFC 7515 section 4.1.11: an unknown critical extension.
         if header.crit.is_some() {
             return Err(Rejection::Invalid("the token has a critical extension"));
         }

@@ -1,21 +1,21 @@
 //! The public keys of an issuer, from a JSON Web Key Set (RFC 7517).
 //!
-//! Keys that cannot verify a signature here are left out: those for encryption, those of other kinds, and RSA
+//! Keys that cannot verify a signature here are ignored: those for encryption, those of other kinds, and RSA
 //! keys of fewer than 2,048 bits (RFC 7518 section 3.3).
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 
-/// The largest key set, in bytes.
+/// The maximum size of a key set in bytes.
 pub const LARGEST_KEY_SET_BYTES: usize = 1 << 20;
 
-/// The most keys of a set; an issuer has a handful.
+/// The maximum number of keys in a set; an issuer has a handful.
 const MOST_KEYS: usize = 100;
 
-/// The fewest bytes of an RSA modulus.
+/// The minimum length of an RSA modulus in bytes.
 const LEAST_RSA_BYTES: usize = 256;
 
-/// The fewest bytes of a secret for HMAC (RFC 7518 section 3.2: as long as the hash of HS256).
+/// The minimum length of an HMAC secret in bytes (RFC 7518 section 3.2: as long as the hash of HS256).
 const LEAST_SECRET_BYTES: usize = 32;
 
 /// Keys that verify signatures.
@@ -27,7 +27,7 @@ pub struct KeySet {
 /// One key.
 pub struct Key {
     id: Option<String>,
-    /// The algorithms that the key is for: the one that it names, otherwise all of its kind.
+    /// The algorithms of the key: the one that it names, or else all of its kind.
     algorithms: Vec<Algorithm>,
     /// The key.
     pub key: DecodingKey,
@@ -60,8 +60,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The keys that may have signed with this algorithm: that with the id, where the token names one;
-    /// otherwise all that fit.
+    /// The keys that may have made a signature with this algorithm: the one with the id that the token names,
+    /// or else all that match.
     pub fn candidates<'s>(
         &'s self,
         id: Option<&'s str>,
@@ -73,8 +73,8 @@ impl KeySet {
     }
 }
 
-/// A key that can be used, with the algorithms that it is for. The kind of the key decides, never the token:
-/// so a public RSA key cannot be taken for the secret of an HMAC.
+/// A usable key with its algorithms. The type of the key decides, never the token: so a public RSA key cannot
+/// be used as an HMAC secret.
 fn usable(jwk: &Jwk) -> Option<Key> {
     use Algorithm::{ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512};
     if jwk.common.public_key_use.as_ref().is_some_and(|intent| *intent != PublicKeyUse::Signature) {

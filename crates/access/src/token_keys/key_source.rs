@@ -1,9 +1,9 @@
-//! The file or URL of a key set, followed by a thread of its own.
+//! Reads a key set from a file or URL, and keeps it current on a thread.
 //!
-//! A file is looked at once a second. A URL is fetched at the start, then at every `refresh`, and at once
-//! when a token names a key that is not in the set, but then at most every ten seconds: so an issuer may
-//! change its keys at any time, and tokens with invented key names cause no load. Keys that were read stay in
-//! use while the source fails.
+//! A file is checked once a second. A URL is fetched at the start, then at every `refresh`, and at once if a
+//! token names a key that is not in the set, but then at most every ten seconds: so an issuer may change its
+//! keys at any time, and tokens with invented key names cause no load. While the source fails, the last keys
+//! stay in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -19,38 +19,38 @@ use super::key_set::{KeySet, LARGEST_KEY_SET_BYTES};
 /// Called with one line when the operator should know something.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How often a file is looked at.
+/// The interval at which a file is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The shortest time between two fetches for the sake of unknown keys.
+/// The minimum time between two fetches because of unknown keys.
 const LEAST_BETWEEN_FETCHES: Duration = Duration::from_secs(10);
 
-/// How long a request waits for keys.
+/// The maximum time that a request waits for keys.
 const WAIT_FOR_KEYS: Duration = Duration::from_secs(5);
 
-/// The wait after a failed fetch, doubled each time up to the most.
+/// The wait after a failed fetch; it is doubled each time up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// The keys of a source at one time.
+/// The keys of a source at one moment.
 #[derive(Clone, Default)]
 pub struct Keys {
-    /// The keys; `None`: none were read yet.
+    /// The keys; `None`: none have been read yet.
     pub set: Option<Arc<KeySet>>,
-    /// Which set it is: the number rises when the keys change.
+    /// The version of the set: the number rises when the keys change.
     pub generation: u64,
-    /// How often they were fetched, with or without success.
+    /// The number of fetches, successful or not.
     fetches: u64,
-    /// When that was last.
+    /// The time of the last fetch.
     fetched_at: Option<Instant>,
 }
 
-/// Where keys are read from.
+/// The location of a key set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Location {
     /// A file.
     File(PathBuf),
-    /// An address, with the authorities that its server may have its certificate from; `None`: those of the
+    /// An address, and the authorities that are trusted for its server's certificate; `None`: those of the
     /// system.
     Url(String, Option<PathBuf>),
 }
@@ -67,13 +67,13 @@ impl Location {
 /// A key set that follows its source. Its thread ends with it.
 pub struct KeySource {
     keys: watch::Receiver<Keys>,
-    /// Asks for a fetch.
+    /// Requests a fetch.
     wanted: Mutex<Sender<()>>,
     can_be_fetched: bool,
 }
 
 impl KeySource {
-    /// Reads a file now, so that a fault is told at once; of a URL, the thread fetches the keys. The error
+    /// Reads a file now, so that a problem is reported at once; a URL is fetched by the thread. The error
     /// names the file.
     pub fn open(location: Location, refresh: Duration, report: Report) -> Result<KeySource, String> {
         let (publish, keys) = watch::channel(Keys::default());
@@ -99,7 +99,7 @@ impl KeySource {
         Ok(KeySource { keys, wanted: Mutex::new(wanted), can_be_fetched })
     }
 
-    /// Whether keys can be read here now, as far as this can be told without the network.
+    /// Checks whether keys can be read here, as far as this is possible without the network.
     pub fn check(keys: &TokenKeys) -> Result<(), String> {
         match keys {
             TokenKeys::File(path) => read_file(path).map(|_| ()),
@@ -107,13 +107,13 @@ impl KeySource {
         }
     }
 
-    /// The keys as they are.
+    /// The present keys.
     pub fn keys(&self) -> Keys {
         self.keys.borrow().clone()
     }
 
-    /// Has the keys fetched again, and waits for that, but not for long. `None`: they are still these, or
-    /// were fetched so short a while ago that they are not fetched again.
+    /// Requests a fetch and waits for it for a short time. `None`: the keys have not changed, or they were
+    /// fetched too recently to fetch them again.
     pub async fn newer_than(&self, known: &Keys) -> Option<Keys> {
         let is_recent = known.fetched_at.is_some_and(|at| at.elapsed() < LEAST_BETWEEN_FETCHES);
         if !self.can_be_fetched || (is_recent && known.set.is_some()) {
@@ -127,7 +127,7 @@ impl KeySource {
     }
 }
 
-/// The client, and an address that it can ask.
+/// The client, and an address that it accepts.
 fn client_of(location: &Location) -> Result<HttpClient, String> {
     let Location::Url(url, authorities) = location else { return Err("not an address".to_string()) };
     HttpClient::check_url(url).map_err(|problem| format!("{url}: {problem}"))?;
@@ -150,7 +150,7 @@ fn read_file(path: &Path) -> Result<(Option<SystemTime>, KeySet), String> {
     Ok((metadata.modified().ok(), set))
 }
 
-/// Ends when the source is dropped: its end of `requests` is gone then.
+/// Ends when the source is dropped and closes its end of `requests`.
 fn follow_file(
     path: &Path,
     mut modified: Option<SystemTime>,
@@ -173,7 +173,7 @@ fn follow_file(
                 modified = read;
                 replace(publish, set);
             }
-            Err(problem) => report(&format!("{problem}; the keys that were read before stay in use")),
+            Err(problem) => report(&format!("{problem}; the keys read before stay in use")),
         }
     }
 }
@@ -222,7 +222,7 @@ fn follow_url(
     }
 }
 
-/// Waits until the next fetch is due; earlier if one is wanted and the last is long enough ago. Returns
+/// Waits until the next fetch is due, or until one is requested and the last is long enough ago. Returns
 /// whether the source is still in use.
 fn wait_for_turn(fetched_at: Instant, wait: Duration, requests: &mpsc::Receiver<()>) -> bool {
     let is_wanted = match requests.recv_timeout(wait) {

@@ -173,7 +173,7 @@ fn where_one_proof_fails_the_next_is_tried() {
     scene.wait_until_served("one.test", &pebble.root());
     server.wait_for_error_line("tells why", |line| {
         line.contains("could not verify it by tls-alpn-01: one.test: ")
-            && line.contains("now http-01 is tried")
+            && line.contains("next attempt by http-01")
     });
 }
 
@@ -204,7 +204,7 @@ fn a_restart_asks_for_nothing_and_a_reload_only_for_what_is_new() {
     let asked: Vec<String> = server
         .error_text()
         .lines()
-        .filter(|line| line.contains("is asked for at"))
+        .filter(|line| line.contains("is requested from"))
         .filter(|line| !line.contains("for two.test is"))
         .map(str::to_string)
         .collect();
@@ -285,9 +285,9 @@ fn an_authority_that_cannot_be_reached_or_trusted_is_named() {
     let mut server = scene.start(&no_one);
     server.wait_for_error_line("says that no one is there", |line| {
         line.contains("no certificate for one.test: https://127.0.0.1:1/dir: cannot be reached: ")
-            && line.contains("tried again in 1 s")
+            && line.contains("next attempt in 1 s")
     });
-    server.wait_for_error_line("says that the wait grows", |line| line.contains("tried again in 2 s"));
+    server.wait_for_error_line("says that the wait grows", |line| line.contains("next attempt in 2 s"));
     server.stop();
 
     // Another authority than the one that signed Pebble's certificate.
@@ -297,7 +297,8 @@ fn an_authority_that_cannot_be_reached_or_trusted_is_named() {
     let wrong = text.replace(&directive(&text, "ca_certificate"), &format!("ca_certificate = {other:?}"));
     let server = scene.start(&(wrong + &site));
     server.wait_for_error_line("says what to set", |line| {
-        line.contains("an authority that is not trusted here") && line.contains("set acme.ca_certificate")
+        line.contains("an authority that this system does not trust")
+            && line.contains("set acme.ca_certificate")
     });
 }
 
@@ -360,7 +361,7 @@ fn an_account_that_the_authority_has_lost_is_registered_anew() {
     drop(pebble);
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
     let server = scene.start(&text(&pebble, &["one.test", "www.one.test"]));
-    server.wait_for_error_line("says so", |line| line.contains("does not know the account any more"));
+    server.wait_for_error_line("says so", |line| line.contains("no longer knows the account"));
     scene.wait_until_served("www.one.test", &pebble.root());
 }
 
@@ -399,7 +400,7 @@ fn one_process_at_a_time_asks() {
     let second = scene.start(&other_port.replace("\"one.test\"", "\"two.test\""));
     second.wait_for_error_line("says that it waits", |line| line.contains("is used by another process"));
     first.stop();
-    second.wait_for_error_line("goes on", |line| line.contains("for two.test is asked for at"));
+    second.wait_for_error_line("goes on", |line| line.contains("for two.test is requested from"));
 }
 
 #[test]
