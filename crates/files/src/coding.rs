@@ -1,8 +1,8 @@
 //! The content codings of a file, and the sources of its coded forms.
 //!
 //! A coded form is either a file that the publisher has put beside the original (a twin: `page.html.br`
-//! beside `page.html`), or it is made here once and kept in the cache. Only types that can be compressed are
-//! considered, from [`LEAST_BYTES`] on.
+//! beside `page.html`), or it is made here once and cached. Only compressible types are considered, from
+//! [`LEAST_BYTES`] on.
 
 use touchstone_http::content_coding::ContentCoding;
 
@@ -17,7 +17,7 @@ pub const LEAST_BYTES: u64 = 256;
 pub struct CodingSettings {
     /// All codings, the preferred one first.
     pub order: [ContentCoding; 3],
-    /// The level of compression, by [`ContentCoding`]; `None`: the coding is not made here.
+    /// The level of compression, by [`ContentCoding`]; `None`: this coding is not made.
     pub levels: [Option<u8>; 3],
     /// Whether twins are searched for.
     pub precompressed: bool,
@@ -33,8 +33,8 @@ impl CodingSettings {
         !self.precompressed && self.levels == [None; 3]
     }
 
-    /// The coded forms of the file at `file_path`. `kept`: it fits into the cache, so that a form that is
-    /// made here need not be made again.
+    /// The coded forms of the file at `file_path`. `kept`: it fits into the cache, so that a form needs to be
+    /// made only once.
     pub fn codings(
         &self,
         root: &Root,
@@ -55,7 +55,7 @@ impl CodingSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codings {
     original: Option<FileFacts>,
-    /// `None`: twins were not searched for.
+    /// `None`: no twins were searched for.
     pub(crate) twins: Option<Twins>,
     levels: [Option<u8>; 3],
 }
@@ -92,7 +92,7 @@ impl Codings {
         (is_as_new && twin.size > 0).then_some(twin)
     }
 
-    /// The level at which this coding is made here, of a file that fits into the cache; `None`: it is not.
+    /// The level at which this coding is made from a file that fits into the cache; `None`: it is not made.
     pub fn level(&self, coding: ContentCoding) -> Option<u8> {
         self.levels[coding as usize]
     }
@@ -104,7 +104,7 @@ impl Codings {
     }
 }
 
-/// The files beside a file that could be its coded forms.
+/// The files beside a file that may be its coded forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Twins {
     by_coding: [Option<FileFacts>; 3],

@@ -30,11 +30,11 @@ pub fn level_range(coding: ContentCoding) -> (u8, u8) {
     }
 }
 
-/// Compresses a body. A level outside of the range counts as the nearest one in it. This may take long and
+/// Compresses a body. A level outside the range is replaced by the nearest one in it. This may take long and
 /// must not be called on an event loop.
 ///
 /// # Errors
-/// The coder's error. No coder is known to fail if its memory could be allocated.
+/// The coder's error. No coder is known to fail once its memory is allocated.
 pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let (least, most) = level_range(coding);
     let level = level.clamp(least, most);
@@ -67,7 +67,7 @@ pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec
     Ok(compressed)
 }
 
-/// The logarithm of the window for a body that arrives in pieces. Each such body holds a window in memory.
+/// The logarithm of the window for a body that arrives in pieces. Each such body keeps a window in memory.
 const STREAM_WINDOW_LOG: u32 = 18;
 
 /// The buffer for a coder's output.
@@ -83,7 +83,7 @@ enum Coder {
 }
 
 impl Compressor {
-    /// Makes a compressor. A level outside of the coding's range counts as the nearest one in it.
+    /// Creates a compressor. A level outside the coding's range is replaced by the nearest one in it.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -113,7 +113,7 @@ impl Compressor {
         }))
     }
 
-    /// Takes a piece and returns the coded bytes that are ready, which may be none.
+    /// Takes a piece and returns the coded bytes that are ready, if any.
     ///
     /// # Errors
     /// The coder's error.
@@ -194,7 +194,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_same_body_gives_the_same_bytes() {
-        // A strong entity tag identifies the bytes, so they must not hold a time stamp.
+        // A strong entity tag identifies the bytes, so they must not contain a time stamp.
         let body = b"once and again, ".repeat(100);
         for coding in ContentCoding::ALL {
             let first = compress(coding, default_level(coding), &body).unwrap();

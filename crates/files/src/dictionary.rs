@@ -2,9 +2,9 @@
 //! clients that still have the earlier.
 //!
 //! A file whose path matches a pattern of its site is a dictionary for all files whose paths match the same
-//! pattern. Its content is kept here from the time at which it is first read, by its SHA-256, also when the
-//! file has changed or gone, and over reloads. What has not been used for longest goes when the bytes are too
-//! many.
+//! pattern. Its content is kept here by its SHA-256 from the first time it is read, also when the file has
+//! changed or was deleted, and over reloads. If the bytes exceed their limit, the content that has been
+//! unused for longest is removed.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -15,31 +15,31 @@ use touchstone_http::dictionary::{DictionaryCoding, DictionaryHash};
 
 use crate::compress::level_range;
 
-/// The window of `dcb`: a dictionary and what is made with it have room in it together.
+/// The window of `dcb`: it must have room for a dictionary and the result together.
 const MOST_BROTLI_BYTES: usize = (1 << 24) - 16;
 
-/// The logarithm of the least window that every client of `dcz` has (section 5): 8 MiB.
+/// The logarithm of the minimum window of every `dcz` client (section 5): 8 MiB.
 const LEAST_ZSTD_WINDOW_LOG: u32 = 23;
 
-/// And of the greatest that it may need: 128 MiB.
+/// The logarithm of the maximum window that a `dcz` client may need: 128 MiB.
 const MOST_ZSTD_WINDOW_LOG: u32 = 27;
 
-/// A part of paths: `*` stands for any bytes, all others for themselves.
+/// A pattern for paths: `*` matches any bytes, all other bytes match themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern(Arc<str>);
 
 impl Pattern {
-    /// Reads a pattern; the error says what is wrong with it. It stands in `Use-As-Dictionary` as a URL
-    /// pattern, so what is special there is refused.
+    /// Parses a pattern; the error says what is wrong. The pattern is sent in `Use-As-Dictionary` as a URL
+    /// pattern, so characters that are special there are refused.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         if !text.starts_with('/') {
-            return Err("it begins with '/'".to_string());
+            return Err("it must begin with '/'".to_string());
         }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/*-._~!$&',;=@%".contains(letter);
         match text.chars().find(|&letter| !is_plain(letter)) {
             None => Ok(Pattern(text.into())),
             Some(letter) => {
-                Err(format!("{letter:?} has no place in it: write letters, digits, /-._~!$&',;=@% and *"))
+                Err(format!("{letter:?} is not allowed: use letters, digits, /-._~!$&',;=@% and *"))
             }
         }
     }
@@ -70,12 +70,12 @@ impl Pattern {
     }
 }
 
-/// What a site says of dictionaries.
+/// A site's settings for dictionaries.
 #[derive(Debug, Clone, Default)]
 pub struct SiteDictionaries {
-    /// Which files are dictionaries.
+    /// The patterns of files that are dictionaries.
     pub patterns: Vec<Pattern>,
-    /// Tells the site from others, also over reloads: one site's dictionaries are no other's.
+    /// Identifies the site, also over reloads: sites do not share dictionaries.
     pub scope: u64,
 }
 
@@ -97,7 +97,7 @@ struct State {
     by_hash: HashMap<(u64, DictionaryHash), StoredDictionary>,
     bytes: u64,
     limit_bytes: u64,
-    /// Raised with each use.
+    /// A counter that each use increments.
     clock: u64,
 }
 
@@ -108,24 +108,24 @@ struct StoredDictionary {
     used_at: u64,
 }
 
-/// Figures for the operator.
+/// Metrics for the operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DictionaryCounters {
-    /// Dictionaries that are kept.
+    /// The number of stored dictionaries.
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl Dictionaries {
-    /// Sets the most bytes that all may take.
+    /// Sets the maximum size of all dictionaries together.
     pub fn set_limit(&self, bytes: u64) {
         let state = &mut *self.lock();
         state.limit_bytes = bytes;
         state.make_room();
     }
 
-    /// Keeps a version of a file that was just read.
+    /// Stores a version of a file that was just read.
     pub fn keep(&self, scope: u64, pattern: &Pattern, content: &[u8]) {
         let hash: DictionaryHash = Sha256::digest(content).into();
         let state = &mut *self.lock();
@@ -145,7 +145,7 @@ impl Dictionaries {
         state.make_room();
     }
 
-    /// The content of a dictionary of a site, if it is one for this path.
+    /// The content of a site's dictionary, if it is one for this path.
     pub fn find(&self, scope: u64, hash: &DictionaryHash, path: &[u8]) -> Option<Arc<[u8]>> {
         let state = &mut *self.lock();
         state.clock += 1;
@@ -155,14 +155,14 @@ impl Dictionaries {
         Some(stored.content.clone())
     }
 
-    /// Figures for the operator.
+    /// Metrics for the operator.
     pub fn counters(&self) -> DictionaryCounters {
         let state = self.lock();
         DictionaryCounters { count: state.by_hash.len() as u64, bytes: state.bytes }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Every critical section leaves a whole state.
+        // Every critical section leaves a consistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -210,8 +210,8 @@ pub fn compress(coding: DictionaryCoding, level: u8, dictionary: &[u8], body: &[
     Ok(compressed)
 }
 
-/// The window that reaches from the end of the body to the beginning of the dictionary, as far as every
-/// client has it: 8 MiB, or one and a quarter of the dictionary.
+/// The window from the end of the body back to the beginning of the dictionary, up to what every client
+/// supports: 8 MiB, or one and a quarter of the dictionary.
 fn zstd_window_log(dictionary: usize, body: usize) -> u32 {
     let wanted = (dictionary + body).next_power_of_two().trailing_zeros();
     let granted = (dictionary + dictionary / 4).max(1).ilog2().max(LEAST_ZSTD_WINDOW_LOG);

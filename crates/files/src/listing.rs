@@ -1,8 +1,8 @@
-//! Directory listings, as HTML for people and as JSON for programs.
+//! Directory listings as HTML for people and JSON for programs.
 //!
-//! What is listed is what would be served: hidden names, links that lead where the root's policy does not,
-//! and what is neither file nor directory are left out. Reading waits for the disk, so it belongs on a thread
-//! that may.
+//! A listing has the files that would be served: hidden names, links that the root's policy forbids, and
+//! names that are neither files nor directories are omitted. Reading waits for the disk, so it must run on a
+//! thread that may wait.
 
 use std::fmt::Write as _;
 
@@ -12,47 +12,47 @@ use touchstone_http::date::civil_from_unix;
 use crate::percent::encode_path;
 use crate::root::{FileFacts, FileKind, Refused, Root};
 
-/// What is listed of a directory.
+/// The limits of a listing.
 #[derive(Debug, Clone, Copy)]
 pub struct ListingOptions {
-    /// Names that begin with a dot too.
+    /// Whether names that begin with a dot are listed.
     pub hidden_files: bool,
-    /// The most entries; reading stops there.
+    /// The maximum number of entries; reading stops there.
     pub most_entries: usize,
 }
 
-/// A directory that was read.
+/// A directory's entries.
 #[derive(Debug)]
 pub struct Listing {
-    /// Directories first, each kind in the order of names.
+    /// Directories come first; each kind is sorted by name.
     pub entries: Vec<ListingEntry>,
-    /// There is more than the most that may be listed; which entries are missing is the file system's choice.
+    /// The directory has more entries than may be listed; the file system decides which are missing.
     pub truncated: bool,
 }
 
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingEntry {
-    /// The name, of any bytes but control bytes and slashes.
+    /// The name; it may contain any bytes except control bytes and slashes.
     pub name: Vec<u8>,
-    /// What it leads to.
+    /// The kind of its target.
     pub kind: FileKind,
-    /// Length in bytes; of a directory it means nothing.
+    /// The length in bytes; undefined for a directory.
     pub size: u64,
-    /// Time of the last change, whole seconds since 1970.
+    /// The time of the last change in whole seconds since 1970.
     pub modified_seconds: i64,
 }
 
 /// Reads the directory at `path`, which is normalised and ends with a slash.
 ///
 /// # Errors
-/// As [`Root::open`]; a path that is no directory is not found.
+/// As for [`Root::open`]; a path that is not a directory is not found.
 pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listing, Refused> {
     let opened = root.open(path)?;
     if opened.facts.kind != FileKind::Directory {
         return Err(Refused::NotFound);
     }
-    // The pinned directory itself: whatever is renamed meanwhile, this cannot lead elsewhere.
+    // The entries are read from the pinned directory, so a rename at the same time has no effect.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(&opened.descriptor, ".", flags, Mode::empty())?;
     let mut entries = Vec::new();
@@ -68,7 +68,7 @@ pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listin
                 root.facts(&[path, name].concat())
             }
             Ok(stat) => FileFacts::from_stat(&stat),
-            // Deleted since its name was read.
+            // The file was deleted since its name was read.
             Err(_) => continue,
         };
         let Ok(facts) = facts else { continue };
@@ -90,7 +90,7 @@ pub fn read(root: &Root, path: &[u8], options: &ListingOptions) -> Result<Listin
     Ok(Listing { entries, truncated })
 }
 
-/// Names with control bytes cannot be asked for.
+/// A request cannot contain names with control bytes.
 fn is_listed(name: &[u8], options: &ListingOptions) -> bool {
     name != b"."
         && name != b".."
@@ -99,8 +99,8 @@ fn is_listed(name: &[u8], options: &ListingOptions) -> bool {
 }
 
 impl ListingEntry {
-    /// Where it is, from its directory: a slash follows a directory's name. It begins with `./`, so that a
-    /// colon in the name makes no scheme of what is before it (RFC 3986 section 4.2).
+    /// The relative link to the entry: a directory's name gets a slash. It begins with `./`, so that text
+    /// before a colon in the name is not read as a scheme (RFC 3986 section 4.2).
     fn link(&self) -> String {
         let mut link = b"./".to_vec();
         encode_path(&self.name, &mut link);
@@ -114,7 +114,7 @@ impl ListingEntry {
 }
 
 impl Listing {
-    /// A page for people. `path` is the directory's, normalised.
+    /// The listing as an HTML page. `path` is the directory's normalised path.
     pub fn to_html(&self, path: &[u8]) -> String {
         let title = format!("Index of {}", escape_html(&String::from_utf8_lossy(path)));
         let mut page = format!(
@@ -164,7 +164,7 @@ impl Listing {
                     write!(json, "{{\"name\":{name},\"type\":\"file\",\"size\":{},", entry.size)
                 }
             };
-            // A link is made of characters that stand for themselves in JSON.
+            // All characters of a link can be in JSON without escapes.
             let _ = write!(json, "\"modified\":\"{modified}\",\"url\":\"{url}\"}}");
         }
         json.push_str("\n]\n");
@@ -211,7 +211,7 @@ fn readable_size(bytes: u64) -> String {
     }
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // What would be rounded up to 1024.0 is one of the next unit.
+    // A value that would be rounded to 1024.0 belongs to the next unit.
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         size /= 1024.0;
         unit += 1;
@@ -302,7 +302,7 @@ mod tests {
         let listing = listed(top, "/", &ALL);
         assert_eq!(names(&listing), ["link-to-z", "z", "A.txt", "a.txt", "b.txt", "link-to-b", "\u{e9}.txt"]);
         assert!(!listing.truncated);
-        assert_eq!(listing.entries[5].size, 5, "what the link leads to");
+        assert_eq!(listing.entries[5].size, 5, "the size of the link's target");
         let with_hidden = listed(top, "/", &ListingOptions { hidden_files: true, ..ALL });
         assert!(names(&with_hidden).contains(&".hidden".to_owned()));
         assert!(!names(&with_hidden).iter().any(|name| name == "." || name == ".."));
@@ -405,7 +405,7 @@ mod tests {
             prop_assert_eq!(json[0]["name"].as_str().unwrap(), String::from_utf8_lossy(&entry.name));
             let mut row = String::new();
             entry.write_row(&mut row);
-            // One row, whatever the name: as many brackets and quotes as without it.
+            // There is one row for any name: it has as many brackets and quotes as without the name.
             prop_assert_eq!(row.matches('<').count(), 14);
             prop_assert_eq!(row.matches('"').count(), 6);
         }

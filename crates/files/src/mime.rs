@@ -1,45 +1,46 @@
-//! Content types by file name ending (RFC 9110 section 8.3).
+//! Content types by file name suffix (RFC 9110 section 8.3).
 //!
-//! Three sources, the first that knows the ending wins: the site's own `mime_types`, the corrections below,
-//! and the table of the `mime_guess` crate, which is long but in places from before RFC 9239 (JavaScript),
-//! RFC 8081 (fonts) and other registrations of recent years. Asked once for each cache entry, never on a
-//! cache hit.
+//! There are three sources, and the first that knows the suffix wins: the site's own `mime_types`, the
+//! corrections below, and the table of the `mime_guess` crate, which is long but in parts older than RFC 9239
+//! (JavaScript), RFC 8081 (fonts) and other recent registrations. The type is looked up once for each cache
+//! entry, not on a cache hit.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-/// What a file with an unknown ending, or none, is called: browsers offer to save it.
+/// The type of a file with an unknown suffix or none: browsers offer to save it.
 pub const UNKNOWN: &str = "application/octet-stream";
 
 /// The content types of one site.
 #[derive(Clone, Debug, Default)]
 pub struct ContentTypes {
-    /// Ending in lower case without its first dot, such as "html" or "tar.gz", to the type as it is sent.
+    /// From a suffix in lower case without its first dot, such as "html" or "tar.gz", to the type as it is
+    /// sent.
     overrides: HashMap<String, String>,
-    /// Ready to append: "; charset=utf-8".
+    /// The text to append: "; charset=utf-8".
     charset: Option<String>,
 }
 
 /// A `mime_types` or `charset` setting that cannot be sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum InvalidContentType {
-    /// The ending is empty, or holds a slash or a control character.
+    /// The suffix is empty, or contains a slash or a control character.
     Ending(String),
     /// The value is not `type/subtype`, with or without `; name=value` parameters.
     MediaType {
-        /// The ending it was given for.
+        /// The suffix.
         ending: String,
         /// The value as given.
         media_type: String,
     },
-    /// The charset is not a token of RFC 9110.
+    /// The charset is not a token by RFC 9110.
     Charset(String),
 }
 
 impl ContentTypes {
-    /// Takes the site's own endings (`html`, `.html` and `tar.gz` are all understood, case does not matter)
-    /// with their types, and the charset to name with text, if any.
+    /// Takes the site's own suffixes (`html`, `.html` and `tar.gz` are all valid, case does not matter) with
+    /// their types, and the charset for texts, if any.
     ///
     /// # Errors
     /// The first setting that would not make a valid Content-Type field.
@@ -71,9 +72,9 @@ impl ContentTypes {
         Ok(ContentTypes { overrides: table, charset })
     }
 
-    /// The value of the Content-Type field for the file at `path`; only what follows the last slash counts.
-    /// Of several dots the longest ending that the site names wins, else the last one: `a.tar.gz` is
-    /// `tar.gz`, then `gz`. A name whose only dot comes first (`.profile`) has no ending.
+    /// The value of the Content-Type field for the file at `path`; only the part after the last slash
+    /// matters. The longest suffix that the site names wins, or else the part after the last dot: for
+    /// `a.tar.gz` first `tar.gz`, then `gz`. A name whose only dot comes first (`.profile`) has no suffix.
     pub fn content_type(&self, path: &[u8]) -> Cow<'_, str> {
         let media_type = self.media_type(path);
         match &self.charset {
@@ -88,12 +89,12 @@ impl ContentTypes {
         self.listed_ending(&endings).or_else(last).unwrap_or(UNKNOWN)
     }
 
-    /// The type that the site itself names for the file at `path`, if it names one; without the charset.
+    /// The type that the site itself sets for the file at `path`, if any; without the charset.
     pub fn listed(&self, path: &[u8]) -> Option<&str> {
         self.listed_ending(&endings(path)?)
     }
 
-    /// Whether the site itself names this type.
+    /// Whether the site itself sets this type.
     pub fn has_type(&self, media_type: &[u8]) -> bool {
         self.overrides.values().any(|known| known.as_bytes().eq_ignore_ascii_case(media_type))
     }
@@ -109,27 +110,28 @@ impl ContentTypes {
     }
 }
 
-/// What follows the first dot of a file's name, in lower case.
+/// The part of a file's name after the first dot, in lower case.
 fn endings(path: &[u8]) -> Option<String> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    // The first byte is not looked at: a dot there hides the file and begins no ending.
+    // The first byte is skipped: a dot there hides the file and does not begin a suffix.
     let after_first = name.get(1..).unwrap_or_default();
     let dot = after_first.iter().position(|&byte| byte == b'.')?;
-    // An ending that is not UTF-8 is in no table; the replacement characters keep it so.
+    // A suffix that is not UTF-8 is in no table, and neither is its form with replacement characters.
     Some(String::from_utf8_lossy(&after_first[dot + 1..]).to_ascii_lowercase())
 }
 
-/// The type of an ending in lower case.
+/// The type of a suffix in lower case.
 fn built_in(ending: &str) -> Option<&'static str> {
     corrected(ending).or_else(|| mime_guess::from_ext(ending).first_raw())
 }
 
-/// Where `mime_guess` knows nothing, or something that today's browsers and registries do not agree with.
+/// Corrections for suffixes that `mime_guess` does not know, or for which browsers and registries now use
+/// another type.
 fn corrected(ending: &str) -> Option<&'static str> {
     Some(match ending {
-        // RFC 9239: text/javascript is the one name; browsers refuse module scripts with most others.
+        // RFC 9239: text/javascript is the only name; browsers refuse module scripts with most others.
         "js" | "mjs" | "cjs" => "text/javascript",
-        // A source map is JSON, whatever the language it maps.
+        // A source map is JSON, whatever language it maps.
         "map" => "application/json",
         "jsonl" | "ndjson" => "application/jsonl",
         "yaml" | "yml" => "application/yaml",
@@ -145,7 +147,7 @@ fn corrected(ending: &str) -> Option<&'static str> {
         "woff" => "font/woff",
         "ico" => "image/vnd.microsoft.icon",
         "avifs" => "image/avif",
-        // Streaming: on the web a .ts file is a segment of HLS (RFC 8216), not a film for a television set.
+        // Streaming: on the web a .ts file is a segment of HLS (RFC 8216), not a recording for television.
         "ts" => "video/mp2t",
         "m4s" => "video/iso.segment",
         "m3u8" => "application/vnd.apple.mpegurl",
@@ -163,14 +165,14 @@ fn corrected(ending: &str) -> Option<&'static str> {
         "deb" => "application/vnd.debian.binary-package",
         "rpm" => "application/x-rpm",
         "class" => "application/java-vm",
-        // Programs that are not run here are saved, not shown.
+        // Programs that this server does not run are saved, not displayed.
         "java" => "text/plain",
         _ => return None,
     })
 }
 
-/// Whether content of this type usually shrinks when it is compressed: text under whatever name, code, and
-/// formats that were made without a compression of their own.
+/// Whether content of this type usually becomes smaller by compression: all kinds of text, code, and formats
+/// without their own compression.
 pub fn is_compressible(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let structured = essence.ends_with("+json") || essence.ends_with("+xml") || essence.ends_with("+yaml");
@@ -214,7 +216,7 @@ pub fn is_compressible(media_type: &str) -> bool {
 }
 
 /// Text, and XML under other names (RFC 7303). Not JSON: RFC 8259 section 11 defines no charset parameter for
-/// it. A type that already names a charset keeps it.
+/// it. A type that already has a charset keeps it.
 fn takes_charset(media_type: &str) -> bool {
     let (essence, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
     let essence = essence.trim_end().to_ascii_lowercase();
@@ -242,7 +244,7 @@ fn is_parameter(text: &str) -> bool {
         .is_some_and(|(name, value)| is_token(name) && (is_token(value) || is_quoted_string(value)))
 }
 
-/// The parts between semicolons, those inside quoted strings not counted.
+/// The parts between semicolons that are outside quoted strings.
 fn split_outside_quotes(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (position, byte) in text.bytes().enumerate() {

@@ -1,7 +1,6 @@
 //! Percent-encoding of paths (RFC 3986 section 2.1) for Location fields and links.
 
-/// Appends a path, percent-encoding all but the bytes that stand for themselves in one (RFC 3986 section
-/// 3.3).
+/// Appends a path; all bytes that RFC 3986 section 3.3 does not allow in a path are percent-encoded.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     const HEXADECIMAL: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in path {

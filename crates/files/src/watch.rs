@@ -584,7 +584,7 @@ mod tests {
         drop(go);
         let mut waiting: BTreeSet<DirectoryId> = [noisy_id, quiet_id].into();
         while !waiting.is_empty() {
-            let change = changes.recv_timeout(Duration::from_secs(60)).expect("the overflow is told");
+            let change = changes.recv_timeout(Duration::from_secs(60)).expect("the overflow is reported");
             if change.name.is_none() {
                 waiting.remove(&change.directory);
             }
@@ -610,7 +610,7 @@ mod tests {
         let (sender, ended) = channel::<()>();
         let watcher = Watcher::start(move |_| {
             let _held_until_the_panic = &sender;
-            panic!("as the test wants it");
+            panic!("on purpose");
         })
         .unwrap();
         let directory = tempdir().unwrap();

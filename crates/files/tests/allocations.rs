@@ -1,4 +1,4 @@
-//! A hit of the cache, and parsing the request before it, allocate nothing: counted by the allocator itself.
+//! A cache hit and the parsing of its request allocate nothing: the allocator itself counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,11 +17,12 @@ use touchstone_http::request::{Limits, Parsed, RequestHead};
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread; other threads (the test runner's, the watcher's) are none of ours.
+    /// The allocations of this thread; those of other threads (the test runner's, the watcher's) do not
+    /// count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor
+// SAFETY: every call is passed on unchanged to the system's allocator; the counter neither allocates nor
 // panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -99,7 +100,7 @@ fn parsing_and_hitting_allocate_nothing() {
     let EncodingStart::Job(job) =
         entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &date, &cache)
     else {
-        panic!("nobody else makes it")
+        panic!("no other request makes it")
     };
     job.compress().unwrap();
     let limits = Limits { request_line_bytes: 8192, header_bytes: 32768, header_fields: 100 };
@@ -120,7 +121,8 @@ fn parsing_and_hitting_allocate_nothing() {
                 core.hit(head.target.of(request), accept_encoding, ConnectionForm::Persistent, &date);
             assert_eq!(prepared.map(|prepared| prepared.body_length() < 6250), Some(is_coded));
         };
-        // The first request makes room in the head's list of fields, and chooses; the next ones find both.
+        // The first request allocates the head's list of fields, and makes the choice; the next ones reuse
+        // both.
         hit();
         let count = allocations_of(|| (0..100).for_each(|_| hit()));
         assert_eq!(count, 0, "{fields}");

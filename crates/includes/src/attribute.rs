@@ -1,6 +1,6 @@
-//! An attribute of a directive: what reading a page finds, and what a directive is then understood from.
+//! An attribute of a directive, as the parser finds it and before its meaning is known.
 
-/// An attribute as it was written, its quotes taken away.
+/// An attribute as it was written, without its quotes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Attribute {
     /// In lower case.

@@ -1,8 +1,7 @@
-//! Parsed pages, kept until their file changes, within a budget of bytes.
+//! Caches parsed pages until their files change, within a limit of bytes.
 //!
-//! A page that was compared with its file in this second is taken without asking the disk again, as the cache
-//! of whole responses does it. Shared by all cores: a page in use is looked up once a request, never parsed
-//! twice at a time for long.
+//! A page that was compared with its file in this second is used without a further disk access, as in the
+//! cache of whole responses. All cores share the cache: a page is looked up once for each request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,7 +12,7 @@ use touchstone_files::root::FileFacts;
 use super::host::DependsOn;
 use super::page::Page;
 
-/// Which file: the number of the root that it is below, and its path there.
+/// The key of a file: the number of its root, and its path there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PageKey {
     /// The root's number.
@@ -27,7 +26,7 @@ pub struct PageKey {
 pub struct CachedPage {
     /// The page.
     pub page: Arc<Page>,
-    /// What its file was when it was read.
+    /// The facts of its file when it was read.
     pub facts: FileFacts,
     checked_second: AtomicI64,
     used: AtomicBool,
@@ -43,15 +42,15 @@ pub struct PageCache {
 
 #[derive(Debug, Default)]
 struct Store {
-    /// With seeded hashes: clients may have named the files.
+    /// The hashes are seeded, because clients may choose the names.
     pages: HashMap<PageKey, Arc<CachedPage>>,
-    /// Oldest first.
+    /// The oldest first.
     queue: VecDeque<PageKey>,
     bytes: usize,
 }
 
 impl CachedPage {
-    /// A page that was read from a file of these facts in this second.
+    /// A page that was read from a file with these facts in this second.
     pub fn new(page: Arc<Page>, facts: FileFacts, second: i64) -> CachedPage {
         CachedPage {
             page,
@@ -62,12 +61,12 @@ impl CachedPage {
         }
     }
 
-    /// Whether its last output depended on the request: the next one will most likely too.
+    /// Whether its last output depended on the request: the next one probably will too.
     pub fn depended_on_request(&self) -> bool {
         self.depended_on_request.load(Ordering::Relaxed)
     }
 
-    /// Notes what its output depended on.
+    /// Records what its output depended on.
     pub fn note(&self, depends_on: DependsOn) {
         let depended = depends_on == DependsOn::Request;
         if depended != self.depended_on_request() {
@@ -75,7 +74,7 @@ impl CachedPage {
         }
     }
 
-    /// Whether the file is still the same; `facts` asks the disk, once a second at most.
+    /// Whether the file is unchanged; `facts` accesses the disk, at most once a second.
     pub fn is_current(&self, second: i64, facts: impl FnOnce() -> Option<FileFacts>) -> bool {
         if self.checked_second.load(Ordering::Relaxed) == second {
             return true;
@@ -89,19 +88,19 @@ impl CachedPage {
 }
 
 impl PageCache {
-    /// An empty cache that keeps at most so many bytes.
+    /// An empty cache with this maximum size in bytes.
     pub fn new(most_bytes: usize) -> PageCache {
         PageCache { most_bytes, store: Mutex::default() }
     }
 
-    /// The page kept for a file, current or not.
+    /// The cached page of a file, current or not.
     pub fn get(&self, key: &PageKey) -> Option<Arc<CachedPage>> {
         let page = self.lock().pages.get(key).cloned()?;
         page.used.store(true, Ordering::Relaxed);
         Some(page)
     }
 
-    /// Keeps a page, in place of the one that is kept for its file.
+    /// Stores a page and replaces the present one of its file.
     pub fn insert(&self, key: PageKey, page: Arc<CachedPage>) {
         let bytes = page.page.bytes();
         if bytes > self.most_bytes {
@@ -116,7 +115,7 @@ impl PageCache {
         store.evict(self.most_bytes);
     }
 
-    /// Forgets the page kept for a file that is no more.
+    /// Removes the page of a file that no longer exists.
     pub fn remove(&self, key: &PageKey) {
         let mut store = self.lock();
         if let Some(removed) = store.pages.remove(key) {
@@ -125,25 +124,25 @@ impl PageCache {
         }
     }
 
-    /// How many pages are kept, and how many bytes they take.
+    /// The number of cached pages and their bytes.
     pub fn usage(&self) -> (usize, usize) {
         let store = self.lock();
         (store.pages.len(), store.bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
-        // Every critical section leaves whole states.
+        // Every critical section leaves a consistent state.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store {
-    /// The oldest goes first, unless it was used since it was last looked at.
+    /// Removes the oldest page, unless it was used since it was last examined.
     fn evict(&mut self, most_bytes: usize) {
         while self.bytes > most_bytes {
             let Some(key) = self.queue.pop_front() else { return };
             let Some(page) = self.pages.get(&key) else { continue };
-            // The newcomer is last in the queue, so this ends at the latest when all others have lost their
+            // The new page is last in the queue, so this ends at the latest when all others have lost their
             // mark.
             if page.used.swap(false, Ordering::Relaxed) {
                 self.queue.push_back(key);

@@ -1,4 +1,4 @@
-//! From a directive as it is written to what is to be done: names and values are understood here, once.
+//! Converts directives as written to commands: names and values are interpreted here, once.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use super::page::{
 use super::settings::{Grammar, Settings};
 use super::template::Template;
 
-/// Understands a directive.
+/// Interprets a directive.
 pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings) -> Command {
     let missing = || Command::Broken(format!("{} lacks its attribute", String::from_utf8_lossy(name)));
     let takes_none =
@@ -32,7 +32,8 @@ pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings
         }
         b"config" => Command::Config(config(attributes, settings.grammar)),
         b"echo" => Command::Echo(echo(attributes, settings.grammar)),
-        // A page may be included by one that may execute programs: its own place counts as well.
+        // The page may be included by one that may run programs, so the setting of its own location is
+        // checked too.
         b"exec" if !settings.exec => {
             Command::Broken("exec is not allowed here; includes.exec would allow it".to_owned())
         }
@@ -40,11 +41,11 @@ pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings
         b"fsize" => Command::FileSize(files("fsize", attributes, settings.grammar)),
         b"flastmod" => Command::LastModified(files("flastmod", attributes, settings.grammar)),
         b"include" => include(attributes, settings.grammar),
-        _ => Command::Broken(format!("there is no directive {:?}", String::from_utf8_lossy(name))),
+        _ => Command::Broken(format!("unknown directive {:?}", String::from_utf8_lossy(name))),
     }
 }
 
-/// The attributes that count: those before the first without a value.
+/// The attributes that are used: those before the first without a value.
 fn valued(attributes: &[Attribute]) -> impl Iterator<Item = (&[u8], &[u8])> {
     attributes.iter().map_while(|attribute| Some((&attribute.name[..], attribute.value.as_deref()?)))
 }
@@ -53,8 +54,8 @@ fn unknown(directive: &str, name: &[u8]) -> Broken {
     format!("{directive} has no attribute {:?}", String::from_utf8_lossy(name))
 }
 
-/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are.
-/// nginx has none.
+/// Most attributes may contain entities; those of `config`, `set value` and conditions may not. nginx decodes
+/// none.
 fn decoded(value: &[u8], grammar: Grammar) -> Template {
     match grammar {
         Grammar::Nginx => Template::of_nginx(value),
@@ -71,7 +72,7 @@ fn plain(value: &[u8], grammar: Grammar) -> Template {
 
 fn codings(directive: &str, value: &[u8], grammar: Grammar) -> Result<Vec<Coding>, Broken> {
     let mut codings =
-        Coding::list(value).map_err(|name| format!("{directive} knows no encoding {name:?}"))?;
+        Coding::list(value).map_err(|name| format!("{directive}: unknown encoding {name:?}"))?;
     if grammar == Grammar::Nginx {
         codings
             .iter_mut()
@@ -115,7 +116,8 @@ fn config(attributes: &[Attribute], grammar: Grammar) -> Vec<ConfigItem> {
             b"echomsg" => ConfigItem::UndefinedText(plain(value, grammar)),
             b"timefmt" => ConfigItem::TimeFormat(plain(value, grammar)),
             b"sizefmt" => ConfigItem::SizeFormat(plain(value, grammar)),
-            // Of the iPlanet server: whether included pages see the other attributes. Here they do not.
+            // A setting of the iPlanet server: whether included pages see the other attributes. Here they do
+            // not.
             b"scope" => continue,
             _ => ConfigItem::Broken(unknown("config", name)),
         });
@@ -138,7 +140,7 @@ fn echo(attributes: &[Attribute], grammar: Grammar) -> Echo {
         });
     }
     if grammar == Grammar::Nginx {
-        // Attributes have no order there.
+        // In this grammar the attributes have no order.
         echo.items.sort_by_key(|item| matches!(item, EchoItem::Variable(_)));
     }
     echo

@@ -1,7 +1,7 @@
-//! What `encoding` and `decoding` of `echo` and `set` do to a value, byte for byte as Apache 2.4 does it.
+//! Encodes and decodes values for `encoding` and `decoding` of `echo` and `set`, byte for byte as Apache 2.4.
 //!
-//! A value is bytes, not characters: a page may be in any charset. Decoding ends a value at a zero byte,
-//! which a C string could not hold either, so that none reaches the page.
+//! A value is bytes, not characters: a page may use any charset. Decoding ends a value at a zero byte, as in
+//! a C string, so that no zero byte reaches the page.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,13 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 /// One step of encoding or decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// Leaves the value as it is.
+    /// The value is not changed.
     None,
-    /// Percent-encoding as in paths.
+    /// Percent-encoding as for paths.
     Url,
-    /// Percent-encoding as in forms (`application/x-www-form-urlencoded`): a space is a plus.
+    /// Percent-encoding as for forms (`application/x-www-form-urlencoded`): a space becomes a plus sign.
     UrlEncoded,
-    /// Percent-encoding as nginx has it: all but what RFC 3986 section 2.3 calls unreserved.
+    /// Percent-encoding as in nginx: all characters that RFC 3986 section 2.3 does not call unreserved.
     UrlOfNginx,
     /// HTML entities.
     Entity,
@@ -38,7 +38,7 @@ impl Coding {
         names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, coding)| coding)
     }
 
-    /// Reads a list as in `decoding="url, entity"`; the error is the name that is none.
+    /// Parses a list such as `decoding="url, entity"`; the error is the unknown name.
     pub fn list(text: &[u8]) -> Result<Vec<Coding>, String> {
         text.split(|byte| matches!(byte, b',' | b' ' | b'\t'))
             .filter(|name| !name.is_empty())
@@ -91,7 +91,7 @@ pub fn recode(value: Vec<u8>, decodings: &[Coding], encodings: &[Coding]) -> Vec
     })
 }
 
-/// Any padding, and bits left over, are taken: what is there counts.
+/// Any padding and surplus bits are accepted.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -99,11 +99,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Decodes up to the first byte that is not of the alphabet.
+/// Decodes up to the first byte outside the alphabet.
 pub(super) fn decode_base64(value: &[u8]) -> Vec<u8> {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let digits = value.iter().position(|byte| !is_digit(byte)).unwrap_or(value.len());
-    // One digit alone is less than a byte.
+    // A single digit has less than a byte.
     let digits = if digits % 4 == 1 { digits - 1 } else { digits };
     BASE64.decode(&value[..digits]).unwrap_or_default()
 }
@@ -112,7 +112,7 @@ pub(super) fn encode_base64(value: &[u8]) -> Vec<u8> {
     BASE64.encode(value).into_bytes()
 }
 
-/// Escapes what HTML gives a meaning in text and in attributes.
+/// Escapes the characters that are special in HTML texts and attributes.
 pub fn escape_html(value: &[u8]) -> Cow<'_, [u8]> {
     let entity = |byte: u8| -> Option<&'static [u8]> {
         match byte {
@@ -136,17 +136,17 @@ pub fn escape_html(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped)
 }
 
-/// Decodes entities of ISO 8859-1 by name and number. Unknown names stay; numbers that stand for no printable
-/// character are dropped.
+/// Decodes entities of ISO 8859-1 by name and number. Unknown names are kept; numbers of characters that are
+/// not printable are dropped.
 pub fn unescape_html(value: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = memchr::memchr(b'&', value) else { return Cow::Borrowed(value) };
     let mut decoded = value[..first].to_vec();
     let mut rest = &value[first..];
-    // Looked for once: behind the last semicolon nothing can be an entity.
+    // Searched once: no entity can follow the last semicolon.
     while let Some(start) = memchr::memchr(b'&', rest) {
         decoded.extend_from_slice(&rest[..start]);
         rest = &rest[start..];
-        // No name is longer than six letters; a number may have any count of zeros, within reason.
+        // No name has more than six letters; a number may have several leading zeros.
         let window = &rest[..rest.len().min(LONGEST_ENTITY)];
         let Some(end) = memchr::memchr(b';', window) else {
             decoded.push(b'&');
@@ -215,7 +215,7 @@ fn percent_encode<'a>(
     Cow::Owned(encoded)
 }
 
-/// Decodes what is well-formed and leaves the rest.
+/// Decodes the well-formed parts and keeps the rest.
 pub(super) fn percent_decode(value: &[u8], plus_for_space: bool) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'%', if plus_for_space { b'+' } else { b'%' }, value).is_none() {
         return Cow::Borrowed(value);
@@ -243,7 +243,7 @@ pub(super) fn hexadecimal(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// Puts a backslash before what a shell gives a meaning, as `QUERY_STRING_UNESCAPED` has it.
+/// Puts a backslash before characters that are special to a shell, as in `QUERY_STRING_UNESCAPED`.
 pub fn escape_shell(value: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(value.len() + 8);
     for &byte in value {
@@ -255,7 +255,7 @@ pub fn escape_shell(value: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// The entities of HTML 2.0 (RFC 1866), which are those of ISO 8859-1.
+/// The entities of HTML 2.0 (RFC 1866): the characters of ISO 8859-1.
 const ENTITIES: &[(&str, u8)] = &[
     ("lt", b'<'),
     ("gt", b'>'),

@@ -10,7 +10,8 @@ use touchstone_http::target::normalise_path;
 use super::page::Page;
 use super::template::{ShellCommand, Variable};
 
-/// What an output depends on, besides the files that it was made from. Each value includes those before it.
+/// What an output depends on, besides the files from which it was made. Each value includes the ones before
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DependsOn {
     /// Nothing else: the output is the same until a file changes.
@@ -21,29 +22,29 @@ pub enum DependsOn {
     Request,
 }
 
-/// The target of an inclusion or of a question about a file.
+/// The target of an inclusion or of a query about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The path, normalised and decoded.
     pub path: Vec<u8>,
     /// The query as written.
     pub query: Option<Vec<u8>>,
-    /// How the page names it.
+    /// The kind of its name in the page.
     pub kind: TargetKind,
 }
 
-/// How a page names a target.
+/// The kinds of names of targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// As a path of the site, for the router.
     Virtual,
-    /// As a file beside or below the page: `path` is below the root that the page came from.
+    /// As a file beside or below the page: `path` is below the root of the page.
     File,
     /// As a program for `exec cgi`.
     Cgi,
 }
 
-/// A page, and where it came from.
+/// A page and its location.
 #[derive(Debug, Clone)]
 pub struct PageSource {
     /// The page.
@@ -60,7 +61,7 @@ pub struct PageSource {
     pub owner: u32,
 }
 
-/// What a target is.
+/// The kind of a target.
 #[derive(Debug)]
 pub enum Resolved {
     /// A page with directives, which is evaluated as part of the page that includes it, and what this result
@@ -125,8 +126,8 @@ pub trait Host: 'static {
     /// Looks up a file, for `fsize` and `flastmod`.
     fn facts(&self, target: &Target) -> Result<TargetFacts, String>;
 
-    /// Whether routes and access rules allow a request for the target, for `-A` and `-U`. The file need not
-    /// exist.
+    /// Whether routes and access rules allow a request for the target, for `-A` and `-U`. The file may be
+    /// missing.
     fn is_accessible(&self, target: &Target) -> bool;
 
     /// Whether requests can get the file at this path of the file system, for `-F`.
@@ -156,7 +157,7 @@ pub trait Host: 'static {
 }
 
 impl Target {
-    /// What `virtual="text"` means on the page at `base`.
+    /// Resolves `virtual="text"` on the page at `base`.
     pub fn of_virtual(base: &[u8], text: &[u8], kind: TargetKind) -> Result<Target, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let (path, query) = match memchr::memchr(b'?', text) {
@@ -166,10 +167,10 @@ impl Target {
         let path = &path[..memchr::memchr(b'#', path).unwrap_or(path.len())];
         let segment = path.split(|&byte| byte == b'/').next().unwrap_or_default();
         if segment.contains(&b':') || path.starts_with(b"//") {
-            return Err(format!("{:?} is no path of this site", shown()));
+            return Err(format!("{:?} is not a path of this site", shown()));
         }
         if query.as_ref().is_some_and(|query| query.iter().any(|byte| byte.is_ascii_control())) {
-            return Err(format!("{:?} holds a control character", shown()));
+            return Err(format!("{:?} contains a control character", shown()));
         }
         let mut whole = Vec::with_capacity(base.len() + path.len());
         match path.first() {
@@ -184,13 +185,13 @@ impl Target {
         Ok(Target { path: normalised, query, kind })
     }
 
-    /// What `file="text"` means in the file at `base`: a file in its directory or below.
+    /// Resolves `file="text"` in the file at `base`: a file in its directory or below.
     pub fn of_file(base: &[u8], text: &[u8]) -> Result<Target, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let mut path = directory(base).to_vec();
         let start = path.len();
         if text.is_empty() || text.starts_with(b"/") || text.iter().any(|byte| byte.is_ascii_control()) {
-            return Err(format!("{:?} is no path of a file beside or below the page", shown()));
+            return Err(format!("{:?} is not a path of a file beside or below the page", shown()));
         }
         for segment in text.split(|&byte| byte == b'/') {
             match segment {
@@ -215,7 +216,7 @@ impl Target {
     }
 }
 
-/// Up to and including the last slash.
+/// The part up to and including the last slash.
 fn directory(path: &[u8]) -> &[u8] {
     let length = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     if length == 0 { b"/" } else { &path[..length] }

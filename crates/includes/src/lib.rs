@@ -1,17 +1,17 @@
-//! Server-parsed HTML (SHTML, server-side includes): pages with directives in them, such as
-//! `<!--#include virtual="/menu.html" -->`.
+//! Server-parsed HTML (SHTML, server-side includes): pages that contain directives such as `<!--#include
+//! virtual="/menu.html" -->`.
 //!
-//! The language is that of Apache 2.4 with both grammars of conditions, nginx's `block`, `stub`, `set` and
-//! `wait`, and what the iPlanet server took besides.
+//! The language is that of Apache 2.4 with both of its grammars of conditions, nginx's `block`, `stub`, `set`
+//! and `wait`, and the additions of the iPlanet server.
 //!
-//! - [`parse()`] makes a [`Page`] of a file's bytes, once; [`PageCache`] keeps it until the file changes.
-//! - [`Rendering`] evaluates it for a request, with a [`Host`] as the server around it. The output comes in
-//!   pieces; static text is never copied. [`DependsOn`] tells what else it depends on than files, so that an
-//!   output which many requests would get alike need be made only once a second.
+//! - [`parse()`] turns a file's bytes into a [`Page`]; [`PageCache`] keeps it until the file changes.
+//! - [`Rendering`] evaluates it for a request; a [`Host`] provides the functions of the server. The output
+//! comes in pieces; static text is never copied. [`DependsOn`] says what the output depends on besides files,
+//! so that an output that is equal for many requests is made only once a second.
 //!
-//! Nothing here touches a socket or opens a file.
+//! This crate uses no sockets and opens no files.
 //!
-//! Pages and conditions are fuzzed by `page` and `expression` in this crate's `fuzz/`.
+//! The fuzz targets `page` and `expression` in this crate's `fuzz/` test pages and conditions.
 
 pub mod encoding;
 pub mod expression;

@@ -10,12 +10,12 @@ use super::template::Template;
 #[derive(Debug)]
 pub struct Page {
     pub(super) nodes: Vec<Node>,
-    /// About how much memory it takes.
+    /// Its approximate size in memory.
     pub(super) bytes: usize,
 }
 
 impl Page {
-    /// About how much memory it takes.
+    /// Its approximate size in memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -38,19 +38,19 @@ impl Page {
 
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Goes out as it is.
+    /// Written without changes.
     Text(Bytes),
     Directive(Directive),
 }
 
 #[derive(Debug)]
 pub(super) struct Directive {
-    /// Where it begins, from 1.
+    /// The line where it begins, from 1.
     pub(super) line: usize,
     pub(super) command: Command,
 }
 
-/// What is to be done. Attributes take effect in their order, up to the first that is broken.
+/// The action of a directive. Attributes take effect in order, up to the first invalid one.
 #[derive(Debug)]
 pub(super) enum Command {
     Config(Vec<ConfigItem>),
@@ -67,7 +67,7 @@ pub(super) enum Command {
     EndIf(Option<Broken>),
     Block {
         name: Box<[u8]>,
-        /// Index of the node behind the last of the block's.
+        /// The index of the node after the last one of the block.
         end: usize,
     },
     EndBlock,
@@ -75,15 +75,15 @@ pub(super) enum Command {
     Broken(Broken),
 }
 
-/// What is wrong, for the log.
+/// The error, for the log.
 pub(super) type Broken = String;
 
 #[derive(Debug)]
 pub(super) enum Condition {
     Expression(Expression),
-    /// Its expression is broken. That shows only where it would have been evaluated.
+    /// Its expression is invalid. This is reported only when it would have been evaluated.
     BrokenExpression(Broken),
-    /// Its attributes are broken.
+    /// Its attributes are invalid.
     BrokenAttributes(Broken),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum ConfigItem {
 #[derive(Debug)]
 pub(super) struct Echo {
     pub(super) items: Vec<EchoItem>,
-    /// nginx's `default`: instead of the text for undefined variables.
+    /// nginx's `default`: used in place of the text for undefined variables.
     pub(super) default: Option<Bytes>,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum EchoItem {
     Broken(Broken),
 }
 
-/// A list of codings, or what is wrong with it; that matters only once a value is coded.
+/// A list of codings, or the error in it; the error matters only when a value is coded.
 pub(super) type Codings = Result<Vec<Coding>, Broken>;
 
 #[derive(Debug)]
@@ -131,11 +131,11 @@ pub(super) enum FileItem {
 #[derive(Debug)]
 pub(super) struct Include {
     pub(super) items: Vec<IncludeItem>,
-    /// Wait for it before anything behind it is evaluated.
+    /// Wait for it before the rest of the page is evaluated.
     pub(super) wait: bool,
-    /// Keep it as a variable instead of putting it out.
+    /// Store it as a variable and do not write it.
     pub(super) set: Option<Box<[u8]>>,
-    /// The block that stands in where it fails or is empty.
+    /// The block that replaces it if it fails or is empty.
     pub(super) stub: Option<Box<[u8]>>,
 }
 

@@ -1,8 +1,8 @@
-//! From the bytes of a page to its static text and directives.
+//! Splits the bytes of a page into static text and directives.
 //!
-//! What counts as a directive, a name and a value is what Apache takes for it, byte for byte, but for one
-//! thing: white space may stand between the start tag and the name, as nginx's pages have it. Reading is one
-//! pass; what was read is never read again.
+//! Directives, names and values are recognised as by Apache, byte for byte, with one exception: white space
+//! may stand between the start tag and the name, as in nginx's pages. Parsing is one pass; no byte is read
+//! twice.
 
 use bytes::Bytes;
 
@@ -11,16 +11,16 @@ use super::directive::command;
 use super::page::{Command, Directive, Node, Page};
 use super::settings::Settings;
 
-/// What a directive, its name and attributes are counted as beside their bytes, for the cache.
+/// The size that the cache counts for a directive, its name and attributes besides their bytes.
 const NODE_OVERHEAD_BYTES: usize = 160;
 
 /// A directive as it was written.
 struct Tag {
     name: Vec<u8>,
     attributes: Vec<Attribute>,
-    /// What is wrong with how it is written.
+    /// The error in its syntax.
     broken: Option<String>,
-    /// Where what follows it begins.
+    /// The position after it.
     end: usize,
 }
 
@@ -63,7 +63,7 @@ fn line_ends(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// A block reaches to the next `endblock`, or to the end of the page.
+/// A block ends at the next `endblock`, or at the end of the page.
 fn find_block_ends(nodes: &mut [Node]) {
     let mut next_end = nodes.len();
     for (index, node) in nodes.iter_mut().enumerate().rev() {
@@ -76,12 +76,12 @@ fn find_block_ends(nodes: &mut [Node]) {
     }
 }
 
-/// White space as C has it.
+/// White space as in C.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// Reads a directive from behind its start tag on.
+/// Reads a directive, from the end of its start tag.
 fn read_tag(source: &[u8], start: usize, end_tag: &[u8]) -> Tag {
     let mut reader = Reader { source, at: start, end_tag };
     let mut tag = Tag { name: Vec::new(), attributes: Vec::new(), broken: None, end: source.len() };
@@ -96,7 +96,7 @@ fn read_tag(source: &[u8], start: usize, end_tag: &[u8]) -> Tag {
             break;
         }
         if reader.at == source.len() {
-            tag.broken = Some("a directive does not end".to_owned());
+            tag.broken = Some("a directive has no end".to_owned());
             break;
         }
         let attribute = reader.attribute();
@@ -133,7 +133,7 @@ impl Reader<'_> {
         ends
     }
 
-    /// The directive's name: up to white space or the end tag.
+    /// Reads the directive's name: up to white space or the end tag.
     fn name(&mut self) -> Vec<u8> {
         let start = self.at;
         while let Some(byte) = self.peek() {
@@ -145,7 +145,7 @@ impl Reader<'_> {
         self.source[start..self.at].to_ascii_lowercase()
     }
 
-    /// `name`, `name=value` or `name="value"`; always passes at least one byte.
+    /// Reads `name`, `name=value` or `name="value"`; always consumes at least one byte.
     fn attribute(&mut self) -> Attribute {
         let start = self.at;
         if let Some(quote @ (b'"' | b'\'' | b'`')) = self.peek() {
@@ -178,8 +178,8 @@ impl Reader<'_> {
         Attribute { name, value: Some(value) }
     }
 
-    /// Up to the closing quote, or to the end of the page. A backslash before a quote makes it part of the
-    /// value.
+    /// Reads up to the closing quote, or to the end of the page. A backslash before a quote makes it part of
+    /// the value.
     fn quoted(&mut self, quote: u8) -> Vec<u8> {
         let mut value = Vec::new();
         while let Some(byte) = self.peek() {

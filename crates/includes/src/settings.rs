@@ -1,42 +1,42 @@
-//! What a site says about its pages with directives.
+//! A site's settings for pages with directives.
 
 use bytes::Bytes;
 
-/// The languages of pages, where they differ: in conditions, in variables, in the order of attributes.
+/// The dialects of pages, which differ in conditions, variables and the order of attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grammar {
     /// That of Apache 2.4.
     Apache24,
-    /// That of Apache 2.2, with the variables of nginx besides.
+    /// That of Apache 2.2, and the variables of nginx.
     Legacy,
     /// That of nginx.
     Nginx,
 }
 
-/// How pages are read and evaluated. The defaults are Apache's.
+/// The settings for reading and evaluating pages. The defaults are Apache's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Whether `exec` runs programs.
     pub exec: bool,
-    /// Which of the servers' languages pages are in, as far as these differ.
+    /// The dialect.
     pub grammar: Grammar,
-    /// What stands where a directive fails, until `config errmsg` says otherwise.
+    /// The text in place of a failed directive, until `config errmsg` changes it.
     pub error_text: Bytes,
-    /// What `echo` gives for an undefined variable, until `config echomsg` says otherwise.
+    /// The output of `echo` for an undefined variable, until `config echomsg` changes it.
     pub undefined_text: Bytes,
-    /// The form of times, until `config timefmt` says otherwise.
+    /// The format of times, until `config timefmt` changes it.
     pub time_format: Bytes,
-    /// What begins a directive.
+    /// The text that begins a directive.
     pub start_tag: Box<[u8]>,
-    /// What ends it.
+    /// The text that ends it.
     pub end_tag: Box<[u8]>,
-    /// How deep pages may include each other.
+    /// The maximum depth of nested inclusions.
     pub most_depth: usize,
-    /// How many inclusions and programs one request may cause.
+    /// The maximum number of inclusions and programs for one request.
     pub most_includes: usize,
-    /// How many of them run at a time.
+    /// The maximum number of them that run at a time.
     pub concurrent_includes: usize,
-    /// How long the whole output may get.
+    /// The maximum size of the whole output.
     pub most_output_bytes: u64,
 }
 

@@ -1,28 +1,28 @@
-//! Attribute values with variables in them: `$name`, `${name}`, and `\$` for a dollar.
+//! Attribute values with variables: `$name`, `${name}`, and `\$` for a dollar sign.
 //!
-//! A value is taken apart once, when its page is parsed; filling it in is then a walk over a few parts.
+//! A value is split once, when its page is parsed; filling in the variables only walks over the parts.
 
 use bytes::Bytes;
 
 /// A set variable: name and value.
 pub type Variable = (Vec<u8>, Vec<u8>);
 
-/// A command of `exec cmd`, separate from the values that it works on.
+/// A command of `exec cmd`, separate from the values that it uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellCommand {
     /// The script for the shell: the text of the page, without values.
     pub text: Vec<u8>,
     /// The variables that the text uses, under the names in the text.
     pub variables: Vec<Variable>,
-    /// The matches of the last regular expression and its groups, if the text uses them.
+    /// The matches of the last regular expression, if the text uses them.
     pub groups: Vec<Vec<u8>>,
 }
 
-/// A value, taken apart.
+/// A value, split into text and variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<TemplatePart>,
-    /// What was wrong with it, for the log. What stands before the place is used all the same.
+    /// The error in it, for the log. The part before the error is used anyway.
     pub problem: Option<String>,
 }
 
@@ -31,23 +31,23 @@ enum TemplatePart {
     Text(Bytes),
     Variable {
         name: Box<[u8]>,
-        /// How it was written, for where an undefined variable stays as it is.
+        /// Its original text, which is kept if the variable is undefined.
         written: Bytes,
     },
 }
 
 impl Template {
-    /// Takes a value apart.
+    /// Splits a value.
     pub fn new(value: &[u8]) -> Template {
         Template::parse(value, b"$", true)
     }
 
-    /// The same as nginx has it: a backslash makes a quote or a backslash part of the value, too.
+    /// The same with nginx's rules: a backslash also makes a quote or a backslash part of the value.
     pub fn of_nginx(value: &[u8]) -> Template {
         Template::parse(value, b"$\\'\"", false)
     }
 
-    /// `escapable` is what a backslash stands for itself no longer before; one at the end may be left out.
+    /// `escapable` are the characters that a backslash escapes; a backslash at the end may be dropped.
     fn parse(value: &[u8], escapable: &[u8], keeps_last: bool) -> Template {
         let mut parts = Vec::new();
         let mut text = Vec::new();
@@ -74,7 +74,7 @@ impl Template {
                 }
             };
             if name.is_empty() {
-                // A dollar that begins no name stands for itself; so does the brace behind it.
+                // A dollar sign that begins no name is literal; so is a brace after it.
                 text.push(b'$');
                 rest = &rest[1..];
                 continue;
@@ -102,7 +102,7 @@ impl Template {
         }
     }
 
-    /// The value with its variables filled in; those that are undefined are empty.
+    /// The value with its variables filled in; undefined ones are empty.
     pub fn fill(&self, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
         let mut value = Vec::new();
         for part in &self.parts {
@@ -116,8 +116,8 @@ impl Template {
         value
     }
 
-    /// The value as a command for a shell. Variables stay names in its text and are passed beside it, so the
-    /// shell never reads a value as a part of the command.
+    /// The value as a shell command. Variables stay names in its text and are passed separately, so the shell
+    /// never interprets a value as part of the command.
     pub fn command(&self, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> ShellCommand {
         let mut command = ShellCommand::default();
         let mut has_group = false;
@@ -130,14 +130,14 @@ impl Template {
                 TemplatePart::Variable { name, written } => (name, written),
             };
             if name.iter().all(u8::is_ascii_digit) {
-                // A group of a regular expression: a positional parameter of the shell.
+                // A group of a regular expression becomes a positional parameter of the shell.
                 has_group = true;
                 command.text.extend_from_slice(written);
                 continue;
             }
             match variable(name) {
                 Some(value) => command.add_variable((name.to_vec(), value), written),
-                // It may be one of the shell's own.
+                // It may be a variable of the shell itself.
                 None => command.text.extend_from_slice(written),
             }
         }
@@ -149,7 +149,7 @@ impl Template {
 }
 
 impl ShellCommand {
-    /// Appends a variable as it was written, or by a name that a shell can have.
+    /// Appends a variable as it was written, or under a name that is valid in a shell.
     fn add_variable(&mut self, (name, value): Variable, written: &[u8]) {
         let fits = |(at, byte): (usize, &u8)| {
             *byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit()
@@ -166,7 +166,7 @@ impl ShellCommand {
     }
 }
 
-/// The name of the variable that begins at `rest`, and how many bytes it takes there; empty: there is none.
+/// The name of the variable at the beginning of `rest`, and its length there; empty: there is none.
 fn variable(rest: &[u8]) -> Result<(&[u8], usize), String> {
     if rest.get(1) == Some(&b'{') {
         let Some(end) = memchr::memchr(b'}', rest) else {

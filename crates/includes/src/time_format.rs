@@ -1,7 +1,7 @@
-//! Times as `config timefmt` asks for them: the conversions of C's `strftime` in the C locale, with the
-//! flags, widths and additional letters of the GNU library, because that is what pages were written against.
+//! Formats times for `config timefmt`: the conversions of C's `strftime` in the C locale, with the flags,
+//! widths and additional letters of the GNU library, for which pages were written.
 //!
-//! Local time is that of `TZ` or the system, looked up by the `jiff` crate.
+//! Local time is that of `TZ` or of the system, determined by the `jiff` crate.
 
 use std::fmt::Write as _;
 
@@ -26,10 +26,10 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A width beyond this is a mistake, or an attempt to fill memory.
+/// The maximum width: a larger one is a mistake, or an attempt to fill memory.
 const MOST_WIDTH: usize = 255;
 
-/// Which time zone a time is shown in.
+/// The time zone of a displayed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// The server's.
@@ -38,7 +38,7 @@ pub enum Zone {
     Gmt,
 }
 
-/// A moment as a calendar and a clock show it.
+/// A time, split into the parts of calendar and clock.
 struct Moment {
     unix_seconds: i64,
     civil: DateTime,
@@ -46,7 +46,7 @@ struct Moment {
     zone: String,
 }
 
-/// Writes a moment in `format`.
+/// Formats a time.
 pub fn format_time(unix_seconds: i64, format: &[u8], zone: Zone) -> Vec<u8> {
     let moment = Moment::at(unix_seconds, zone);
     let mut text = Vec::with_capacity(32);
@@ -54,7 +54,7 @@ pub fn format_time(unix_seconds: i64, format: &[u8], zone: Zone) -> Vec<u8> {
     text
 }
 
-/// The parts of the present that expressions ask for: year, month, day, hour, minute, second, day of the
+/// The parts of the current time that expressions use: year, month, day, hour, minute, second, day of the
 /// week.
 pub(super) fn local_parts(unix_seconds: i64) -> [i32; 7] {
     let civil = Moment::at(unix_seconds, Zone::Local).civil;
@@ -70,7 +70,7 @@ pub(super) fn local_parts(unix_seconds: i64) -> [i32; 7] {
     ]
 }
 
-/// What stands between the percent sign and the letter.
+/// The modifiers between the percent sign and the letter.
 #[derive(Default)]
 struct Modifiers {
     pad: Option<u8>,
@@ -81,7 +81,7 @@ struct Modifiers {
 
 impl Moment {
     fn at(unix_seconds: i64, zone: Zone) -> Moment {
-        // Outside what the calendar can name, the nearest that it can.
+        // A time outside the calendar's range is replaced by the nearest one in it.
         let nearest = if unix_seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let timestamp = Timestamp::from_second(unix_seconds).unwrap_or(nearest);
         if zone == Zone::Gmt {
@@ -117,13 +117,13 @@ impl Moment {
         out.extend_from_slice(rest);
     }
 
-    /// False for a letter that is none.
+    /// Returns false for an unknown letter.
     fn convert(&self, letter: u8, modifiers: &Modifiers, out: &mut Vec<u8>) -> bool {
         let civil = self.civil;
         let year = i64::from(civil.year());
         let weekday = civil.weekday();
         let name = |text: &str, out: &mut Vec<u8>| modifiers.text(text, modifiers.swap_case, out);
-        // Of these two the flag makes lower case.
+        // For these two letters the flag selects lower case.
         let lower = |text: &str, out: &mut Vec<u8>| match modifiers.swap_case {
             true => modifiers.text(&text.to_ascii_lowercase(), false, out),
             false => modifiers.text(text, false, out),
@@ -206,7 +206,7 @@ fn month_name(civil: DateTime) -> &'static str {
 }
 
 impl Modifiers {
-    /// Reads what precedes the letter, and gives how many bytes that is.
+    /// Parses the modifiers before the letter, and returns their length.
     fn read(directive: &[u8]) -> (Modifiers, usize) {
         let mut modifiers = Modifiers::default();
         let mut at = 0;
@@ -223,7 +223,7 @@ impl Modifiers {
             modifiers.width = (modifiers.width * 10 + usize::from(digit - b'0')).min(MOST_WIDTH);
             at += 1;
         }
-        // The alternative forms are those of the C locale: the same.
+        // The alternative forms of the C locale are equal.
         if matches!(directive.get(at), Some(b'E' | b'O')) {
             at += 1;
         }
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(gmt(BILLION, "%A, %d-%b-%Y %H:%M:%S %Z"), "Sunday, 09-Sep-2001 01:46:40 GMT");
     }
 
-    /// What the GNU library gives for the same moment in the C locale.
+    /// The output of the GNU library for the same time in the C locale.
     #[test]
     fn every_letter() {
         let table = [

@@ -46,14 +46,14 @@ struct WithDictionary {
     by_form: [Option<Arc<Prepared>>; 3],
 }
 
-/// What [`CoreCache::renew_with_dictionary`] has found.
+/// The result of [`CoreCache::renew_with_dictionary`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithDictionaryState {
-    /// The response is there: see [`CoreCache::hit_with_dictionary`].
+    /// The response is ready: see [`CoreCache::hit_with_dictionary`].
     Ready,
     /// A form must be made first.
     Make,
-    /// Another form answers.
+    /// Another form must be sent.
     None,
 }
 
@@ -117,7 +117,7 @@ impl CoreCache {
         self.identity_hit(path, form, date)
     }
 
-    /// Whether the site has dictionaries, so that requests are looked at for them.
+    /// Whether the site has dictionaries, so that requests must be checked for them.
     #[inline]
     pub fn has_dictionaries(&self) -> bool {
         self.has_dictionaries

@@ -59,38 +59,38 @@ pub struct Entry {
 /// The state of one coded form.
 #[derive(Debug, Default)]
 enum Coded {
-    /// It was not requested yet.
+    /// It has not been requested yet.
     #[default]
     NotMade,
-    /// It is being made. The wakers are those of requests that wait for it.
+    /// It is being made; these are the wakers of the requests that wait for it.
     InProgress(Vec<Waker>),
-    /// It cannot be made, or saves nothing.
+    /// It cannot be made, or saves too little.
     Useless,
-    /// It was made.
+    /// It has been made.
     Made(Arc<CachedForms>),
 }
 
-/// The most forms of one file that are made with different dictionaries. A client with another one gets a
-/// form without a dictionary.
+/// The maximum number of forms of one file with different dictionaries. A client with a further dictionary
+/// gets a form without one.
 const MOST_DICTIONARY_FORMS: usize = 8;
 
-/// A form that was made with a dictionary.
+/// A form made with a dictionary.
 #[derive(Debug)]
 struct DictionaryForm {
     hash: DictionaryHash,
     coding: DictionaryCoding,
-    /// `None`: it is being made, cannot be made, or saves nothing.
+    /// `None`: it is being made, cannot be made, or saves too little.
     cached: Option<Arc<CachedForms>>,
 }
 
 /// The result of [`Entry::select_with_dictionary`].
 #[derive(Debug)]
 pub enum DictionarySelection {
-    /// It is there.
+    /// The form is ready.
     Final(Arc<CachedForms>),
     /// It can be made, see [`Entry::begin_with_dictionary`].
     Make,
-    /// Another form must do.
+    /// Another form must be sent.
     None,
 }
 
@@ -98,7 +98,7 @@ pub enum DictionarySelection {
 #[derive(Debug)]
 struct Account {
     bytes: u64,
-    /// The entry is not in the cache, or not any more, so nothing is counted.
+    /// The entry is not in the cache, or no longer in it, so its bytes are not counted.
     closed: bool,
 }
 
@@ -125,7 +125,7 @@ pub enum EncodingStart {
     Job(CodingJob),
     /// Another request has begun or finished the work in the meantime: select again.
     AlreadyTaken,
-    /// The greatest number of files is already being compressed.
+    /// The maximum number of compressions is already running.
     Busy,
 }
 
@@ -167,7 +167,7 @@ impl Entry {
         let coded = lock(&self.coded);
         let mut in_progress = None;
         for group in preference.groups() {
-            // Of codings that are wanted equally, those with a twin come first.
+            // Of codings with equal weight, those with a twin come first.
             let (twins, others): (Vec<_>, Vec<_>) =
                 group.codings().partition(|&coding| self.codings.twin(coding).is_some());
             for coding in twins.into_iter().chain(others) {
@@ -216,7 +216,7 @@ impl Entry {
         EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, made: None })
     }
 
-    /// Chooses a form for a client that has a dictionary. One that is being made is not waited for.
+    /// Chooses a form for a client that has a dictionary, without waiting for one that is being made.
     pub fn select_with_dictionary(
         &self,
         wanted: &AvailableDictionary,
@@ -236,7 +236,7 @@ impl Entry {
         }
     }
 
-    /// Claims the work of making a form with a dictionary; `None`: it is not to be made, or not now.
+    /// Claims the work of making a form with a dictionary; `None`: it must not be made, or not now.
     pub fn begin_with_dictionary(
         self: &Arc<Entry>,
         wanted: &AvailableDictionary,
@@ -255,7 +255,7 @@ impl Entry {
         Some(DictionaryJob { entry, cache, hash, coding, level, dictionary, form, date: *date })
     }
 
-    /// The coding, its level, and the dictionary for a client that has one; `None`: no form is made with it.
+    /// The coding, its level and the client's dictionary; `None`: no form is made with it.
     fn dictionary_for(
         &self,
         wanted: &AvailableDictionary,
@@ -273,7 +273,7 @@ impl Entry {
         })
     }
 
-    /// Waits until a coded form was made, or making it has failed.
+    /// Waits until a coded form has been made, or making it has failed.
     pub async fn made(&self, coding: ContentCoding) {
         poll_fn(|context| match &mut lock(&self.coded)[coding as usize] {
             Coded::InProgress(wakers) => {
@@ -295,7 +295,7 @@ impl Entry {
     /// Whether the file is unchanged. Checks the disk once a second. If the file has changed, the entry is
     /// dropped.
     pub(super) fn is_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
-        // Another core may have begun the next second already. Its response is newer, not older.
+        // Another core may already be in the next second. Its response is newer, not older.
         if self.only_second.is_some_and(|second| second < date.unix_seconds) {
             cache.expire(self);
             return false;
@@ -359,7 +359,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct CachedForms {
     representation: Representation,
-    /// At least one response is always there. Its body is the content.
+    /// There is always at least one response. Its body is the content.
     by_form: Mutex<[Option<Arc<Prepared>>; 3]>,
 }
 
@@ -396,11 +396,11 @@ impl CachedForms {
             return ready.clone();
         }
         let source = by_form.iter().flatten().next();
-        // `new` has made one response, and none is ever removed.
+        // `new` has built one response, and none is ever removed.
         let body = source.map_or(BodySource::Whole(b""), |source| source.body_source());
         let next = Arc::new(prepare(&self.representation, body, form, date));
         if by_form[form as usize].replace(next.clone()).is_none() {
-            // Each further form of the answer is another copy.
+            // Each further form of the head needs another buffer.
             entry.count(next.buffer_bytes(), cache);
         }
         next
@@ -472,7 +472,7 @@ impl CodingJob {
             ..self.entry.identity.representation.clone()
         };
         let cached = Arc::new(CachedForms::new(representation, body, self.form, &self.date));
-        // A request waits for it, so it must not be the first entry to be dropped when room is made for it.
+        // A request waits for it, so it must not be the first entry that is evicted.
         self.entry.used.store(true, Ordering::Relaxed);
         self.entry.count(REPRESENTATION_OVERHEAD_BYTES + cached.bytes(), &self.cache);
         self.made = Some(cached);

@@ -1,22 +1,22 @@
 //! The memory cache of whole responses.
 //!
-//! For each file it keeps the answer to a plain GET as one buffer, head and body together, ready before the
-//! request comes: a hit is one lookup and one write. The buffer is never changed. Its `Date` is right for one
-//! second; the first hit of a new second builds the next buffer, shared by all cores, while writes under way
-//! keep the old one. Coded forms of the file (gzip and its like) are kept beside it in the same way.
+//! For each file it keeps the answer to a plain GET as one buffer, head and body together: a hit is one
+//! lookup and one write. The buffer is never changed. Its `Date` is valid for one second; the first hit of a
+//! new second builds the next buffer, shared by all cores, while running writes keep the old one. Coded forms
+//! of the file (such as gzip) are kept in the same way.
 //!
-//! - [`FileCache`] is shared by all cores and holds the limits; it evicts by SIEVE (Zhang et al., NSDI 2024):
-//!   a hand walks from the oldest entry to the newest, spares what was used since it last came by, evicts the
-//!   rest.
+//! - [`FileCache`] is shared by all cores and has the limits; it evicts by SIEVE (Zhang et al., NSDI 2024): a
+//! hand walks from the oldest entry to the newest, spares entries that were used since its last visit, and
+//! evicts the others.
 //! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses
 //!   ([`Prepared`]).
 //! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing
 //!   else.
 //!
-//! A change on disk makes an entry stale in two ways: the watcher of its directory says so within
-//! milliseconds, and the first hit of every second compares the file's facts with those it was read under.
-//! The second way also sees what no watch of one directory can: a renamed parent, a symbolic link that leads
-//! elsewhere now.
+//! A change on disk makes an entry stale in two ways: the watcher of its directory reports it within
+//! milliseconds, and the first hit of every second compares the file's facts with those from when it was
+//! read. The second way also finds what the watch of one directory cannot report: a renamed parent, or a
+//! symbolic link with a new target.
 
 mod core;
 mod entry;
@@ -47,11 +47,11 @@ use crate::watch::{Change, DirectoryId, Watcher};
 /// The limits of the cache (the FastTrack and Enterprise servers' `cache-init`).
 #[derive(Debug, Clone, Copy)]
 pub struct CacheLimits {
-    /// Most files (MaxNumberOfCachedFiles).
+    /// The maximum number of files (MaxNumberOfCachedFiles).
     pub files: usize,
-    /// Most bytes, all files together (MaxTotalCachedFileSize).
+    /// The maximum size of all files together in bytes (MaxTotalCachedFileSize).
     pub bytes: u64,
-    /// Largest file (MaxCachedFileSize).
+    /// The maximum size of a file (MaxCachedFileSize).
     pub file_bytes: u64,
 }
 
@@ -65,24 +65,24 @@ struct Key {
 /// Counters of the cache, for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Files in it.
+    /// The number of files in it.
     pub files: u64,
-    /// Bytes in it.
+    /// The number of bytes in it.
     pub bytes: u64,
     /// Files evicted to make room, since the start.
     pub evictions: u64,
     /// Files dropped because they changed on disk, since the start.
     pub invalidations: u64,
-    /// Times that a file was compressed, since the start.
+    /// The number of compressions since the start.
     pub compressions: u64,
 }
 
 /// The cache, shared by all cores.
 pub struct FileCache {
     limits: CacheLimits,
-    /// By site: its order of codings, if it has any.
+    /// By site: its order of codings, if it has codings.
     coding_orders: Box<[Option<[ContentCoding; 3]>]>,
-    /// By site: which files are dictionaries, where any are.
+    /// By site: its dictionary settings, if it has any.
     site_dictionaries: Box<[SiteDictionaries]>,
     /// Earlier versions of these files.
     dictionaries: Arc<Dictionaries>,
@@ -91,21 +91,21 @@ pub struct FileCache {
     evictions: AtomicU64,
     invalidations: AtomicU64,
     compressions: AtomicU64,
-    /// Compressions under way.
+    /// The number of running compressions.
     compressing: AtomicUsize,
     most_compressing: usize,
-    /// Raised with everything that makes an entry stale: cores then look through their maps.
+    /// Incremented whenever an entry becomes stale: each core then checks its map.
     removals: AtomicU64,
-    /// Raised with every change that the watcher reports; the clock of [`Store::changed_at`].
+    /// Incremented with every change that the watcher reports; the clock of [`Store::changed_at`].
     changes: AtomicU64,
     watcher: Mutex<Option<Watcher>>,
 }
 
 #[derive(Default)]
 struct Store {
-    /// With seeded hashes: clients may have named the files.
+    /// The hashes are seeded, because clients may choose the names.
     entries: HashMap<Key, Arc<Entry>>,
-    /// Oldest first; entries that became stale stay until the hand or a clean-up meets them.
+    /// The oldest entry first; stale entries remain until the hand or a clean-up finds them.
     queue: VecDeque<Arc<Entry>>,
     hand: usize,
     by_directory: FxHashMap<DirectoryId, Vec<Arc<Entry>>>,
@@ -120,44 +120,43 @@ pub struct ReadTicket {
     directory: Option<DirectoryId>,
 }
 
-/// How long the content of an entry is right.
+/// How long the content of an entry is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasts {
     /// Until the file changes.
     UntilChanged,
-    /// Until the second ends in which it was made: it says what time it is, or depends on other files.
+    /// Until the end of the second in which it was made: it contains the time, or depends on other files.
     OneSecond,
 }
 
 /// A file that was just read, to be inserted.
 pub struct NewEntry<'a> {
-    /// The site that it belongs to.
+    /// Its site.
     pub site: usize,
     /// The normalised path of the request.
     pub path: &'a [u8],
     /// The path below the root that was opened.
     pub file_path: &'a [u8],
-    /// The root that it was opened under.
+    /// The root under which it was opened.
     pub root: Arc<Root>,
-    /// What it is.
+    /// Its facts and content type.
     pub representation: Representation,
-    /// What it can be coded in.
+    /// Its possible codings.
     pub codings: Codings,
-    /// How long its content is right.
+    /// How long its content is valid.
     pub lasts: Lasts,
     /// Its content.
     pub body: Vec<u8>,
 }
 
 impl FileCache {
-    /// An empty cache. Without inotify (no permission, limit reached) it works on comparisons alone; the
-    /// error is given back beside the cache for the log. `sites` says what each site wants of content
-    /// codings.
+    /// An empty cache. Without inotify (no permission, limit reached) it relies on comparisons alone; the
+    /// error is returned with the cache for the log. `sites` has each site's settings for content codings.
     pub fn new(limits: CacheLimits, sites: &[CodingSettings]) -> (Arc<FileCache>, Option<std::io::Error>) {
         FileCache::with_dictionaries(limits, sites, Vec::new(), Arc::default())
     }
 
-    /// The same, with what the sites say of dictionaries, and the place where these are kept.
+    /// The same, with the sites' dictionary settings, and the store for dictionaries.
     pub fn with_dictionaries(
         limits: CacheLimits,
         sites: &[CodingSettings],
@@ -176,7 +175,7 @@ impl FileCache {
             invalidations: AtomicU64::new(0),
             compressions: AtomicU64::new(0),
             compressing: AtomicUsize::new(0),
-            // More would not end sooner, and would take the event loops' time.
+            // More compressions would not finish sooner, and would delay the event loops.
             most_compressing: std::thread::available_parallelism().map_or(1, usize::from),
             removals: AtomicU64::new(0),
             changes: AtomicU64::new(0),
@@ -197,19 +196,19 @@ impl FileCache {
         }
     }
 
-    /// The limits it was made with.
+    /// The limits of the cache.
     pub fn limits(&self) -> &CacheLimits {
         &self.limits
     }
 
-    /// True for a file that may be kept, by its size.
+    /// Whether a file of this size may be cached.
     pub fn admits(&self, size: u64) -> bool {
         size <= self.limits.file_bytes && size < self.limits.bytes && self.limits.files > 0
     }
 
-    /// Call before opening a file: watches its directory and notes the state of changes.
+    /// Must be called before a file is opened: watches its directory and records the count of changes.
     pub fn begin_read(&self, directory: &Path) -> ReadTicket {
-        // In this order: a change that comes between the two is then later than the ticket.
+        // The order matters: a change between the two steps is then later than the ticket.
         let changes = self.changes.load(Ordering::Acquire);
         let directory = lock(&self.watcher).as_ref().and_then(|watcher| watcher.watch(directory).ok());
         ReadTicket { changes, directory }
@@ -226,17 +225,17 @@ impl FileCache {
         }
     }
 
-    /// Drops an entry of which the caller knows that it is not what the disk has.
+    /// Drops an entry that the caller knows to differ from the disk.
     pub fn forget(&self, entry: &Entry) {
         self.remove(entry);
     }
 
-    /// The paths for which the file at `path` of a site is a dictionary; `None`: it is none.
+    /// The paths for which the file at `path` of a site is a dictionary; `None`: it is not a dictionary.
     pub fn dictionary_pattern(&self, site: usize, path: &[u8]) -> Option<&Pattern> {
         self.site_dictionaries.get(site)?.pattern(path)
     }
 
-    /// The number by which dictionaries of a site are known; `None`: it has none.
+    /// The number that identifies a site's dictionaries; `None`: it has none.
     fn dictionary_scope(&self, site: usize) -> Option<u64> {
         let of_site = self.site_dictionaries.get(site)?;
         (!of_site.patterns.is_empty()).then_some(of_site.scope)
@@ -246,8 +245,8 @@ impl FileCache {
         self.coding_orders.get(site).copied().flatten()
     }
 
-    /// Inserts a file that was read since `ticket`; gives it back even where a change meanwhile forbids
-    /// keeping it.
+    /// Inserts a file that was read after `ticket` was created; returns it even if a change in between
+    /// forbids caching it.
     fn insert(
         &self,
         new: NewEntry,
@@ -272,8 +271,8 @@ impl FileCache {
             self.retire(&mut store, &previous);
         }
         self.bytes.fetch_add(entry.open_account(), Ordering::Relaxed);
-        // Before the newcomer is in: it has had no time to be used, and a hand at the end would take each in
-        // turn.
+        // This is done before the new entry is inserted: it could not have been used yet, and a hand at the
+        // end would evict each new entry.
         self.evict_beyond_limits(&mut store, self.limits.files.saturating_sub(1));
         store.entries.insert(entry.key.clone(), entry.clone());
         store.queue.push_back(entry.clone());
@@ -283,7 +282,7 @@ impl FileCache {
         (entry, prepared)
     }
 
-    /// Evicts until the limits hold: what is in the cache has grown.
+    /// Evicts until the limits are kept, after the cache has grown.
     fn make_room(&self) {
         if self.bytes.load(Ordering::Relaxed) > self.limits.bytes {
             self.evict_beyond_limits(&mut lock(&self.store), self.limits.files);
@@ -298,7 +297,7 @@ impl FileCache {
         }
     }
 
-    /// Takes one of the places for compressing, if one is free.
+    /// Takes one of the permits for compressing, if one is free.
     fn begin_compression(&self) -> bool {
         let one_more = |now: usize| (now < self.most_compressing).then_some(now + 1);
         self.compressing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
@@ -308,7 +307,7 @@ impl FileCache {
         self.compressing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// SIEVE: walks the hand to the first entry that was not used since it last came by.
+    /// SIEVE: moves the hand to the first entry that was not used since its last visit.
     fn evict_one(&self, store: &mut Store) -> bool {
         // Two rounds are enough: the first clears every mark.
         for _ in 0..2 * store.queue.len() + 1 {
@@ -333,7 +332,7 @@ impl FileCache {
         false
     }
 
-    /// Takes an entry out of every map and makes it stale.
+    /// Removes an entry from every map and makes it stale.
     fn retire(&self, store: &mut Store, entry: &Arc<Entry>) {
         entry.stale.store(true, Ordering::Release);
         if store.entries.get(&entry.key).is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
@@ -359,7 +358,7 @@ impl FileCache {
         }
     }
 
-    /// Drops an entry whose file is not what it was.
+    /// Drops an entry whose file has changed.
     fn remove(&self, entry: &Entry) {
         let mut store = lock(&self.store);
         if let Some(kept) = store.entries.get(&entry.key).cloned()
@@ -371,7 +370,7 @@ impl FileCache {
         entry.stale.store(true, Ordering::Release);
     }
 
-    /// Drops an entry whose time is over.
+    /// Drops an entry whose validity has ended.
     fn expire(&self, entry: &Entry) {
         let mut store = lock(&self.store);
         if let Some(kept) = store.entries.get(&entry.key).cloned()
@@ -382,7 +381,7 @@ impl FileCache {
         entry.stale.store(true, Ordering::Release);
     }
 
-    /// The watcher saw a change.
+    /// Handles a change that the watcher reported.
     fn changed(&self, change: &Change) {
         let mut store = lock(&self.store);
         let now = self.changes.fetch_add(1, Ordering::AcqRel) + 1;
@@ -391,7 +390,7 @@ impl FileCache {
         let name = change.name.as_deref().map(OsStr::as_bytes);
         let touched: Vec<Arc<Entry>> = entries
             .iter()
-            // An entry for the directory itself stands for its index file, whichever name that has now.
+            // An entry for the directory itself contains its index file, which may now be another file.
             .filter(|entry| {
                 let original = file_name(&entry.file_path);
                 name.is_none_or(|name| {
@@ -409,14 +408,14 @@ impl FileCache {
 
 impl Drop for FileCache {
     fn drop(&mut self) {
-        // The watcher's thread holds only a weak reference; ending it here keeps no thread behind a reload.
+        // The watcher's thread has only a weak reference; it is stopped here, so that no thread remains after
+        // a reload.
         let watcher = lock(&self.watcher).take();
         drop(watcher);
     }
 }
 
-/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole
-/// states.
+/// A lock that a panicking thread left is used anyway: every critical section here leaves a consistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

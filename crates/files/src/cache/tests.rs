@@ -320,7 +320,7 @@ fn eviction_spares_what_was_used() {
     assert!(body_of(core, "/a", &second(1)).is_some());
     site.load(core, "/e", &second(1));
     core.tick();
-    assert!(body_of(core, "/a", &second(1)).is_some(), "used since it came in");
+    assert!(body_of(core, "/a", &second(1)).is_some(), "used since it was inserted");
     assert!(body_of(core, "/b", &second(1)).is_none(), "the oldest that was not used");
     assert_eq!(site.cache.counters().files, 4);
     assert_eq!(site.cache.counters().evictions, 1);
@@ -458,7 +458,7 @@ fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
     let EncodingStart::Job(job) =
         entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &second(1), &site.cache)
     else {
-        panic!("the first may begin");
+        panic!("the first must be allowed to begin");
     };
     let again = entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &second(1), &site.cache);
     assert!(matches!(again, EncodingStart::AlreadyTaken));
@@ -569,7 +569,7 @@ fn a_twin_is_served_and_its_changes_are_seen() {
         body(core, Some(b"second!"));
         fs::remove_file(site.directory.path().join("a.html.br")).unwrap();
         body(core, None);
-        // Once the cache has seen that it is missing, no answer can vary.
+        // Once the cache knows that it is missing, no answer can vary.
         assert_eq!(field(&site.answer(core, "/a.html", "", &second(now)).0, "Vary"), None);
     }
 }

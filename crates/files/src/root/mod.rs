@@ -191,8 +191,8 @@ impl Root {
     /// invalid.
     ///
     /// # Errors
-    /// The path leads nowhere at the moment, for example during a deployment that removes one link before it
-    /// makes the next. The old directory stays the root.
+    /// The path does not exist at the moment, for example during a deployment that removes one link before it
+    /// creates the next. The old directory stays the root.
     pub fn refresh(&self) -> io::Result<bool> {
         let found = fs::stat(&self.path)?;
         if self.directory().is(&found) {

@@ -128,7 +128,7 @@ fn plain_files_and_directories() {
 #[test]
 fn links_of_every_kind() {
     let tree = Tree::new();
-    fs::write(tree.path("outside/www"), "a name that begins alike").unwrap();
+    fs::write(tree.path("outside/www"), "a name with the same prefix").unwrap();
     fs::create_dir(tree.path("www2")).unwrap();
     fs::write(tree.path("www2/secret"), "secret").unwrap();
     tree.link("page.html", "www/relative");
@@ -599,7 +599,7 @@ fn errors_are_mapped() {
 }
 
 proptest! {
-    /// Whatever comes as a path: no panic, nothing from outside, and both ways agree.
+    /// For any path: no panic, nothing from outside, and both ways agree.
     #[test]
     fn any_path_stays_inside(path in prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..40),

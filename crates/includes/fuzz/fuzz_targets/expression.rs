@@ -1,5 +1,4 @@
-//! Any bytes as a condition, in either grammar: no panic, no endless work, and no value longer than its
-//! limit.
+//! Reads any bytes as a condition in either grammar: no panic, no endless work, and no value above its limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -48,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(expression) = Expression::parse(bytes, grammar) {
             let mut page = Page::default();
             let first = expression.holds(&mut page);
-            // What it was before does not matter, unless it looks at what was matched before.
+            // Its earlier state does not matter, unless it uses earlier matches.
             if !bytes.contains(&b'$') {
                 assert_eq!(first, expression.holds(&mut page));
             }

@@ -1,5 +1,5 @@
-//! Any bytes as two pages that may include each other and themselves: they come to an end within their
-//! limits, and what is no directive comes out as it is.
+//! Reads any bytes as two pages that may include each other and themselves: evaluation ends within its
+//! limits, and text outside directives is unchanged.
 #![no_main]
 
 use std::rc::Rc;

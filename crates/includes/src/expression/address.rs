@@ -1,13 +1,11 @@
-//! Networks as `-ipmatch` and `-R` have them: an address, with a number of bits or a mask, or its first
-//! parts.
+//! Networks for `-ipmatch` and `-R`: an address, with a number of bits or a mask, or its first parts.
 
 use std::net::IpAddr;
 
 /// A network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Network {
-    /// Networks of IPv4 hold no addresses of IPv6, and the other way round; an address in its mapped form is
-    /// one of IPv4.
+    /// Networks of IPv4 contain no IPv6 addresses, and vice versa; an IPv4-mapped address counts as IPv4.
     is_ipv4: bool,
     address: u128,
     mask: u128,
@@ -16,7 +14,7 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn parse(text: &[u8]) -> Result<Network, String> {
         Network::read(text)
-            .ok_or_else(|| format!("{:?} is no network, such as 10.0.0.0/8", String::from_utf8_lossy(text)))
+            .ok_or_else(|| format!("{:?} is not a network such as 10.0.0.0/8", String::from_utf8_lossy(text)))
     }
 
     fn read(text: &[u8]) -> Option<Network> {
@@ -42,12 +40,12 @@ impl Network {
             },
         };
         let mask = if prefix == 0 { 0 } else { u128::MAX << (128 - prefix) };
-        // A network of mapped addresses is one of IPv4 if there are no others in it.
+        // A network of mapped addresses counts as IPv4 if it contains no other addresses.
         let is_ipv4 = is_ipv4 && prefix >= 96;
         Some(Network { is_ipv4, address: address & mask, mask })
     }
 
-    /// `10.1` or `10.1.`: every address that begins so.
+    /// `10.1` or `10.1.`: every address with this beginning.
     fn beginning(text: &str) -> Option<Network> {
         let parts: Vec<&str> = text.strip_suffix('.').unwrap_or(text).split('.').collect();
         if parts.len() > 3 {
@@ -61,7 +59,7 @@ impl Network {
         Some(Network { is_ipv4, address, mask: u128::MAX << (32 - 8 * parts.len()) })
     }
 
-    /// Whether the address lies in it; what is no address does not.
+    /// Whether the network contains the address; a text that is not an address is not contained.
     pub(super) fn contains(&self, address: &[u8]) -> bool {
         let address = std::str::from_utf8(address).ok().and_then(|text| text.trim().parse().ok());
         address.is_some_and(|address| {
@@ -71,8 +69,8 @@ impl Network {
     }
 }
 
-/// Whether an address is one of IPv4; it as IPv6 has it, IPv4 in its mapped form; and how many bits its own
-/// form has.
+/// Whether an address is IPv4; its IPv6 form, in which IPv4 addresses are mapped; and the number of bits of
+/// its own form.
 fn widen(address: IpAddr) -> (bool, u128, u32) {
     match address {
         IpAddr::V4(address) => (true, address.to_ipv6_mapped().to_bits(), 32),

@@ -1,4 +1,4 @@
-//! That a condition could not be evaluated, and why.
+//! The error that a condition could not be evaluated.
 
 use std::fmt;
 

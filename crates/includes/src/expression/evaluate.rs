@@ -1,6 +1,7 @@
-//! Evaluating conditions of the grammar of Apache 2.4.
+//! Evaluates conditions in the grammar of Apache 2.4.
 //!
-//! Recursion goes no deeper than the parser allowed. What can grow (concatenations of variables) is bounded.
+//! The recursion is as deep as the parser allowed. Values that can grow (concatenations of variables) are
+//! limited.
 
 use super::error::EvaluationError;
 use super::limits::MOST_VALUE_BYTES;
@@ -69,7 +70,7 @@ impl Node {
     }
 }
 
-/// A pattern without groups leaves `$0` to `$9` as they are, so that a page can keep what it wants of them.
+/// A pattern without groups does not change `$0` to `$9`, so that a page can use them later.
 fn matches(subject: &[u8], pattern: &RegularExpression, scope: &mut impl Scope) -> bool {
     if !pattern.has_groups() {
         return pattern.is_match(subject);
@@ -80,7 +81,7 @@ fn matches(subject: &[u8], pattern: &RegularExpression, scope: &mut impl Scope) 
     matched
 }
 
-/// As C reads a number: what follows it, and what is none, does not count.
+/// Parses a number as C does: trailing text is ignored, and a text that is not a number is 0.
 fn number(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text.first() {
@@ -149,7 +150,7 @@ impl List {
         let mut values = Vec::new();
         for value in list.values(scope)? {
             match substitution {
-                // What a substitution makes of each match ends a piece.
+                // The replacement of each match ends a piece.
                 Some(substitution) => values.push(substitution.apply(&value, scope)?),
                 None => split(&value, pattern, &mut values),
             }

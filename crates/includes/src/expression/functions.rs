@@ -1,4 +1,4 @@
-//! The functions of the grammar of Apache 2.4: their names, and what they do to their value.
+//! The functions of the grammar of Apache 2.4.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -43,9 +43,9 @@ impl Function {
             "sha1" => Function::Sha1,
             "ldap" => Function::Ldap,
             "file" | "filesize" | "filemod" => {
-                return Err(format!("{name} looks at files, which pages may not do"));
+                return Err(format!("{name} reads files, which is not allowed in pages"));
             }
-            _ => return Err(format!("there is no function {name}")),
+            _ => return Err(format!("unknown function {name}")),
         })
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn apply(function: Function, value: Vec<u8>, scope: &mut impl Scope) 
             own.or_else(|| scope.system_variable(&value)).unwrap_or_default()
         }
         Function::RequestField => scope.request_field(&value).unwrap_or_default(),
-        // A page is evaluated before there is a response, and Touchstone keeps no notes.
+        // There is no response yet when a page is evaluated, and Touchstone has no notes.
         Function::Nothing => Vec::new(),
         Function::LowerCase => value.to_ascii_lowercase(),
         Function::UpperCase => value.to_ascii_uppercase(),
@@ -74,7 +74,7 @@ pub(super) fn apply(function: Function, value: Vec<u8>, scope: &mut impl Scope) 
     }
 }
 
-/// Decodes percent escapes except that of a slash; a wrong one makes the whole value empty.
+/// Decodes percent escapes except that of a slash; an invalid one makes the whole value empty.
 fn unescape(value: &[u8]) -> Vec<u8> {
     let is_escape =
         |rest: &[u8]| rest.get(1..3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));

@@ -8,10 +8,10 @@
 //! operand    = "!" operand | "-A" text | "(" [ condition ] ")" | text
 //! ```
 //!
-//! `&&` and `||` bind alike, and to the right: `a && b || c` is `a && (b || c)`. Texts may be quoted with
-//! `'`; several in a row are one with spaces between. Variables are filled in when it is evaluated. Most of
-//! nginx's conditions are understood too; its named groups become variables. In a regular expression a
-//! backslash stays, unless it stands before another, a quote, a slash or a dollar.
+//! `&&` and `||` have equal precedence and associate to the right: `a && b || c` is `a && (b || c)`. Texts
+//! may be quoted with `'`; several in a row are joined with spaces. Variables are filled in at evaluation.
+//! Most conditions of nginx are valid too; named groups become variables. In a regular expression a backslash
+//! is kept, unless it precedes another backslash, a quote, a slash or a dollar sign.
 
 use super::error::EvaluationError;
 use super::limits::MOST_NESTING;
@@ -24,7 +24,8 @@ use crate::template::Template;
 #[derive(Debug)]
 pub struct LegacyCondition {
     chain: Chain,
-    /// As long as one is left to evaluate, nothing is skipped: a page may want what it matches.
+    /// While a regular expression remains to be evaluated, no operand is skipped: the page may use its
+    /// matches.
     regexes: usize,
 }
 
@@ -39,7 +40,7 @@ struct Chain {
 enum Operand {
     Text(Template),
     Not(Box<Operand>),
-    /// `!` with nothing behind it.
+    /// `!` without an operand.
     NotNothing,
     Group(Chain),
     Accessible(Template),
@@ -51,7 +52,7 @@ enum Operand {
     },
 }
 
-/// A regular expression, perhaps with variables in it.
+/// A regular expression, which may contain variables.
 #[derive(Debug)]
 pub(super) enum Pattern {
     /// Without variables.
@@ -68,7 +69,7 @@ impl Pattern {
         })
     }
 
-    /// Whether it matches; leaves its groups in the scope.
+    /// Whether it matches; stores its groups in the scope.
     pub(super) fn matches(&self, subject: &[u8], scope: &mut impl Scope) -> Result<bool, EvaluationError> {
         match self {
             Pattern::Compiled(pattern) => Ok(matches(subject, pattern, scope)),
@@ -95,7 +96,7 @@ enum Token {
 }
 
 impl LegacyCondition {
-    /// Reads a condition. An empty one never holds.
+    /// Parses a condition. An empty one is false.
     pub fn parse(text: &[u8]) -> Result<LegacyCondition, String> {
         let tokens = tokens(text);
         if tokens.is_empty() {
@@ -109,12 +110,12 @@ impl LegacyCondition {
         let chain = parser.chain()?;
         match parser.tokens.next() {
             None => Ok(LegacyCondition { chain, regexes: parser.regexes }),
-            Some(Token::Close) => Err("a ')' has no '('".to_owned()),
+            Some(Token::Close) => Err("a ')' without a '('".to_owned()),
             Some(token) => Err(unexpected(&token)),
         }
     }
 
-    /// Whether it holds.
+    /// Evaluates the condition.
     pub fn holds(&self, scope: &mut impl Scope) -> Result<bool, EvaluationError> {
         let mut regexes_left = self.regexes;
         self.chain.holds(scope, &mut regexes_left)
@@ -169,7 +170,7 @@ impl Parser {
                 Ok(Operand::Matches { negated: operator == Comparison::NotEqual, subject, pattern })
             }
             Some(token) => Err(unexpected(token)),
-            None => Err("something to compare with is missing".to_owned()),
+            None => Err("the second operand of a comparison is missing".to_owned()),
         }
     }
 
@@ -183,7 +184,7 @@ impl Parser {
                 let text = self.text_from(first);
                 if let Some(Token::Operator(_)) = self.tokens.peek() {
                     return Err(
-                        "a '!' stands before a comparison; put the comparison in parentheses".to_owned()
+                        "a '!' before a comparison: put the comparison in parentheses".to_owned()
                     );
                 }
                 Operand::Text(text)
@@ -200,7 +201,7 @@ impl Parser {
                 match self.tokens.next() {
                     Some(Token::Close) => Operand::Group(chain),
                     Some(token) => return Err(unexpected(&token)),
-                    None => return Err("a '(' has no ')'".to_owned()),
+                    None => return Err("a '(' without a ')'".to_owned()),
                 }
             }
             Some(token) => return Err(unexpected(&token)),
@@ -208,7 +209,7 @@ impl Parser {
                 negations -= 1;
                 Operand::NotNothing
             }
-            None => return Err("it ends too early".to_owned()),
+            None => return Err("it is incomplete".to_owned()),
         };
         Ok(if negations % 2 == 1 { Operand::Not(Box::new(operand)) } else { operand })
     }
@@ -217,7 +218,7 @@ impl Parser {
         self.text_from(Vec::new())
     }
 
-    /// Texts in a row are one, with spaces between.
+    /// Joins texts in a row with spaces.
     fn text_from(&mut self, mut text: Vec<u8>) -> Template {
         while let Some(Token::Text(_)) = self.tokens.peek() {
             if let Some(Token::Text(more)) = self.tokens.next() {
@@ -243,7 +244,7 @@ fn tokens(text: &[u8]) -> Vec<Token> {
     tokens
 }
 
-/// The token that `rest`, which is not empty, begins with, and its length.
+/// The first token of `rest`, which is not empty, and its length.
 fn token(rest: &[u8], after_access: bool) -> (Token, usize) {
     match (rest[0], rest.get(1)) {
         (b'(', _) => (Token::Open, 1),
@@ -271,8 +272,8 @@ fn token(rest: &[u8], after_access: bool) -> (Token, usize) {
     }
 }
 
-/// What stands before the closing quote, its backslashes taken away; nothing where there is no closing quote.
-/// Most backslashes of a regular expression, whose quote is a slash, are its own.
+/// The text before the closing quote, without its backslashes; `None` if there is no closing quote. Most
+/// backslashes of a regular expression, whose quote is a slash, are kept.
 fn quoted(rest: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let mut text = Vec::new();
     let mut at = 0;
@@ -294,7 +295,7 @@ fn quoted(rest: &[u8], quote: u8) -> (Vec<u8>, usize) {
     (Vec::new(), rest.len())
 }
 
-/// A text without quotes: up to white space or an operator. Its first byte always belongs to it.
+/// Reads a text without quotes: up to white space or an operator. Its first byte always belongs to it.
 fn plain(rest: &[u8]) -> (Token, usize) {
     let mut text = Vec::new();
     let mut at = 0;
@@ -320,7 +321,7 @@ fn plain(rest: &[u8]) -> (Token, usize) {
 
 impl Chain {
     fn holds(&self, scope: &mut impl Scope, regexes_left: &mut usize) -> Result<bool, EvaluationError> {
-        // `a && (b || (c ...))`: evaluated from the left as far as needed, put together from the right.
+        // `a && (b || (c ...))`: evaluated from the left as far as needed, combined from the right.
         let mut values = Vec::with_capacity(self.operands.len());
         for (index, operand) in self.operands.iter().enumerate() {
             let value = operand.holds(scope, regexes_left)?;

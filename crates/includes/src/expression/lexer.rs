@@ -1,5 +1,5 @@
 //! Tokens of the grammar of Apache 2.4. Strings and regular expressions have their own rules, so the parser
-//! asks for what may stand where it is.
+//! requests the tokens that are allowed at a position.
 
 /// One token outside strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,29 +17,29 @@ pub(super) enum Token {
     ExpressionEnd,
     /// A `$` with its digit.
     Capture(u8),
-    /// The beginning of a regular expression: its delimiter, and whether it is one of a substitution.
+    /// The beginning of a regular expression: its delimiter, and whether it belongs to a substitution.
     Regex {
         delimiter: u8,
         substitution: bool,
     },
-    /// `=`, `&&`, `-eq` and their like, by their first name.
+    /// `=`, `&&`, `-eq` and similar, by their first name.
     Operator(&'static str),
-    /// `-ipmatch` and its like, without the hyphen.
+    /// `-ipmatch` and similar, without the hyphen.
     Binary(String),
-    /// `-z` and its like.
+    /// `-z` and similar.
     Unary(u8),
     Digits(Vec<u8>),
     Name(String),
 }
 
-/// The text of a condition, and how far it is read.
+/// The text of a condition and the position in it.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'a> {
     pub(super) text: &'a [u8],
     pub(super) at: usize,
 }
 
-/// What may delimit a regular expression after `m` and `s`.
+/// The delimiters of a regular expression after `m` and `s`.
 const DELIMITERS: &[u8] = b"/#$%^|?!'\",;:._-";
 
 const SYMBOLS: &[(&str, &str)] = &[
@@ -95,12 +95,12 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
-    /// The next token, without passing it.
+    /// The next token, without consuming it.
     pub(super) fn peek(&self) -> Result<Token, String> {
         self.clone().next()
     }
 
-    /// The next token.
+    /// Consumes the next token.
     pub(super) fn next(&mut self) -> Result<Token, String> {
         while matches!(self.rest().first(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -155,7 +155,7 @@ fn hyphenated(rest: &[u8]) -> Result<(Token, usize), String> {
 fn word(rest: &[u8], first: u8, second: Option<u8>) -> (Token, usize) {
     let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let name: String = rest.iter().take_while(is_name).map(|&byte| char::from(byte)).collect();
-    // The longest reading wins; of equal ones that of a regular expression.
+    // The longest token wins; of equal ones, the regular expression.
     if name.len() <= 2
         && let (b'm' | b's', Some(delimiter)) = (first, second)
         && DELIMITERS.contains(&delimiter)

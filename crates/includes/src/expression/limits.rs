@@ -1,7 +1,7 @@
-//! How deep conditions may be nested, and how long their values may get.
+//! Limits for the nesting and the values of conditions.
 
-/// The deepest nesting of parentheses, functions and strings in one condition.
+/// The maximum nesting of parentheses, functions and strings in one condition.
 pub(super) const MOST_NESTING: usize = 40;
 
-/// No value gets longer than this: what joins and replaces could otherwise fill memory.
+/// The maximum length of a value: joining and replacing could otherwise fill memory.
 pub(super) const MOST_VALUE_BYTES: usize = 1024 * 1024;

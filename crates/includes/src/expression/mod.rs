@@ -1,14 +1,13 @@
-//! The conditions of `if` and `elif`, in one of three grammars.
+//! The conditions of `if` and `elif` in three grammars.
 //!
 //! - [`modern`] is the grammar of Apache 2.4 (`v("name") =~ /regex/ && ...`),
 //! - [`legacy`] is that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which includes most conditions
-//!   that nginx understands,
+//! of nginx,
 //! - [`nginx`] is that of nginx: one comparison.
 //!
-//! A condition is parsed once, together with its page. When it is evaluated, it sees the page and the request
-//! through [`Scope`]. Regular expressions are those of the `regex` crate: the time of a match is linear in
-//! the length of the text for every pattern. Patterns with look-around or back-references are refused with a
-//! message.
+//! A condition is parsed once, with its page. At evaluation it accesses the page and the request through
+//! [`Scope`]. Regular expressions are those of the `regex` crate: a match takes time linear in the length of
+//! the text for every pattern. Patterns with look-around or back-references are refused with a message.
 
 pub mod legacy;
 pub mod modern;
@@ -45,7 +44,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Parses a condition. The error describes the fault.
+    /// Parses a condition. The error says what is wrong.
     pub fn parse(text: &[u8], grammar: Grammar) -> Result<Expression, String> {
         match grammar {
             Grammar::Apache24 => Condition::parse(text).map(Expression::Modern),
@@ -54,7 +53,7 @@ impl Expression {
         }
     }
 
-    /// Whether it holds.
+    /// Evaluates the condition.
     pub fn holds(&self, scope: &mut impl Scope) -> Result<bool, EvaluationError> {
         match self {
             Expression::Modern(condition) => condition.holds(scope),

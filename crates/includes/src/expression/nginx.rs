@@ -33,7 +33,7 @@ enum Right {
 }
 
 impl NginxCondition {
-    /// Reads a condition.
+    /// Parses a condition.
     pub fn parse(text: &[u8]) -> Result<NginxCondition, String> {
         let is_of_left = |byte: &u8| byte.is_ascii_alphanumeric() || b"${}_\"'".contains(byte);
         let end = text.iter().position(|byte| !is_of_left(byte)).unwrap_or(text.len());
@@ -43,7 +43,7 @@ impl NginxCondition {
             [] => return Ok(NginxCondition { left, comparison: None }),
             [b'=', rest @ ..] => (false, rest),
             [b'!', b'=', rest @ ..] => (true, rest),
-            _ => return Err("after the first text only = or != may come".to_owned()),
+            _ => return Err("only = or != may follow the first text".to_owned()),
         };
         let right = match rest.trim_ascii_start() {
             [b'/', pattern @ .., b'/'] => Right::Pattern(Pattern::new(Template::of_nginx(pattern))?),
@@ -54,7 +54,7 @@ impl NginxCondition {
         Ok(NginxCondition { left, comparison: Some(Comparison { is_negated, right }) })
     }
 
-    /// Whether it holds.
+    /// Evaluates the condition.
     pub fn holds(&self, scope: &mut impl Scope) -> Result<bool, EvaluationError> {
         let left = fill(&self.left, scope);
         let Some(Comparison { is_negated, right }) = &self.comparison else { return Ok(!left.is_empty()) };

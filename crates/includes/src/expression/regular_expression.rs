@@ -1,10 +1,10 @@
-//! Regular expressions over bytes, with the flags that expressions know.
+//! Regular expressions over bytes, with the flags of the conditions' grammars.
 
 use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// A compiled expression may take this much; enough for any that a person wrote.
+/// The maximum size of a compiled expression; it is sufficient for any hand-written one.
 const MOST_COMPILED_BYTES: usize = 256 * 1024;
 
 /// A regular expression.
@@ -12,12 +12,12 @@ const MOST_COMPILED_BYTES: usize = 256 * 1024;
 pub(super) struct RegularExpression(Regex);
 
 impl RegularExpression {
-    /// Compiles a pattern; `flags` are of `i` (any case), `s` (a dot matches line ends), `m` (`^` and `$` at
-    /// every line), `g` (for substitutions, not looked at here).
+    /// Compiles a pattern; `flags` are `i` (any case), `s` (a dot matches line ends), `m` (`^` and `$` at
+    /// every line) and `g` (for substitutions, ignored here).
     pub(super) fn new(pattern: &[u8], flags: &[u8]) -> Result<RegularExpression, String> {
         let text = escape_high_bytes(pattern);
         let compiled = RegexBuilder::new(&text)
-            // Pages may be in any charset: a pattern is about bytes.
+            // Pages may use any charset, so a pattern matches bytes.
             .unicode(false)
             .case_insensitive(flags.contains(&b'i'))
             .dot_matches_new_line(flags.contains(&b's'))
@@ -50,7 +50,7 @@ impl RegularExpression {
         Some(captures.iter().take(10).map(|group| group.map(|group| group.range())).collect())
     }
 
-    /// The first match and where it is.
+    /// The first match and its position.
     pub(super) fn find_at(&self, subject: &[u8], start: usize) -> Option<Range<usize>> {
         self.0.find_at(subject, start).map(|found| found.range())
     }
@@ -67,7 +67,7 @@ impl RegularExpression {
     }
 }
 
-/// The pattern as text: bytes above ASCII as escapes of themselves, since they need not be UTF-8.
+/// The pattern as text: bytes above ASCII become escapes, because the pattern may not be UTF-8.
 fn escape_high_bytes(pattern: &[u8]) -> String {
     let mut text = String::with_capacity(pattern.len());
     for &byte in pattern {

@@ -1,4 +1,4 @@
-//! The variables `%{NAME}` of the grammar of Apache 2.4: which there are, and their values.
+//! The variables `%{NAME}` of the grammar of Apache 2.4.
 
 use super::scope::Scope;
 use crate::time_format::local_parts;
@@ -6,17 +6,17 @@ use crate::time_format::local_parts;
 /// `%{NAME}`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestVariable {
-    /// A part of the present: an index of [`local_parts`].
+    /// A part of the current time: an index of [`local_parts`].
     Time(usize),
-    /// All of it.
+    /// The whole current time.
     WholeTime,
     /// A field of the request.
     Field(&'static str),
-    /// What the server knows by this name.
+    /// A variable of the server.
     Named(String),
 }
 
-/// Names besides those of [`TIMES`] and [`FIELDS`].
+/// The names that are not in [`TIMES`] or [`FIELDS`].
 const NAMES: &[&str] = &[
     "API_VERSION",
     "AUTH_TYPE",
@@ -82,21 +82,21 @@ impl RequestVariable {
         if let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == upper) {
             return Ok(RequestVariable::Field(field));
         }
-        // Here it is the path alone, unlike the variable of CGI.
+        // In conditions this is the path alone, unlike the CGI variable.
         if upper == "REQUEST_URI" {
             return Ok(RequestVariable::Named("DOCUMENT_URI".to_owned()));
         }
-        // Variables of TLS connections are many; those that are not there are empty.
+        // There are many variables of TLS connections; unknown ones are empty.
         if NAMES.contains(&upper.as_str()) || upper.starts_with("SSL_") {
             return Ok(RequestVariable::Named(upper));
         }
-        Err(format!("there is no variable %{{{name}}}; v(\"{name}\") gives those that the page has set"))
+        Err(format!("unknown variable %{{{name}}}; v(\"{name}\") is a variable that the page has set"))
     }
 
     pub(super) fn value(&self, scope: &mut impl Scope) -> Vec<u8> {
         match self {
             RequestVariable::Field(name) => scope.request_field(name.as_bytes()).unwrap_or_default(),
-            // Unlike the variable of CGI it is always there.
+            // Unlike the CGI variable it is always defined.
             RequestVariable::Named(name) if name == "HTTPS" => {
                 scope.variable(b"HTTPS").unwrap_or_else(|| b"off".to_vec())
             }

@@ -1,4 +1,4 @@
-//! Both grammars by table, and by whatever proptest thinks up.
+//! Tests of the grammars with tables and with random inputs.
 
 use std::collections::HashMap;
 
@@ -209,7 +209,7 @@ fn legacy_conditions() {
         ("$b != /three/", true),
         ("$b = / (w.*)/ && $1 = words", true),
         ("$b = / (?P<last>w.*)/ && $last = words", true),
-        // Both operators bind alike and to the right.
+        // Both operators have equal precedence and associate to the right.
         ("$nosuch && $a || $a", false),
         ("($nosuch && $a) || $a", true),
         ("$a || $nosuch && $nosuch", true),
@@ -240,7 +240,7 @@ fn legacy_conditions_that_are_wrong() {
     assert!(evaluate("a = /$b(/", true).is_err());
 }
 
-/// A regular expression that is still to be evaluated keeps what stands before it from being skipped.
+/// A regular expression that is yet to be evaluated prevents earlier operands from being skipped.
 #[test]
 fn legacy_regular_expressions_are_always_evaluated() {
     assert_eq!(evaluate("($nosuch && $b = /(two)/) || $1 = two", true), Ok(true));

@@ -1,4 +1,4 @@
-//! The tree of a condition of Apache 2.4: what the parser makes and evaluation walks over.
+//! The syntax tree of a condition of Apache 2.4.
 
 use std::cmp::Ordering;
 
@@ -7,14 +7,14 @@ use super::functions::Function;
 use super::regular_expression::RegularExpression;
 use super::request_variable::RequestVariable;
 
-/// What is true or false.
+/// A node with a truth value.
 #[derive(Debug)]
 pub(super) enum Node {
     Constant(bool),
     Not(Box<Node>),
-    /// The first that holds decides.
+    /// The first true operand decides.
     Any(Vec<Node>),
-    /// The first that does not hold decides.
+    /// The first false operand decides.
     All(Vec<Node>),
     Numbers(Comparison, Word, Word),
     Strings(Comparison, Word, Word),
@@ -38,7 +38,7 @@ pub(super) enum Node {
     },
 }
 
-/// An order of two values.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -50,7 +50,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// Whether two values of this order are in it.
+    /// Whether two values with this order satisfy it.
     pub(super) fn holds(self, ordering: Ordering) -> bool {
         match self {
             Comparison::Equal => ordering.is_eq(),
@@ -63,7 +63,7 @@ impl Comparison {
     }
 }
 
-/// What has a text as its value.
+/// An expression with a text as its value.
 #[derive(Debug)]
 pub(super) enum Word {
     Text(Vec<u8>),
@@ -81,13 +81,13 @@ pub(super) enum Word {
     Joined(Box<List>, Option<Box<Word>>),
 }
 
-/// What has several texts.
+/// An expression with several texts.
 #[derive(Debug)]
 pub(super) enum List {
     Words(Vec<Word>),
-    /// Each word of the list cut apart at the matches.
+    /// Each word of the list, split at the matches.
     Split(RegularExpression, Box<List>),
-    /// The same, after the matches have been replaced.
+    /// The same after the matches have been replaced.
     SplitSubstituted(Box<Substitution>, Box<List>),
 }
 

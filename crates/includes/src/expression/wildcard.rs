@@ -1,10 +1,10 @@
-//! Wildcard patterns as `-strmatch`, `-strcmatch` and `-fnmatch` have them: `*`, `?`, `[a-z]`, `[!a-z]`, `\`.
+//! Wildcard patterns for `-strmatch`, `-strcmatch` and `-fnmatch`: `*`, `?`, `[a-z]`, `[!a-z]`, `\`.
 
 /// Whether `subject` matches `pattern`. With `paths`, no wildcard matches a slash.
 pub(super) fn matches(pattern: &[u8], subject: &[u8], any_case: bool, paths: bool) -> bool {
     let same = |one: u8, other: u8| one == other || (any_case && one.eq_ignore_ascii_case(&other));
     let (mut at, mut position) = (0, 0);
-    // Where to go on when what follows the last star does not match: one byte further on.
+    // The positions for backtracking if the part after the last star does not match: one byte further on.
     let mut star: Option<(usize, usize)> = None;
     while position < subject.len() {
         let byte = subject[position];
@@ -19,7 +19,7 @@ pub(super) fn matches(pattern: &[u8], subject: &[u8], any_case: bool, paths: boo
             Some(b'[') => match set(&pattern[at..], byte, any_case) {
                 Some((true, length)) if !(paths && byte == b'/') => Some(at + length),
                 Some(_) => None,
-                // No closing bracket: it stands for itself.
+                // Without a closing bracket it is literal.
                 None => (byte == b'[').then_some(at + 1),
             },
             Some(b'\\') if at + 1 < pattern.len() => same(pattern[at + 1], byte).then_some(at + 2),
@@ -42,7 +42,7 @@ pub(super) fn matches(pattern: &[u8], subject: &[u8], any_case: bool, paths: boo
     pattern[at..].iter().all(|&byte| byte == b'*')
 }
 
-/// Whether `byte` is in the set that begins at `pattern`, and how long the set is written.
+/// Whether `byte` is in the set at the beginning of `pattern`, and the length of the set in the pattern.
 fn set(pattern: &[u8], byte: u8, any_case: bool) -> Option<(bool, usize)> {
     let mut at = 1;
     let negated = matches!(pattern.get(at), Some(b'!' | b'^'));

@@ -1,5 +1,4 @@
-//! Conditions as they are carried out: what they do to the walk's flow, and what is said of those that are
-//! broken.
+//! Evaluates `if`, `elif`, `else` and `endif`: changes the flow of the walk, and reports invalid conditions.
 
 use super::sink::Sink;
 use super::walk::Walk;
@@ -59,8 +58,8 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// `None`: it is broken, which has been said. Nothing more of it prints: neither branch is known to be
-    /// meant.
+    /// `None`: the condition is invalid, which has been reported. The rest of the `if` prints nothing,
+    /// because it is unclear which branch is meant.
     fn evaluate(&mut self, condition: &Condition, line: usize, sink: &Sink) -> Option<bool> {
         let result = match condition {
             Condition::Expression(expression) => expression.holds(self).map_err(|error| error.to_string()),

@@ -1,15 +1,15 @@
-//! What prints and what does not.
+//! The state that decides whether the page's text is printed.
 //!
-//! Conditions switch printing on and off as in Apache, with one flag for whether this branch prints, one for
-//! whether a branch was taken, and a count of conditions inside what does not print. So a page whose `if` and
-//! `endif` do not match looks as it does there.
+//! Conditions switch printing on and off as in Apache: one flag for whether this branch prints, one for
+//! whether a branch was taken, and a count of conditions inside a part that does not print. So a page whose
+//! `if` and `endif` do not match has the same output as there.
 
-/// Whether what comes next prints.
+/// Whether the following nodes print.
 pub(super) struct Flow {
     pub(super) prints: bool,
     /// A branch of the innermost condition was taken.
     pub(super) taken: bool,
-    /// Conditions inside what does not print.
+    /// The number of nested conditions in a part that does not print.
     pub(super) skipped: usize,
 }
 

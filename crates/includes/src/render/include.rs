@@ -1,9 +1,9 @@
 //! `include`: pages with directives are evaluated in their place, everything else is fetched, several at a
 //! time.
 //!
-//! A page sees the variables of the page that includes it, and sets them for what follows; so pages are
-//! evaluated in order. What is only fetched runs beside them, and its output takes the place that was kept
-//! for it.
+//! A page sees the variables of the page that includes it, and its own changes apply to the rest of that
+//! page; so pages are evaluated in order. Other content is fetched in parallel, and its output is inserted at
+//! the reserved position.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ impl<H: Host> Walk<H> {
             return self.include_one(include, item, line, sink).await;
         }
         let mut output = Vec::new();
-        // Whether the last source failed; only an onerror is then looked at, and only then.
+        // Whether the last source failed; only then is an onerror used.
         let mut failed = false;
         for item in &include.items {
             let skipped = match item {
@@ -62,7 +62,7 @@ impl<H: Host> Walk<H> {
         self.finish(include, output, failed, line, sink).await;
     }
 
-    /// Puts out, or keeps, what several sources came to.
+    /// Writes or stores the output of several sources.
     async fn finish(
         &mut self,
         include: &Include,
@@ -90,7 +90,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// One source, which is put out: the way of nearly all inclusions.
+    /// Writes one source: the usual case.
     async fn include_one(&mut self, include: &Include, item: &IncludeItem, line: usize, sink: &Sink) {
         let (target, resolved) = match self.resolve(item, line).await {
             Ok(found) => found,
@@ -117,7 +117,7 @@ impl<H: Host> Walk<H> {
         self.fetch_beside(include, target, line, sink);
     }
 
-    /// Begins to fetch, keeps the place, and goes on.
+    /// Starts a fetch in parallel, and reserves the position of its output.
     fn fetch_beside(&mut self, include: &Include, target: Target, line: usize, sink: &Sink) {
         let place = sink.nested();
         let stub = include.stub.as_deref().and_then(|name| self.context.blocks.borrow().get(name).cloned());
@@ -127,7 +127,7 @@ impl<H: Host> Walk<H> {
         let mut walk = self.of_block(&Block { source: self.source.clone(), nodes: 0..0 });
         walk.concurrent = false;
         let has_stub = include.stub.is_some();
-        // As they are here: what the page sets behind this place is not for it.
+        // The present values: variables that the page sets later do not apply.
         let variables = self.context.program_variables();
         self.context.tasks.borrow_mut().push_back(Box::pin(async move {
             let result = walk.fetch_shown(target, variables, has_stub, line).await;
@@ -186,14 +186,14 @@ impl<H: Host> Walk<H> {
     }
 
     async fn write_block(&mut self, block: &Block, sink: &Sink) {
-        // A block whose own inclusions fail into itself would go on for ever.
+        // A block whose own inclusions fail and use it again would never end.
         if let Err(message) = self.context.count_include() {
             return self.fail(0, &message, sink);
         }
         Box::pin(self.of_block(block).nodes(block.nodes.clone(), sink)).await;
     }
 
-    /// The whole content of one source, waited for.
+    /// The whole content of one source, after waiting for it.
     async fn whole(&mut self, item: &IncludeItem, line: usize) -> Result<Vec<Bytes>, String> {
         match self.resolve(item, line).await? {
             (_, Resolved::Page(source, _)) => self.whole_page(source).await,
@@ -216,7 +216,7 @@ impl<H: Host> Walk<H> {
         Ok((target, resolved))
     }
 
-    /// Fetches what is no page.
+    /// Fetches content that is not a page.
     pub(super) async fn fetch(&self, target: Target) -> Result<Vec<Bytes>, String> {
         self.fetch_with(target, self.context.program_variables()).await
     }
@@ -226,8 +226,7 @@ impl<H: Host> Walk<H> {
         fetched.failure.map_or(Ok(fetched.body), Err)
     }
 
-    /// The same for what goes into the page: nginx shows the page of an error there, unless a block stands
-    /// in.
+    /// Fetches content that is written to the page: nginx includes error pages, unless a block replaces them.
     async fn fetch_shown(
         &self,
         target: Target,
@@ -267,7 +266,7 @@ impl<H: Host> Walk<H> {
         Ok(sink.into_pieces())
     }
 
-    /// A walk over a page that this one includes.
+    /// A walk over a page that this page includes.
     fn enter(&self, source: PageSource) -> Result<Walk<H>, String> {
         self.context.count_include()?;
         let path = String::from_utf8_lossy(&source.path);
@@ -286,5 +285,5 @@ impl<H: Host> Walk<H> {
 }
 
 fn no_block(name: &[u8]) -> String {
-    format!("there is no block {:?}", String::from_utf8_lossy(name))
+    format!("unknown block {:?}", String::from_utf8_lossy(name))
 }

@@ -1,6 +1,5 @@
-//! The variables of nginx that Apache does not have, or that mean another thing there: they are of the page
-//! at hand, which
-//! may be included by another, with its own path and query.
+//! The variables of nginx that Apache does not have, or that have another meaning there. They belong to the
+//! current page, which may be included by another page, with its own path and query.
 
 use super::walk::Walk;
 use crate::host::{DependsOn, Host};
@@ -8,7 +7,7 @@ use crate::settings::Grammar;
 use crate::time_format::{Zone, format_time};
 
 impl<H: Host> Walk<H> {
-    /// The value of a variable by its name in upper case; `None`: it is none of nginx's own.
+    /// The value of a variable by its name in upper case; `None`: it is not a variable of nginx.
     pub(super) fn nginx_variable(&self, name: &[u8]) -> Option<Option<Vec<u8>>> {
         let grammar = self.context.settings.grammar;
         if grammar == Grammar::Apache24 {
@@ -46,7 +45,7 @@ impl<H: Host> Walk<H> {
                     self.context.note(DependsOn::Request);
                     self.context.host.request_field(b"cookie").and_then(|cookies| cookie_of(&cookies, cookie))
                 } else if grammar == Grammar::Nginx {
-                    // In Apache these are of the page that was asked for, or are not there.
+                    // In Apache these belong to the requested page, or do not exist.
                     match name {
                         b"DOCUMENT_URI" => Some(self.source.path.clone()),
                         b"QUERY_STRING" => query().map(<[u8]>::to_vec),
@@ -64,14 +63,14 @@ impl<H: Host> Walk<H> {
     }
 }
 
-/// The value of an argument of a query, as it is written there; names are the same in any case.
+/// The value of an argument of a query, undecoded; case is ignored in names.
 fn argument_of(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     query.split(|&byte| byte == b'&').find_map(|argument| value_of(argument, name))
 }
 
 /// The value of a cookie.
 fn cookie_of(cookies: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-    // Fields of this name were put together with commas.
+    // Several fields with this name were joined with commas.
     cookies.split(|byte| matches!(byte, b';' | b',')).find_map(|cookie| value_of(cookie.trim_ascii(), name))
 }
 

@@ -261,7 +261,7 @@ fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
-/// The bytes that count for a variable.
+/// The number of bytes that count for a variable.
 fn bytes_of((name, value): &Variable) -> usize {
     name.len() + value.len()
 }

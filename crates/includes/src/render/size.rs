@@ -1,4 +1,4 @@
-//! Sizes of files as `fsize` shows them.
+//! Formats sizes of files for `fsize`.
 
 /// A size with a comma before every three digits.
 pub(super) fn grouped(size: u64) -> String {
@@ -13,7 +13,7 @@ pub(super) fn grouped(size: u64) -> String {
     text
 }
 
-/// A size in four characters: bytes, or tenths of K, M and so on below ten of them, as Apache rounds it.
+/// A size in four characters: bytes, or K, M and so on with a decimal below ten, rounded as in Apache.
 pub(super) fn abbreviated(size: u64) -> String {
     if size < 973 {
         return format!("{size:3} ");

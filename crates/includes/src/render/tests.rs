@@ -1,4 +1,4 @@
-//! Pages from text to output, with a host that keeps its files in memory.
+//! Tests from a page's text to its output, with a host that keeps its files in memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ struct Memory {
     files: HashMap<String, String>,
     settings: Arc<Settings>,
     problems: RefCell<Vec<String>>,
-    /// Fetches of `/slow*` that have begun and wait.
+    /// Fetches of `/slow*` that have started and wait.
     waiting: Cell<usize>,
     most_waiting: Cell<usize>,
     released: Cell<bool>,
@@ -157,7 +157,7 @@ impl Site {
             Poll::Ready(rendered) => {
                 (String::from_utf8_lossy(&rendered.pieces.concat()).into_owned(), rendered.depends_on)
             }
-            Poll::Pending => panic!("nothing here waits"),
+            Poll::Pending => panic!("the evaluation must not wait"),
         }
     }
 
@@ -294,7 +294,7 @@ fn conditions() {
     ] {
         assert_eq!(render(broken), ERROR, "{broken}");
     }
-    // Neither branch of a broken condition is known to be meant.
+    // It is unclear which branch of an invalid condition is meant.
     for broken in ["<!--#if expr='a b' -->", "<!--#if -->", "<!--#if expr='true' more='x' -->"] {
         let text = format!("0{broken}1<!--#if expr='true' -->2<!--#endif -->3<!--#else -->4<!--#endif -->5");
         assert_eq!(render(&text), format!("0{ERROR}5"), "{broken}");
@@ -443,7 +443,7 @@ fn the_language_of_nginx() {
         let site = Site::with(settings, &[("/page.shtml", text), ("/in.shtml", inner)]);
         assert_eq!(site.render_with("/page.shtml", Some("x=1&y=")).0, expected, "{text}");
     }
-    // Pages in the old grammar of Apache know nginx's variables too.
+    // Pages in the old grammar of Apache can use nginx's variables too.
     let legacy = Settings { grammar: Grammar::Legacy, ..Settings::default() };
     let text = "<!--#if expr='$arg_x = /^\\d$/' --><!--#echo var='uri' --><!--#endif -->";
     assert_eq!(Site::with(legacy, &[("/p.shtml", text)]).render_with("/p.shtml", Some("x=1")).0, "/p.shtml");
@@ -517,7 +517,7 @@ fn what_an_output_depends_on() {
     }
 }
 
-/// Fetches run beside each other, as many as are allowed; what comes before them goes out meanwhile.
+/// Fetches run in parallel up to the limit; the output before them is written meanwhile.
 #[test]
 fn fetches_are_concurrent_and_their_order_is_kept() {
     let settings = Settings { concurrent_includes: 3, ..Settings::default() };
@@ -539,7 +539,7 @@ fn fetches_are_concurrent_and_their_order_is_kept() {
     assert_eq!(site.memory.waiting.get(), 0);
 }
 
-/// A wait holds back what follows, not what runs beside it.
+/// A wait delays what follows it, not what runs in parallel.
 #[test]
 fn waiting_for_one_fetch() {
     let text = "<!--#include virtual='/slow1' --><!--#include virtual='/slow2' wait='yes' -->\
@@ -601,7 +601,7 @@ fn fragments() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every page comes to an end, within its limits, whatever it includes.
+    /// Every page ends within its limits, whatever it includes.
     #[test]
     fn every_page_ends(page in fragments(), included in fragments(), other in fragments()) {
         let settings = Settings {

@@ -1,6 +1,6 @@
-//! The walk over a page's nodes: text goes out, directives are carried out.
+//! The walk over a page's nodes: writes text and runs directives.
 //!
-//! What stands behind conditions that do not hold is passed over; see `flow`.
+//! Nodes in branches that are not taken are skipped; see `flow`.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,21 +18,21 @@ use crate::page::{Command, ConfigItem, Directive, Echo, EchoItem, ExecItem, File
 use crate::template::Template;
 use crate::time_format::{Zone, format_time};
 
-/// A page being walked over.
+/// The state of a walk over a page.
 pub(super) struct Walk<H: Host> {
     pub(super) context: Rc<RenderContext<H>>,
     pub(super) source: PageSource,
-    /// The pages that include this one, itself first.
+    /// The pages that include this one, beginning with itself.
     pub(super) chain: Rc<Chain>,
-    /// What `config` sets.
+    /// The settings of `config`.
     pub(super) style: Style,
-    /// Whether inclusions may run beside the page.
+    /// Whether inclusions may run in parallel to the page.
     pub(super) concurrent: bool,
     captures: Captures,
     pub(super) flow: Flow,
 }
 
-/// A page and those that include it.
+/// A page and the pages that include it.
 pub(super) struct Chain {
     path: Vec<u8>,
     query: Option<Vec<u8>>,
@@ -46,7 +46,7 @@ impl Chain {
         Chain { path: source.path.clone(), query: source.query.clone(), depth, parent }
     }
 
-    /// Whether the page is in it, asked for in the same way.
+    /// Whether the page is in the chain with the same path and query.
     pub(super) fn contains(&self, source: &PageSource) -> bool {
         let mut link = Some(self);
         while let Some(chain) = link {
@@ -92,7 +92,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// A walk over a block, in the style of this one.
+    /// A walk over a block, with the same style.
     pub(super) fn of_block(&self, block: &Block) -> Walk<H> {
         Walk {
             context: self.context.clone(),
@@ -105,7 +105,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// The whole page.
+    /// Walks over the whole page.
     pub(super) async fn page(&mut self, sink: &Sink) {
         let end = self.source.page.nodes.len();
         self.nodes(0..end, sink).await;
@@ -124,7 +124,7 @@ impl<H: Host> Walk<H> {
                     Command::Block { name, end } if self.flow.prints => {
                         let block = Block { source: self.source.clone(), nodes: at..*end };
                         self.context.blocks.borrow_mut().insert(name.clone(), block);
-                        // The end of the block is passed too.
+                        // The end of the block is skipped too.
                         at = end + 1;
                     }
                     Command::Include(include) if self.flow.prints => {
@@ -139,7 +139,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// Carries out what needs no waiting.
+    /// Runs a directive that need not wait.
     fn directive(&mut self, directive: &Directive, sink: &Sink) {
         let line = directive.line;
         match &directive.command {
@@ -163,7 +163,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// Says in the log what is wrong, and puts the error text in its place.
+    /// Logs an error, and writes the error text in its place.
     pub(super) fn fail(&self, line: usize, message: &str, sink: &Sink) {
         self.context.report(&self.source, line, message);
         self.write_error_text(sink);
@@ -191,7 +191,7 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// Fills a value in; what is wrong with it is logged, what could be filled is used.
+    /// Fills in a value; an error in it is logged, and the valid part is used.
     pub(super) fn fill(&self, template: &Template, line: usize) -> Vec<u8> {
         if let Some(problem) = &template.problem {
             self.report(line, problem);
@@ -354,7 +354,7 @@ impl<H: Host> Walk<H> {
                 }
                 ExecItem::Cgi(path) => match self.virtual_target(path, line, TargetKind::Cgi) {
                     Ok(mut target) => {
-                        // A program without a query of its own gets that of the page, as with Apache.
+                        // As in Apache, a program without its own query gets the page's query.
                         target.query = target.query.or_else(|| self.context.document.query.clone());
                         self.fetch(target).await
                     }
@@ -404,7 +404,7 @@ impl<H: Host> Scope for Walk<H> {
     }
 
     fn set_variable(&mut self, name: &[u8], value: Vec<u8>) {
-        // Without room for it, it stays as it was; a page that sets so many will see why elsewhere.
+        // If there is no room for it, the old value stays; other directives report the problem.
         _ = self.context.set(name, value);
     }
 }

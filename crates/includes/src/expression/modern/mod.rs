@@ -1,8 +1,8 @@
-//! The grammar of Apache 2.4 (`ap_expr`): its parser, which makes a `tree`.
+//! The grammar of Apache 2.4 (`ap_expr`): its parser, which builds a `tree`.
 //!
-//! `a || b && !c`, comparisons of words (`==`, `-eq`, `=~`, `-in`, `-strmatch` and their like), functions,
-//! variables `%{NAME}`, strings with variables in them. The operators that look at files are refused, as
-//! Apache refuses them in pages.
+//! It has `a || b && !c`, comparisons of words (`==`, `-eq`, `=~`, `-in`, `-strmatch` and others), functions,
+//! variables `%{NAME}`, and strings with variables. Operators that read files are refused, as Apache does in
+//! pages.
 
 mod parser;
 mod text;
@@ -16,12 +16,12 @@ use super::tree::Node;
 pub struct Condition(pub(super) Node);
 
 impl Condition {
-    /// Reads a condition.
+    /// Parses a condition.
     pub fn parse(text: &[u8]) -> Result<Condition, String> {
         parser::parse(text).map(Condition)
     }
 
-    /// Whether it holds.
+    /// Evaluates the condition.
     pub fn holds(&self, scope: &mut impl Scope) -> Result<bool, EvaluationError> {
         self.0.holds(scope)
     }

@@ -1,5 +1,5 @@
-//! The parser of conditions of Apache 2.4: by recursive descent, no deeper than [`MOST_NESTING`], without
-//! going back.
+//! The parser of conditions of Apache 2.4: recursive descent without backtracking, at most [`MOST_NESTING`]
+//! deep.
 
 use crate::expression::address::Network;
 use crate::expression::functions::Function;
@@ -8,7 +8,7 @@ use crate::expression::limits::MOST_NESTING;
 use crate::expression::regular_expression::RegularExpression;
 use crate::expression::tree::{Comparison, List, Node, Substitution, Word};
 
-/// Reads a condition.
+/// Parses a condition.
 pub(super) fn parse(text: &[u8]) -> Result<Node, String> {
     let mut parser = Parser { lexer: Lexer::new(text), nesting: 0 };
     let node = parser.condition()?;
@@ -23,7 +23,7 @@ pub(super) struct Parser<'a> {
     nesting: usize,
 }
 
-/// What stands in parentheses can be either until it has been read.
+/// The contents of parentheses, which may be either until they have been parsed.
 pub(super) enum Operand {
     Node(Node),
     Word(Word),
@@ -31,7 +31,7 @@ pub(super) enum Operand {
 
 fn unexpected(token: &Token) -> String {
     match token {
-        Token::End => "it ends too early".to_owned(),
+        Token::End => "it is incomplete".to_owned(),
         Token::Mark(mark) => format!("{:?} is not expected here", char::from(*mark)),
         Token::Name(name) => format!("{name:?} is not expected here; strings stand in quotes"),
         Token::Operator(operator) => format!("the operator {operator} is not expected here"),
@@ -47,7 +47,7 @@ impl Parser<'_> {
         match self.any()? {
             Operand::Node(node) => Ok(node),
             Operand::Word(_) => {
-                Err("a value is compared with nothing; -n tells whether it is empty".to_owned())
+                Err("a comparison is missing after a value; use -n to test whether it is empty".to_owned())
             }
         }
     }
@@ -162,7 +162,7 @@ impl Parser<'_> {
     fn word(&mut self) -> Result<Word, String> {
         match self.concatenation()? {
             Operand::Word(word) => Ok(word),
-            Operand::Node(_) => Err("a condition stands where a value is wanted".to_owned()),
+            Operand::Node(_) => Err("a condition is in the place of a value".to_owned()),
         }
     }
 
@@ -176,7 +176,7 @@ impl Parser<'_> {
             self.lexer.next()?;
             match self.primary()? {
                 Operand::Word(word) => words.push(word),
-                Operand::Node(_) => return Err("a condition stands where a value is wanted".to_owned()),
+                Operand::Node(_) => return Err("a condition is in the place of a value".to_owned()),
             }
         }
         Ok(Operand::Word(Word::Concatenated(words)))
@@ -251,12 +251,12 @@ impl Parser<'_> {
                 Ok(list)
             }
             Token::Operator("split") => parser.split(),
-            Token::Name(name) => Err(format!("there is no function {name} that gives a list")),
+            Token::Name(name) => Err(format!("no function {name} returns a list")),
             token => Err(unexpected(&token)),
         })
     }
 
-    /// Reads `what`, which may stand in parentheses.
+    /// Parses `what`, which may be in parentheses.
     fn parenthesised<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         let parentheses = self.lexer.peek()? == Token::Mark(b'(');
         if parentheses {
@@ -335,11 +335,11 @@ impl Parser<'_> {
 fn node(operand: Operand) -> Result<Node, String> {
     match operand {
         Operand::Node(node) => Ok(node),
-        Operand::Word(_) => Err("a value is compared with nothing; -n tells whether it is empty".to_owned()),
+        Operand::Word(_) => Err("a comparison is missing after a value; use -n to test whether it is empty".to_owned()),
     }
 }
 
-/// Whether it compares numbers, and how.
+/// Whether the operator compares numbers, and its comparison.
 fn comparison(operator: &str) -> Option<(bool, Comparison)> {
     Some(match operator {
         "=" => (false, Comparison::Equal),
@@ -367,12 +367,12 @@ fn unary(letter: u8, word: Word) -> Result<Node, String> {
         b'F' => Ok(Node::IsFile(word)),
         b'R' => match word {
             Word::Text(network) => Network::parse(&network).map(Node::RemoteIn),
-            _ => Err("-R takes a network as a constant".to_owned()),
+            _ => Err("-R needs a constant network".to_owned()),
         },
         b'd' | b'e' | b'f' | b's' | b'L' | b'h' | b'x' => {
-            Err(format!("-{} looks at files, which pages may not do", char::from(letter)))
+            Err(format!("-{} reads files, which is not allowed in pages", char::from(letter)))
         }
-        _ => Err(format!("there is no operator -{}", char::from(letter))),
+        _ => Err(format!("unknown operator -{}", char::from(letter))),
     }
 }
 
@@ -383,9 +383,9 @@ fn binary(name: &str, left: Word, right: Word) -> Result<Node, String> {
         "fnmatch" => (false, true),
         "ipmatch" => match right {
             Word::Text(network) => return Ok(Node::AddressIn(left, Network::parse(&network)?)),
-            _ => return Err("-ipmatch takes a network as a constant".to_owned()),
+            _ => return Err("-ipmatch needs a constant network".to_owned()),
         },
-        _ => return Err(format!("there is no operator -{name}")),
+        _ => return Err(format!("unknown operator -{name}")),
     };
     Ok(Node::Wildcard { subject: left, pattern: right, any_case, paths })
 }

@@ -1,4 +1,5 @@
-//! What has rules of its own inside a condition: strings, regular expressions, and variables in strings.
+//! Parses the parts of a condition that have their own rules: strings, regular expressions, and variables in
+//! strings.
 
 use super::parser::{Operand, Parser};
 use crate::encoding::hexadecimal;
@@ -8,10 +9,10 @@ use crate::expression::request_variable::RequestVariable;
 use crate::expression::tree::Word;
 
 impl Parser<'_> {
-    /// Reads up to the delimiter, which nothing escapes.
+    /// Reads up to the delimiter, which cannot be escaped.
     pub(super) fn delimited(&mut self, delimiter: u8) -> Result<Vec<u8>, String> {
         let rest = self.lexer.rest();
-        let end = memchr::memchr(delimiter, rest).ok_or("a regular expression does not end")?;
+        let end = memchr::memchr(delimiter, rest).ok_or("a regular expression has no end")?;
         self.lexer.at += end + 1;
         Ok(rest[..end].to_vec())
     }
@@ -21,17 +22,17 @@ impl Parser<'_> {
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         self.lexer.at += length;
         match rest[..length].iter().find(|flag| !b"ismg".contains(flag)) {
-            Some(&flag) => Err(format!("{:?} is no flag of regular expressions", char::from(flag))),
+            Some(&flag) => Err(format!("{:?} is not a flag of regular expressions", char::from(flag))),
             None => Ok(rest[..length].to_vec()),
         }
     }
 
-    /// Reads a string up to its end, `%{...}` and `$0` in it filled in later.
+    /// Reads a string up to its end; `%{...}` and `$0` in it are filled in later.
     pub(super) fn string(&mut self, end: u8) -> Result<Word, String> {
-        self.deeper(|parser| parser.text(end, "a string does not end"))
+        self.deeper(|parser| parser.text(end, "a string has no end"))
     }
 
-    /// Text up to `end`, which is passed.
+    /// Reads text up to `end`, and consumes `end`.
     fn text(&mut self, end: u8, unfinished: &str) -> Result<Word, String> {
         let mut words = Vec::new();
         let mut text = Vec::new();
@@ -64,7 +65,7 @@ impl Parser<'_> {
                     });
                 }
                 (byte, _) if byte.is_ascii_control() => {
-                    return Err(format!("the control character {byte:#04x} stands in a string"));
+                    return Err(format!("a string contains the control character {byte:#04x}"));
                 }
                 (byte, _) => text.push(byte),
             }
@@ -77,10 +78,10 @@ impl Parser<'_> {
         })
     }
 
-    /// What follows a backslash.
+    /// Parses the character after a backslash.
     fn escape(&mut self) -> Result<u8, String> {
         let rest = self.lexer.rest();
-        let Some(&byte) = rest.first() else { return Err("a backslash stands at the end".to_owned()) };
+        let Some(&byte) = rest.first() else { return Err("a backslash is the last character".to_owned()) };
         let digits = |most: usize, is_digit: fn(&u8) -> bool| {
             rest[usize::from(byte == b'x')..].iter().take(most).take_while(|digit| is_digit(digit)).count()
         };
@@ -92,7 +93,7 @@ impl Parser<'_> {
                 let value = u8::try_from(value).map_err(|_| "an octal escape is larger than \\377")?;
                 (value, length)
             }
-            b'8' | b'9' => return Err("8 and 9 are no octal digits".to_owned()),
+            b'8' | b'9' => return Err("8 and 9 are not octal digits".to_owned()),
             b'x' if digits(2, u8::is_ascii_hexdigit) > 0 => {
                 let length = digits(2, u8::is_ascii_hexdigit);
                 let value = rest[1..=length].iter().filter_map(|&digit| hexadecimal(digit));
@@ -109,7 +110,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// `%{NAME}` or `%{function:text}`, behind its brace.
+    /// Parses `%{NAME}` or `%{function:text}`, after its brace.
     pub(super) fn variable(&mut self) -> Result<Word, String> {
         let rest = self.lexer.rest();
         let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
@@ -121,12 +122,12 @@ impl Parser<'_> {
                 let argument = self.text(b'}', "'}' is missing")?;
                 Ok(Word::Function(Function::named(&name)?, Box::new(argument)))
             }
-            Some(&byte) => Err(format!("{:?} stands in the name of a variable", char::from(byte))),
+            Some(&byte) => Err(format!("the name of a variable contains {:?}", char::from(byte))),
             None => Err("'}' is missing".to_owned()),
         }
     }
 
-    /// `%{:` condition or value `:}`, behind its beginning.
+    /// Parses `%{:` condition or value `:}`, after its beginning.
     pub(super) fn inner_expression(&mut self) -> Result<Word, String> {
         let inner = self.any()?;
         self.expect(Token::ExpressionEnd, "':}'")?;
