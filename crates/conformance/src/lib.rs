@@ -1,14 +1,14 @@
-//! Conformance: the rules of RFC 9110, 9111, 9112, 9113 and 9114 as cases, and what a server does with them.
+//! Conformance: the rules of RFC 9110, 9111, 9112, 9113 and 9114 as test cases, and the verdicts on a server.
 //!
-//! A [`case`] is data: the section, what is sent byte for byte (for HTTP/2 and HTTP/3 frame by frame), and
-//! what may come back. The [`client`] sends it and keeps every byte that comes back, a [`Transcript`]; behind
-//! a cache or a proxy stands the scripted [`origin`], which keeps every byte that it was sent. [`judge`] is a
-//! function from a case and a transcript to a verdict, so that the verdicts of a result can be found again
-//! from its transcripts. [`run`] tries all cases on one server, [`record`] is what a result holds of it.
+//! A [`case`] is data: the section, the bytes to send (for HTTP/2 and HTTP/3 frame by frame), and the allowed
+//! answers. The [`client`] sends it and records every received byte in a [`Transcript`]; for a cache or a
+//! proxy, the scripted [`origin`] records every byte that it receives. [`judge`] is a function from a case
+//! and a transcript to a verdict, so that the verdicts of a result can be computed again from its
+//! transcripts. [`run`] runs all cases on one server, and [`record`] is the part of a result.
 //!
-//! Servers are not trusted: what they send goes through the parsers of `touchstone-http`, with limits of time
-//! and bytes, and nothing that they send makes the judge panic (a property test and the fuzz target
-//! `transcript`).
+//! Servers are not trusted: their bytes go through the parsers of `touchstone-http`, with limits of time and
+//! size, and no bytes cause a panic of the judge (a property test and the fuzz target `transcript` check
+//! this).
 
 pub mod case;
 pub mod client;

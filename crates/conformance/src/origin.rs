@@ -1,7 +1,7 @@
-//! The scripted origin: it stands behind caches and proxies, gives each case the answers that the case names,
-//! and keeps every byte that it was sent for it.
+//! The scripted origin for caches and proxies: it gives each case the answers that the case names, and
+//! records every byte that it receives for it.
 //!
-//! A case has a path of its own, `/conformance/KEY/`. Every other path gives the page of [`page`].
+//! A case has its own path, `/conformance/KEY/`. Every other path is answered with the page of [`page`].
 
 use crate::case::{Facts, bytes};
 use crate::client::now;
@@ -15,14 +15,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 
-/// The most bytes of a request.
+/// The maximum size of a request in bytes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// How long a connection may be idle.
+/// The maximum time for which a connection may be idle.
 const IDLE: Duration = Duration::from_secs(20);
-/// The path below which cases are.
+/// The path below which the paths of cases are.
 const PREFIX: &str = "/conformance/";
 
-/// The origin. Dropping it ends it.
+/// The origin. Dropping it stops it.
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
@@ -36,7 +36,7 @@ struct OriginState {
     scripts: Mutex<HashMap<String, Scripted>>,
 }
 
-/// The answers of a case, and what was sent for it.
+/// The answers of a case, and the requests received for it.
 #[derive(Debug, Default)]
 struct Scripted {
     answers: Vec<String>,
@@ -57,26 +57,26 @@ impl Origin {
                 }
                 let Ok(stream) = stream else { continue };
                 let of_connection = Arc::clone(&of_thread);
-                // Its end, and its faults, are the server's affair.
+                // The server under test causes and handles the end and the faults of a connection.
                 std::thread::spawn(move || drop(serve(&stream, &of_connection)));
             }
         });
         Ok(Origin { address, state, acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Has it give these answers below the path that is returned; the last is repeated.
+    /// Registers these answers for the path that is returned; the last one is repeated.
     pub(crate) fn script(&self, key: &str, answers: &[String]) -> String {
         let scripted = Scripted { answers: answers.to_vec(), requests: Vec::new() };
         locked(&self.state).insert(key.to_owned(), scripted);
         format!("{PREFIX}{key}/a")
     }
 
-    /// What it was sent for a case.
+    /// The requests received for a case.
     pub(crate) fn requests(&self, key: &str) -> Vec<Bytes> {
         locked(&self.state).get(key).map(|scripted| scripted.requests.clone()).unwrap_or_default()
     }
@@ -85,10 +85,10 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::Relaxed);
-        // Wakes the acceptor, which then sees that it is over.
+        // Wakes the acceptor, which then finds that it must stop.
         let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
-            // It does not panic.
+            // The thread does not panic.
             let _ = acceptor.join();
         }
     }
@@ -127,7 +127,7 @@ fn serve(mut stream: &TcpStream, state: &OriginState) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of an answer, and what is done with the connection.
+/// The bytes of an answer, and the action on the connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     bytes: Vec<u8>,
@@ -135,7 +135,7 @@ struct Answer {
     delay: Duration,
 }
 
-/// The answer to what is no case: a page of text.
+/// The answer to a path that belongs to no case: a page of text.
 fn page(line: &str) -> Answer {
     const BODY: &str = "A page of the scripted origin.\n";
     let body = if line.starts_with("HEAD ") { "" } else { BODY };
@@ -149,9 +149,9 @@ fn page(line: &str) -> Answer {
     Answer { bytes, closes: false, delay: Duration::ZERO }
 }
 
-/// An answer from its text: `STATUS | Name: value | ... || body`. `raw ` begins one that is sent byte for
-/// byte, after which the connection ends. `-Date` leaves the date out, `@delay 300` waits, `@close` ends the
-/// connection, `@interim 103 | ...` comes before.
+/// Builds an answer from its text: `STATUS | Name: value | ... || body`. With `raw ` at the beginning the
+/// rest is sent byte for byte, and the connection ends. `-Date` omits the date, `@delay 300` waits, `@close`
+/// ends the connection, `@interim 103 | ...` is sent first.
 fn answer(text: &str, number: usize, is_head: bool) -> Answer {
     let facts = Facts::default();
     let text = facts.fill(&text.replace("{number}", &number.to_string()), "", now());

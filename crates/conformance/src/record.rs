@@ -1,5 +1,5 @@
-//! What a result holds of conformance: each case with its verdict on each system, and beside it, in
-//! `conformance.jsonl`, everything that came back, from which the verdicts can be found again.
+//! The part of a result about conformance: each case with its verdict on each system. The file
+//! `conformance.jsonl` has all received bytes, from which the verdicts can be computed again.
 
 use crate::case::{self, Case, Document, Facts, Level};
 use crate::judge::{Verdict, judge};
@@ -34,21 +34,21 @@ pub struct CaseRecord {
     pub section: String,
     /// The rule.
     pub rule: String,
-    /// How binding it is.
+    /// The level of the rule.
     pub level: Level,
-    /// Why servers disagree, where that is known.
+    /// Why servers disagree, if that is known.
     #[serde(default)]
     pub note: Option<String>,
-    /// What each system did; absent where the case is not for systems of its kind.
+    /// The verdict on each system; absent if the case does not apply to systems of its kind.
     pub outcomes: Vec<Option<OutcomeRecord>>,
 }
 
-/// What a system did with a case.
+/// The result of a case on a system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeRecord {
     /// The verdict.
     pub verdict: Verdict,
-    /// What came back, in a few words.
+    /// A short description of the answer.
     pub seen: String,
 }
 
@@ -56,20 +56,20 @@ pub struct OutcomeRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "line")]
 pub enum Line {
-    /// A system, before its cases.
+    /// A system; its cases follow.
     System {
-        /// [`VERSION`] when it was written.
+        /// The value of [`VERSION`] when it was written.
         version: u32,
         /// Its name.
         system: String,
-        /// What was known of it.
+        /// The known facts about it.
         facts: Facts,
     },
-    /// A case on the system of the line before.
+    /// A case on the system of the last such line.
     Case {
         /// Its name.
         id: String,
-        /// What came back.
+        /// The received bytes.
         transcript: Transcript,
     },
 }
@@ -85,7 +85,7 @@ pub fn lines(system: &str, cases: &[Case], outcome: &Outcome) -> Vec<Line> {
 }
 
 impl Conformance {
-    /// What follows from the lines of all systems.
+    /// Computes the result from the lines of all systems.
     pub fn of(cases: &[Case], lines: &[Line]) -> Result<Conformance, String> {
         let mut conformance = Conformance {
             cases_sha256: case::digest(),
@@ -104,9 +104,9 @@ impl Conformance {
                     known = Some(facts);
                 }
                 Line::Case { id, transcript } => {
-                    let facts = known.ok_or("a case stands before the first system")?;
+                    let facts = known.ok_or("a case precedes the first system")?;
                     let place = cases.iter().position(|case| case.id == *id);
-                    let place = place.ok_or_else(|| format!("there is no case {id}"))?;
+                    let place = place.ok_or_else(|| format!("unknown case {id}"))?;
                     let (verdict, seen) = judge(&cases[place], facts, transcript);
                     if let Some(last) = conformance.cases[place].outcomes.last_mut() {
                         *last = Some(OutcomeRecord { verdict, seen });
@@ -117,7 +117,7 @@ impl Conformance {
         Ok(conformance)
     }
 
-    /// How many cases of a document and a level a system keeps, and how many were tried.
+    /// The number of cases of a document and a level that a system passes, and the number that were run.
     pub fn kept(&self, system: usize, document: Document, level: Level) -> (usize, usize) {
         let outcomes = self.cases.iter().filter(|case| case.document == document && case.level == level);
         let verdicts = outcomes.filter_map(|case| case.outcomes.get(system)?.as_ref()).map(|one| one.verdict);

@@ -1,4 +1,4 @@
-//! All cases on one server, several at a time.
+//! Runs all cases on one server, several at a time.
 
 use crate::case::{Case, Facts, Protocol, Role, Script};
 use crate::client::{self, Patience, Target, Watch};
@@ -9,57 +9,57 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Cases that are tried at a time.
+/// The number of cases that run at a time.
 const AT_A_TIME: usize = 12;
-/// How long a case waits, and how long when it is tried again.
+/// The time limits of a case, in the first and in the second attempt.
 const PATIENCE: [Patience; 2] = [
     Patience { whole: Duration::from_millis(2000), linger: Duration::from_millis(250) },
     Patience { whole: Duration::from_millis(5000), linger: Duration::from_millis(700) },
 ];
-/// How long a server may take until it answers at all.
+/// The maximum time until a server answers for the first time.
 const START: Duration = Duration::from_secs(60);
 
-/// A server that is tried.
+/// A server under test.
 #[derive(Debug)]
 pub struct Server<'a> {
-    /// Where it listens.
+    /// The address on which it listens.
     pub target: Target,
     /// The path of its page.
     pub page: String,
-    /// Its place for people, the value of Host.
+    /// Its name, the value of Host.
     pub host: String,
     /// The origin behind it, if it is an intermediary.
     pub origin: Option<&'a Origin>,
     /// Whether it is a cache.
     pub is_cache: bool,
-    /// How the names of the cases begin that are tried; empty: all are.
+    /// A prefix of the names of the cases to run; empty: all of them.
     pub wanted: &'a [String],
 }
 
-/// What a server did with a case.
+/// The result of a case on a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// The place of the case in the list.
+    /// The index of the case in the list.
     pub case: usize,
-    /// Everything that came back.
+    /// The received bytes.
     pub transcript: Transcript,
     /// The verdict.
     pub verdict: Verdict,
-    /// What came back, in a few words.
+    /// A short description of the answer.
     pub seen: String,
 }
 
-/// What was found of a server.
+/// The results for a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What was known of it before the first case.
+    /// The facts that were known before the first case.
     pub facts: Facts,
-    /// The cases that are for servers of its kind, in the order of the list.
+    /// The results of the cases for servers of its kind, in the order of the list.
     pub tried: Vec<Tried>,
 }
 
 impl Server<'_> {
-    /// Waits until it answers, and learns what its page is.
+    /// Waits until it answers, and determines the facts about its page.
     pub fn learn(&self, is_over: &dyn Fn() -> bool) -> Result<Facts, String> {
         let begun = Instant::now();
         loop {
@@ -89,8 +89,7 @@ impl Server<'_> {
         })
     }
 
-    /// Tries all cases that are for servers of its kind. `progress` is told how many are done, and of how
-    /// many.
+    /// Runs all cases for servers of its kind. `progress` gets the number of finished cases, and the total.
     pub fn try_all(
         &self,
         cases: &[Case],
@@ -122,7 +121,7 @@ impl Server<'_> {
         Outcome { facts, tried }
     }
 
-    /// The versions that it speaks.
+    /// The versions that it supports.
     fn protocols(&self) -> Vec<Protocol> {
         let mut speaks = vec![Protocol::Http1];
         if let Some(secure) = self.target.secure {
@@ -148,7 +147,7 @@ impl Server<'_> {
         role && is_wanted && speaks.contains(&case.protocol())
     }
 
-    /// A case, and once more with more patience if it is not kept: on a busy machine an answer may be late.
+    /// Runs a case, and again with longer time limits if it fails: on a busy machine an answer may be late.
     fn try_one(&self, number: usize, case: &Case, facts: &Facts) -> Tried {
         let lacks = |name: &&str| match *name {
             "{etag}" => facts.etag.is_none(),
@@ -171,7 +170,7 @@ impl Server<'_> {
             (Some(origin), Script::Steps { origin: answers, .. }) => origin.script(&key, answers),
             _ => self.page.clone(),
         };
-        // With scripted answers, what the origin was sent counts as well.
+        // With scripted answers, the requests that the origin received count as well.
         let with_origin = |transcript: &Transcript| Transcript {
             origin: self.origin.map(|origin| origin.requests(&key)).unwrap_or_default(),
             ..transcript.clone()

@@ -1,33 +1,33 @@
-//! Everything that came back in one case: the bytes of each connection or stream, how each ended, and what
-//! the origin behind the server was sent.
+//! Everything received in one case: the bytes of each connection or stream, how each ended, and the requests
+//! that the origin behind the server received.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The most bytes that are kept of a connection or a stream; a case needs less.
+/// The maximum number of bytes that are kept of a connection or a stream; a case needs less.
 pub const BYTES_MAX: usize = 128 * 1024;
 
-/// What came back in one case.
+/// Everything received in one case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transcript {
     /// HTTP/1 and HTTP/2: the connections, in the order in which they were made. HTTP/3: the streams.
     pub parts: Vec<Part>,
-    /// The code of the CONNECTION_CLOSE of HTTP/3, if one came.
+    /// The code of the CONNECTION_CLOSE of HTTP/3, if one was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_close: Option<u64>,
-    /// What the origin was sent, a request each.
+    /// The requests that the origin received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origin: Vec<Bytes>,
-    /// Why nothing could be sent, if so.
+    /// Why the case could not be sent, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_sent: Option<String>,
 }
 
-/// What came back on one connection or stream.
+/// The bytes received on one connection or stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its number: of the connection from 0, or the stream's.
+    /// The number of the connection, from 0, or of the stream.
     pub id: u64,
     /// The bytes.
     pub bytes: Bytes,
@@ -39,7 +39,7 @@ pub struct Part {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It was open when the case was over.
+    /// It was open at the end of the case.
     #[default]
     Open,
     /// The server closed it.

@@ -1,9 +1,9 @@
-//! Descriptors that another process passed to this one by their numbers.
+//! Descriptors that another process passed to this one by number.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Takes an open descriptor that was passed to this process by its number, and closes it in programs that are
+/// Takes an open descriptor that was passed to this process by number, and closes it in programs that are
 /// started later. A number may be taken only once, before any other code opens files.
 pub fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: fcntl with F_SETFD touches no memory, whatever the number is; if it is not open, the call

@@ -1,9 +1,9 @@
-//! Signs of life of the cores, for systemd's watchdog, which must know that each of them still runs.
+//! Signs of life of the cores, for systemd's watchdog, which must know that each core still runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When each core was last known to run.
+/// The last time at which each core was known to run.
 pub struct Heartbeat {
     began: Instant,
     /// Milliseconds since `began`.
@@ -11,19 +11,19 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// A heartbeat of so many cores, all of them alive now.
+    /// A heartbeat for this many cores, all of them alive now.
     pub fn new(cores: usize) -> Heartbeat {
         Heartbeat { began: Instant::now(), beats_ms: (0..cores).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Notes that a core runs. Called with its ticks, not with its requests.
+    /// Records that a core runs. A core calls it on its ticks, not for its requests.
     pub fn beat(&self, core: usize) {
         if let Some(beat) = self.beats_ms.get(core) {
             beat.store(self.now_ms(), Ordering::Relaxed);
         }
     }
 
-    /// A core without a sign of life for so long.
+    /// The number of a core without a sign of life for this long.
     pub fn silent(&self, limit: Duration) -> Option<usize> {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let now_ms = self.now_ms();

@@ -1,5 +1,5 @@
-//! What this process received when it started: listening sockets from systemd, or those of a server that it
-//! replaces.
+//! What this process inherited when it started: listening sockets from systemd, or those of the server that
+//! it replaces.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use crate::handover::{Kind, Passed, Predecessor};
 use crate::start_error::StartError;
 use crate::systemd;
 
-/// What this process received when it started.
+/// What this process inherited when it started.
 #[derive(Default)]
 pub struct Inheritance {
     /// Listening sockets for TCP.
@@ -23,15 +23,15 @@ pub struct Inheritance {
     pub predecessor: Option<Predecessor>,
 }
 
-/// A socket that listens already.
+/// A socket that is already listening.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// The address in the configuration of the previous process.
     pub configured: Option<SocketAddr>,
     /// The address on which it listens.
     pub bound: SocketAddr,
-    /// The process that passed the socket keeps it open: connections that wait in its queue are not lost when
-    /// this server closes it.
+    /// The process that passed the socket keeps it open: connections in its queue are not lost when this
+    /// server closes it.
     pub lent: bool,
     /// The socket.
     pub socket: TcpListener,
@@ -43,7 +43,7 @@ impl Inheritance {
         Inheritance::default()
     }
 
-    /// What the environment describes. Must be called once, before any file is opened.
+    /// Reads the environment. Must be called once, before any file is opened.
     pub fn from_environment() -> Result<Inheritance, StartError> {
         let mut inheritance = Inheritance::none();
         for socket in systemd::passed_sockets().map_err(StartError)? {

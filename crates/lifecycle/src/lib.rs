@@ -1,14 +1,15 @@
-//! The life of the server's process: how operators and managers reach it, and how another process succeeds
-//! it.
+//! The life of the server's process: how operators and service managers control it, and how another process
+//! replaces it.
 //!
-//! - [`control`] is the control socket, with both of its ends.
-//! - [`handover`] passes the listening sockets to a successor; [`inherited`] is what a process received so.
-//! - [`systemd`] speaks the protocols of that manager; [`heartbeat`] holds the signs of life for its
-//!   watchdog.
+//! - [`control`] is the control socket, with both of its sides.
+//! - [`handover`] passes the listening sockets to a successor; [`inherited`] is what a process received in
+//! this way.
+//! - [`systemd`] implements the protocols of that manager; [`heartbeat`] has the signs of life for its
+//! watchdog.
 //! - [`privileges`] changes root to another user; [`pid_file`] and [`private_socket`] are files of the
 //!   process.
 //!
-//! Nothing here knows sites, connections or requests.
+//! This crate does not know sites, connections or requests.
 
 pub mod control;
 mod descriptor;

@@ -1,4 +1,4 @@
-//! The file with the process's number.
+//! The PID file.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,17 @@ use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchown, ftruncate, openat};
 
 use crate::privileges::Account;
 
-/// The file with the process's number.
+/// The PID file.
 pub struct PidFile {
     path: PathBuf,
     file: File,
 }
 
 impl PidFile {
-    /// Opens the file, without a number yet: another process may still be the one it names. It is given to
-    /// the account as whom the server will run, whose successor writes it.
+    /// Opens the file without writing to it: it may still have the number of another process. Its owner
+    /// becomes the account under which the server will run, because a successor with that account writes it.
     pub fn open(path: &Path, account: Option<&Account>) -> io::Result<PidFile> {
-        // Not through a link: that could be another's, in a directory where others write.
+        // A link is not followed: in a directory that others may write to, it could be theirs.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
         let file = openat(CWD, path, flags | OFlags::NONBLOCK, Mode::from_raw_mode(0o644))?;
         if let Some(account) = account.filter(|account| !account.is_ours()) {
@@ -31,12 +31,12 @@ impl PidFile {
     /// Writes the number of this process.
     pub fn write(&self) -> io::Result<()> {
         let line = format!("{}\n", std::process::id());
-        // Over the number of the process before, in one go: who looks meanwhile sees one or the other.
+        // One write replaces the previous process's number: a reader sees one of the two.
         self.file.write_all_at(line.as_bytes(), 0)?;
         Ok(ftruncate(&self.file, line.len() as u64)?)
     }
 
-    /// Takes the file away; where the directory does not allow that, its content.
+    /// Removes the file, or empties it if the directory does not allow that.
     pub fn remove(self) {
         if std::fs::remove_file(&self.path).is_err() {
             let _ = ftruncate(&self.file, 0);

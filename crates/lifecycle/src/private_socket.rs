@@ -1,5 +1,5 @@
-//! Unix sockets to which only their owner can connect from the first moment on, without the umask of the
-//! process.
+//! Unix sockets to which only their owner can connect from the first moment, without changing the umask of
+//! the process.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -8,12 +8,12 @@ use std::path::Path;
 use rustix::fs::{Mode, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Connections that wait to be accepted.
+/// The length of the queue of connections to accept.
 const BACKLOG: i32 = 128;
 
-/// Listens at a path, or at a name of the abstract namespace where the path begins with a zero byte. On
-/// Linux the file gets the
-/// mode that the socket has when it is bound, so that there is no moment at which another user could connect.
+/// Listens at a path, or at a name of the abstract namespace if the path begins with a zero byte. On Linux
+/// the file gets the mode that the socket has when it is bound, so that there is no moment at which another
+/// user could connect.
 pub fn listen(path: impl AsRef<Path>) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

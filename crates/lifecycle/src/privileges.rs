@@ -1,10 +1,10 @@
-//! The user under which the server runs: the account of `[server] user`, the change from root to it, and the
-//! rights of that account.
+//! The user under which the server runs: the account of `[server] user`, the change from root to it, and
+//! checks with its rights.
 //!
-//! Root only binds the addresses; [`Account::become_it`] is called before roots, certificates and logs are
-//! opened. So a file that the account cannot read fails at the start, and not weeks later when a certificate
-//! is renewed or a log is rotated. [`Account::as_it`] checks this beforehand, for `touchstone check`, and
-//! drops nothing.
+//! Root only binds the addresses; [`Account::become_it`] is called before document roots, certificates and
+//! logs are opened. So a file that the account cannot read causes an error at the start, not weeks later when
+//! a certificate is renewed or a log is rotated. [`Account::as_it`] checks this beforehand for `touchstone
+//! check`, without dropping rights.
 
 use std::ffi::CString;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use nix::unistd::{Group, Uid, User};
 use rustix::thread::capabilities;
 use touchstone_config::ServerConfig;
 
-/// An account of this machine, as the kernel knows it.
+/// An account of this machine, as numbers for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Its name in the configuration.
@@ -43,7 +43,7 @@ impl Display for AccountProblem {
 }
 
 impl Account {
-    /// The account that the configuration names, if it names one.
+    /// The account that the configuration names, if any.
     pub fn configured(server: &ServerConfig) -> Result<Option<Account>, AccountProblem> {
         if server.user.is_empty() {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Account {
         Ok(Some(Account { name: server.user.clone(), user: user.number, group, supplementary_groups }))
     }
 
-    /// True if this process already runs as the account, so that no rights need to be dropped.
+    /// Whether this process already runs as the account, so that no rights need to be dropped.
     pub fn is_ours(&self) -> bool {
         let [real, effective] =
             [rustix::process::getuid(), rustix::process::geteuid()].map(|uid| uid.as_raw());
@@ -76,11 +76,11 @@ impl Account {
             && (real_group, effective_group) == (self.group, self.group)
     }
 
-    /// Drops root's rights permanently, in every thread. On an error some rights may be left, and the process
+    /// Drops root's rights permanently in every thread. On an error some rights may remain, and the process
     /// must end.
     pub fn become_it(&self) -> Result<(), String> {
         if self.user == 0 {
-            return Err("server.user: root is no other user; leave the key out to go on as root".to_string());
+            return Err("server.user: 'root' is not allowed; remove the key to run as root".to_string());
         }
         if self.is_ours() {
             return Ok(());
@@ -97,22 +97,20 @@ impl Account {
         let gids: Vec<nix::unistd::Gid> =
             self.supplementary_groups.iter().map(|&group| nix::unistd::Gid::from_raw(group)).collect();
         let (user, group) = (Uid::from_raw(self.user), nix::unistd::Gid::from_raw(self.group));
-        // The groups first: afterwards there is no right to change them.
+        // The groups are set first: afterwards the right to set them is gone.
         nix::unistd::setgroups(&gids).map_err(|error| failed("supplementary groups", error))?;
         nix::unistd::setresgid(group, group, group).map_err(|error| failed("group", error))?;
         nix::unistd::setresuid(user, user, user).map_err(|error| failed("user", error))?;
         self.make_sure()
     }
 
-    /// The kernel removes the capabilities with root's user id, unless something told it not to; this is
-    /// checked, not assumed.
+    /// Checks that the kernel has removed the capabilities with root's user id: it can have been told not to.
     fn make_sure(&self) -> Result<(), String> {
         let root = Uid::from_raw(0);
         if !self.is_ours() || nix::unistd::setresuid(root, root, root).is_ok() {
-            return Err(format!("root's rights could not be given up for '{}'", self.name));
+            return Err(format!("root's rights could not be dropped for '{}'", self.name));
         }
-        let sets =
-            capabilities(None).map_err(|error| format!("capabilities cannot be asked for: {error}"))?;
+        let sets = capabilities(None).map_err(|error| format!("capabilities cannot be read: {error}"))?;
         let left = sets.effective | sets.permitted;
         match left.is_empty() {
             true => Ok(()),
@@ -120,8 +118,8 @@ impl Account {
         }
     }
 
-    /// Runs something with this account's rights, in a separate thread that has dropped its own (in Linux,
-    /// credentials belong to threads; the C library only makes them look like the process's).
+    /// Runs a function with this account's rights, in a separate thread that has dropped its own (in Linux,
+    /// credentials belong to threads; only the C library applies them to the whole process).
     pub fn as_it<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
         let (user, group) =
@@ -140,19 +138,19 @@ impl Account {
     }
 }
 
-/// Keeps this process and the programs that it starts from gaining rights. Must be called before any thread
-/// is started.
+/// Prevents this process and the programs that it starts from gaining rights. Must be called before any
+/// thread is started.
 pub fn set_no_new_privileges() -> Result<(), String> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| format!("server.no_new_privileges cannot be set: {error}"))
 }
 
-/// Sets the permissions that new files never have.
+/// Sets the permissions that new files never get.
 pub fn set_umask(mask: u32) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
 }
 
-/// A user of the database, or a plain number.
+/// A user of the database, or a number.
 struct FoundUser {
     name: Option<CString>,
     number: u32,
@@ -161,7 +159,7 @@ struct FoundUser {
 
 fn find_user(name: &str) -> Result<FoundUser, AccountProblem> {
     let problem = |message: String| AccountProblem { key: "user", message };
-    let asked = |error: nix::Error| problem(format!("the user database cannot be asked: {error}"));
+    let asked = |error: nix::Error| problem(format!("the user database cannot be read: {error}"));
     let number: Option<u32> = name.parse().ok();
     let found = match number {
         Some(number) => User::from_uid(Uid::from_raw(number)).map_err(asked)?,
@@ -173,7 +171,7 @@ fn find_user(name: &str) -> Result<FoundUser, AccountProblem> {
             number: user.uid.as_raw(),
             group: Some(user.gid.as_raw()),
         }),
-        // In containers, numbers need no name.
+        // In containers, numbers may have no name.
         (None, Some(number)) => Ok(FoundUser { name: None, number, group: None }),
         (None, None) => Err(problem(format!("this machine has no user '{name}'"))),
     }
@@ -187,7 +185,7 @@ fn find_group(key: &'static str, name: &str) -> Result<u32, AccountProblem> {
     match Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid.as_raw()),
         Ok(None) => Err(problem(format!("this machine has no group '{name}'"))),
-        Err(error) => Err(problem(format!("the group database cannot be asked: {error}"))),
+        Err(error) => Err(problem(format!("the group database cannot be read: {error}"))),
     }
 }
 

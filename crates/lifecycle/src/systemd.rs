@@ -1,8 +1,8 @@
 //! The protocols of systemd: readiness, reloads, the watchdog (sd_notify(3)), and sockets that systemd has
 //! opened for this process (sd_listen_fds(3)).
 //!
-//! The protocol is a datagram of lines to a unix socket, and two or three environment variables, so it is
-//! implemented here. Without such a manager, nothing is sent and no sockets are found.
+//! The protocol is a datagram of lines to a unix socket, with two or three environment variables, so it is
+//! implemented here. Without systemd, nothing is sent and no sockets are found.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// The variables that are read here, and that a process started by this one must not see as its own.
+/// The variables that are read here. A process started by this one must not see them as its own.
 pub const ACTIVATION_VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
 
-/// The first of the passed descriptors.
+/// The number of the first passed descriptor.
 const FIRST_PASSED: i32 = 3;
 
-/// More sockets than this are a mistake.
+/// The maximum number of sockets; more are a mistake.
 const MOST_PASSED: i32 = 4096;
 
-/// Sends notices to the manager that started this process, if it wants them.
+/// Sends notices to the service manager that started this process, if it expects them.
 #[derive(Debug)]
 pub struct Notifier {
     /// `None`: no manager listens.
@@ -38,11 +38,11 @@ pub struct Notifier {
 pub enum Notice<'a> {
     /// All cores accept connections.
     Ready(&'a str),
-    /// A new configuration is being applied; [`Notice::Ready`] ends that, whatever the outcome.
+    /// A new configuration is being applied; [`Notice::Ready`] follows, whatever the outcome.
     Reloading,
-    /// The server is finishing what has begun.
+    /// The server is finishing its running requests.
     Stopping,
-    /// Another process is the main one now.
+    /// Another process is the main process now.
     MainProcess(u32),
     /// Every core is alive.
     Watchdog,
@@ -51,12 +51,12 @@ pub enum Notice<'a> {
 }
 
 impl Notifier {
-    /// A notifier to the socket in `NOTIFY_SOCKET`. The error is a variable that cannot be used.
+    /// A notifier for the socket in `NOTIFY_SOCKET`. The error is for a variable that cannot be used.
     pub fn from_environment() -> io::Result<Notifier> {
         Notifier::to(std::env::var_os("NOTIFY_SOCKET"))
     }
 
-    /// A notifier to the socket of this name; without a name, it sends nothing.
+    /// A notifier for the socket with this name; without a name, it sends nothing.
     pub fn to(name: Option<OsString>) -> io::Result<Notifier> {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Notifier::new(None)) };
         let socket = UnixDatagram::unbound()?;
@@ -69,12 +69,12 @@ impl Notifier {
         Notifier { to, silent: AtomicBool::new(false) }
     }
 
-    /// Sends nothing more: another process is the main one now, and the manager accepts only its notices.
+    /// Stops sending: another process is the main process now, and the manager accepts only its notices.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a notice. Nothing depends on its delivery, so an error is only for the log.
+    /// Sends a notice. Nothing depends on its delivery, so an error is only returned for the log.
     pub fn send(&self, notice: &Notice<'_>) -> io::Result<()> {
         match &self.to {
             Some(_) if self.silent.load(Ordering::Relaxed) => Ok(()),
@@ -89,7 +89,7 @@ impl Notifier {
     }
 }
 
-/// The longest time between two [`Notice::Watchdog`]s that the manager accepts; `None`: it needs none.
+/// The maximum time between two [`Notice::Watchdog`]s that the manager accepts; `None`: it needs none.
 pub fn watchdog_interval() -> Option<Duration> {
     let variable = |name| std::env::var(name).ok();
     parse_watchdog(
@@ -116,7 +116,7 @@ pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
     (FIRST_PASSED..FIRST_PASSED + count)
         .map(|number| {
             let descriptor = crate::descriptor::take_descriptor(number)
-                .map_err(|error| format!("LISTEN_FDS promises descriptor {number}: {error}"))?;
+                .map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
             as_tcp_listener(descriptor)
                 .map_err(|problem| format!("descriptor {number} of LISTEN_FDS {problem}"))
         })
@@ -149,7 +149,7 @@ fn notify_address(name: &OsStr) -> io::Result<SocketAddr> {
     }
 }
 
-/// One line for each fact. A status loses its line ends, because each would begin another fact.
+/// Writes one line for each fact. Line ends in a status are removed, because each would begin another fact.
 fn text_of(notice: &Notice<'_>) -> String {
     let shown = |text: &str| text.replace(['\n', '\r'], " ");
     match notice {

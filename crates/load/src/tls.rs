@@ -113,7 +113,7 @@ impl TlsConnection {
         }
     }
 
-    /// Whether an earlier session was taken up; known when the handshake is done.
+    /// Whether an earlier session was resumed; known when the handshake is done.
     pub(crate) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }

@@ -1,5 +1,5 @@
-//! What all TLS connections of an engine thread to one target share: configurations, and the sessions that
-//! can be taken up.
+//! State that all TLS connections of an engine thread to one target share: configurations, and sessions to
+//! resume.
 //!
 //! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server
 //! gives; only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it

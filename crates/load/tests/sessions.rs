@@ -231,7 +231,7 @@ fn what_cannot_be_is_refused_before_the_run() {
         ("/b?${toke}", "json $.t", "is \"token\" meant"),
         ("/b?${token", "json $.t", "no } after it"),
         ("/b", "xpath //t", "write header NAME"),
-        ("/b", "json t", "no JSON path"),
+        ("/b", "json t", "not a JSON path"),
     ] {
         let step = StepPlan { extract: vec![extract("token", extract_from)], ..StepPlan::default() };
         let plan = session(&server, vec![get("/a", step), PlannedRequest::get(path)], 10);

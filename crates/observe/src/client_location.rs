@@ -1,5 +1,5 @@
-//! Where clients are, for lines of the access log. What knows it is set when a configuration is taken up;
-//! it is asked only by formats with these variables.
+//! The location of clients for lines of the access log. A configuration sets the source when it is applied;
+//! only log formats with these variables use it.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};

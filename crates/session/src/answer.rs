@@ -1,9 +1,9 @@
-//! What a step sees of an answer.
+//! An answer, as the steps of a session see it.
 
 /// The header fields of an answer, whatever the version of HTTP.
 pub trait FieldSource {
-    /// Calls `take` with the value of each field of that name, in their order, until it returns true. Names
-    /// are not case-sensitive.
+    /// Calls `take` with the value of each field with this name, in order, until it returns true. Names are
+    /// not case-sensitive.
     fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool);
 }
 
@@ -16,7 +16,7 @@ pub struct AnswerView<'a> {
     pub body: &'a [u8],
 }
 
-/// Names and values, for answers whose fields are kept apart.
+/// Names and values, for answers whose fields are stored separately.
 impl FieldSource for Vec<(Vec<u8>, Vec<u8>)> {
     fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
         let fields = self.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));

@@ -1,5 +1,5 @@
-//! What must be true of an answer: `contains Welcome`, `json $.ok == true`, `header Content-Type ~ ^text/`,
-//! `css h1`, and any of these after `not`.
+//! Assertions about an answer: `contains Welcome`, `json $.ok == true`, `header Content-Type ~ ^text/`, `css
+//! h1`, and any of these after `not`.
 
 use crate::answer::AnswerView;
 use crate::plan::ScriptError;
@@ -7,7 +7,7 @@ use crate::query::{Query, regex};
 use crate::template::contains;
 use regex::bytes::Regex;
 
-/// An assertion that is compiled.
+/// A compiled assertion.
 #[derive(Debug)]
 pub(crate) struct Assertion {
     is_negated: bool,
@@ -16,13 +16,13 @@ pub(crate) struct Assertion {
 
 #[derive(Debug)]
 enum Check {
-    /// The body has this text in it.
+    /// The body contains this text.
     Contains(Vec<u8>),
-    /// There is such a place.
+    /// The query finds a value.
     Exists(Query),
-    /// The place holds this text.
+    /// The value is equal to this text.
     Equals(Query, Vec<u8>),
-    /// The place holds something that the expression finds.
+    /// The expression matches the value.
     Matches(Query, Regex),
 }
 
@@ -34,7 +34,7 @@ impl Assertion {
             None => (false, text.trim()),
         };
         let check = match rest.strip_prefix("contains") {
-            Some("") => return Err(bad("what the body contains stands after it".to_string())),
+            Some("") => return Err(bad("the text to look for is missing".to_string())),
             Some(wanted) if wanted.starts_with(' ') => Check::Contains(wanted.as_bytes()[1..].to_vec()),
             _ => compare(rest).map_err(bad)?,
         };
@@ -48,7 +48,7 @@ impl Assertion {
         }
     }
 
-    /// Whether the answer is as it must be. `scratch` is memory to work with.
+    /// Whether the assertion is true for the answer. `scratch` is memory to work with.
     pub(crate) fn holds(&self, answer: &AnswerView<'_>, scratch: &mut Vec<u8>) -> bool {
         scratch.clear();
         let is_true = match &self.check {
@@ -61,10 +61,10 @@ impl Assertion {
     }
 }
 
-/// `QUERY`, `QUERY == TEXT` or `QUERY ~ PATTERN`.
+/// Parses `QUERY`, `QUERY == TEXT` or `QUERY ~ PATTERN`.
 fn compare(text: &str) -> Result<Check, String> {
     if text.starts_with("regex ") {
-        // What looks like a comparison is a part of the expression.
+        // An operator may also be a part of the query's expression.
         return Query::compile(text).map(Check::Exists);
     }
     if let Some((query, wanted)) = text.split_once(" == ") {

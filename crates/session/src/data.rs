@@ -4,12 +4,12 @@ use crate::plan::{DataPlan, RowOrder, ScriptError};
 use crate::template::is_name;
 use serde_json::Value;
 
-/// The largest data file, in bytes.
+/// The maximum size of a data file in bytes.
 pub const MAXIMUM_DATA_BYTES: u64 = 64 * 1024 * 1024;
-/// The most columns.
+/// The maximum number of columns.
 const MAXIMUM_COLUMNS: usize = 1000;
 
-/// Reads comma-separated values (RFC 4180); the first line has the names of the columns.
+/// Parses comma-separated values (RFC 4180); the first line has the names of the columns.
 pub fn read_csv(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, ScriptError> {
     let bad = |reason: String| ScriptError(format!("{name}: {reason}"));
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
@@ -24,8 +24,8 @@ pub fn read_csv(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, Scr
     table(name, columns, rows, order)
 }
 
-/// Reads an array of objects; their keys are the columns. What is neither a string nor null is put in as
-/// JSON, and null as nothing.
+/// Parses an array of objects; their keys are the columns. A value that is neither a string nor null becomes
+/// its JSON, and null becomes an empty text.
 pub fn read_json(name: &str, text: &str, order: RowOrder) -> Result<DataPlan, ScriptError> {
     let bad = |reason: String| ScriptError(format!("{name}: {reason}"));
     let objects: Vec<serde_json::Map<String, Value>> = serde_json::from_str(text)
@@ -59,7 +59,7 @@ fn table(
 ) -> Result<DataPlan, ScriptError> {
     let bad = |reason: String| Err(ScriptError(format!("{name}: {reason}")));
     if rows.is_empty() {
-        return bad("there is no row in it".to_string());
+        return bad("it has no rows".to_string());
     }
     if columns.len() > MAXIMUM_COLUMNS {
         return bad(format!("{} columns: at most {MAXIMUM_COLUMNS} are possible", columns.len()));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_no_table_is_told() {
-        for (text, said) in [("a,b\n1\n", "record"), ("a b\n1\n", "cannot be a variable"), ("", "no row")] {
+        for (text, said) in [("a,b\n1\n", "record"), ("a b\n1\n", "cannot be a variable"), ("", "no rows")] {
             let error = read_csv("f", text, RowOrder::Sequence).expect_err(text);
             assert!(error.0.starts_with("f: ") && error.0.contains(said), "{error}");
         }

@@ -1,14 +1,14 @@
-//! A value that is taken from an answer.
+//! An extraction: a value of an answer that becomes a variable.
 
 use crate::answer::AnswerView;
 use crate::plan::{ExtractPlan, ScriptError};
 use crate::query::Query;
 use crate::values::Values;
 
-/// The longest value, in bytes.
+/// The maximum length of a value in bytes.
 pub(crate) const MAXIMUM_VALUE_BYTES: usize = 1024 * 1024;
 
-/// An extraction that is compiled.
+/// A compiled extraction.
 #[derive(Debug)]
 pub(crate) struct Extraction {
     pub(crate) variable: usize,
@@ -22,7 +22,7 @@ impl Extraction {
         Ok(Extraction { variable, query })
     }
 
-    /// Sets its variable; false where the answer has no such value.
+    /// Sets its variable; false if the answer has no such value.
     pub(crate) fn take(&self, answer: &AnswerView<'_>, values: &mut Values) -> bool {
         let value = values.fresh(self.variable);
         self.query.find(answer, value) && value.len() <= MAXIMUM_VALUE_BYTES

@@ -1,8 +1,8 @@
-//! Values in a page of HTML, by a CSS selector: `input[name=csrf] @value` is an attribute, `h1` the text.
+//! Finds values in an HTML page by a CSS selector: `input[name=csrf] @value` is an attribute, `h1` the text.
 
 use scraper::{Html, Selector};
 
-/// A selector that is compiled.
+/// A compiled selector.
 #[derive(Debug)]
 pub(crate) struct CssQuery {
     selector: Selector,
@@ -10,10 +10,10 @@ pub(crate) struct CssQuery {
 }
 
 impl CssQuery {
-    /// Reads `SELECTOR` or `SELECTOR @ATTRIBUTE`.
+    /// Parses `SELECTOR` or `SELECTOR @ATTRIBUTE`.
     pub(crate) fn compile(text: &str) -> Result<CssQuery, String> {
         let (selector, attribute) = match text.rsplit_once('@') {
-            // An @ within quotes is a part of the selector.
+            // An @ inside quotes is a part of the selector.
             Some((selector, attribute)) if is_attribute(attribute.trim()) => {
                 (selector.trim(), Some(attribute.trim().to_ascii_lowercase()))
             }
@@ -21,12 +21,12 @@ impl CssQuery {
         };
         match Selector::parse(selector) {
             Ok(selector) => Ok(CssQuery { selector, attribute }),
-            Err(error) => Err(format!("{selector:?} is no CSS selector: {error}")),
+            Err(error) => Err(format!("{selector:?} is not a CSS selector: {error}")),
         }
     }
 
-    /// Appends the attribute, or the text without the space around it, of the first element that the
-    /// selector finds.
+    /// Appends the attribute, or the text without the space around it, of the first element that the selector
+    /// matches.
     pub(crate) fn find(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let page = Html::parse_document(&String::from_utf8_lossy(body));
         let mut elements = page.select(&self.selector);

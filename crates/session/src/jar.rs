@@ -1,13 +1,13 @@
-//! The cookies of one session (RFC 6265): each goes back to the server that set it, for the paths that it is
-//! for, as long as it lasts. A cookie of a wider domain goes back to that one server, too.
+//! The cookies of one session (RFC 6265): each is sent to the server that set it, for its paths, until it
+//! expires. A cookie for a wider domain is sent to that one server, too.
 
 use crate::answer::FieldSource;
 use touchstone_http::date::parse_http_date;
 use touchstone_http::target::is_at_or_below;
 
-/// The most cookies of a session; the oldest gives way.
+/// The maximum number of cookies of a session; the oldest is removed.
 const MAXIMUM_COOKIES: usize = 200;
-/// The longest cookie that is kept, name and value together, in bytes.
+/// The maximum length of a cookie, name and value together, in bytes.
 const MAXIMUM_COOKIE_BYTES: usize = 8 * 1024;
 
 /// The cookies.
@@ -30,7 +30,7 @@ impl Jar {
         self.cookies.clear();
     }
 
-    /// Takes in the cookies that an answer to a request sets.
+    /// Stores the cookies that an answer to a request sets.
     pub(crate) fn take(&mut self, fields: &dyn FieldSource, target: usize, request_path: &[u8], now_s: i64) {
         fields.each(b"set-cookie", &mut |field| {
             self.set(field, target, request_path, now_s);
@@ -78,7 +78,7 @@ impl Jar {
         self.cookies.push(cookie);
     }
 
-    /// Appends the value of the Cookie field of a request; false where there is no cookie for it.
+    /// Appends the value of the Cookie field of a request; false if there is no cookie for it.
     pub(crate) fn append(&self, target: usize, path: &[u8], is_secure: bool, out: &mut Vec<u8>) -> bool {
         let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
         let is_for = |cookie: &&Cookie| {
@@ -98,7 +98,7 @@ impl Jar {
     }
 }
 
-/// Name and value of a Set-Cookie field (RFC 6265, section 5.2); `None`: it is to be ignored.
+/// The name and value of a Set-Cookie field (RFC 6265, section 5.2); `None`: the field must be ignored.
 pub(crate) fn set_cookie_pair(field: &[u8]) -> Option<(&[u8], &[u8])> {
     split_pair(field.split(|&byte| byte == b';').next()?).filter(|(name, _)| !name.is_empty())
 }
@@ -113,7 +113,7 @@ fn is_number(text: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// RFC 6265, section 5.1.4.
+/// The default path (RFC 6265, section 5.1.4).
 fn default_path(request_path: &[u8]) -> &[u8] {
     let path = request_path.split(|&byte| byte == b'?').next().unwrap_or_default();
     match path.iter().rposition(|&byte| byte == b'/') {

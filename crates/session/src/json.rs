@@ -1,7 +1,7 @@
-//! Values in a document of JSON.
+//! Finds values in a JSON document.
 //!
-//! A path of names and numbers alone (`$.user.ids[0]`) is followed while the document is read: nothing is
-//! built, and reading ends where the value is. Any other query (RFC 9535) is asked of the whole document.
+//! A path of names and numbers alone (`$.user.ids[0]`) is followed while the document is parsed: no tree is
+//! built, and parsing ends at the value. Any other query (RFC 9535) is evaluated on the whole document.
 
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -11,7 +11,7 @@ use serde_json_path::JsonPath;
 use std::fmt;
 use std::io::Write;
 
-/// A query that is compiled.
+/// A compiled query.
 #[derive(Debug)]
 pub(crate) enum JsonQuery {
     Path(Vec<Segment>),
@@ -26,10 +26,10 @@ pub(crate) enum Segment {
 }
 
 impl JsonQuery {
-    /// Reads a query, for example `$.token`.
+    /// Parses a query, for example `$.token`.
     pub(crate) fn compile(text: &str) -> Result<JsonQuery, String> {
         let whole = JsonPath::parse(text)
-            .map_err(|error| format!("{text:?} is no JSON path (RFC 9535), for example $.token: {error}"))?;
+            .map_err(|error| format!("{text:?} is not a JSON path (RFC 9535) such as $.token: {error}"))?;
         Ok(match simple_path(text) {
             Some(path) => JsonQuery::Path(path),
             None => JsonQuery::Whole(Box::new(whole)),
@@ -37,13 +37,13 @@ impl JsonQuery {
     }
 
     /// Appends the first value that the query finds: a string without its quotes, anything else as JSON.
-    /// False where there is none, or it is null.
+    /// False if there is none, or it is null.
     pub(crate) fn find(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
             JsonQuery::Path(path) => {
                 let mut is_found = false;
                 let mut reader = serde_json::Deserializer::from_slice(body);
-                // An error after the value was found is the end of reading.
+                // Parsing stops with an error after the value was found.
                 let _ = Seek { path, out, is_found: &mut is_found }.deserialize(&mut reader);
                 is_found
             }
@@ -55,7 +55,7 @@ impl JsonQuery {
     }
 }
 
-/// A path of names and numbers, `$.a['b'][0]`; `None`: it is more than that.
+/// Parses a path of names and numbers, `$.a['b'][0]`; `None`: the query has other parts.
 fn simple_path(text: &str) -> Option<Vec<Segment>> {
     let mut rest = text.strip_prefix('$')?;
     let mut path = Vec::new();
@@ -93,7 +93,7 @@ fn append(value: &Value, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Follows a path from here on.
+/// Follows the rest of a path.
 struct Seek<'a> {
     path: &'a [Segment],
     out: &'a mut Vec<u8>,
@@ -112,7 +112,7 @@ impl<'de> DeserializeSeed<'de> for Seek<'_> {
     }
 }
 
-/// In an object or an array on the way.
+/// Visits an object or array along the path.
 struct Inside<'a>(Seek<'a>);
 
 impl<'de> Visitor<'de> for Inside<'_> {
@@ -169,7 +169,7 @@ impl Visitor<'_> for KeyIs<'_> {
     }
 }
 
-/// The value itself.
+/// Writes the value itself.
 struct Leaf<'a>(Seek<'a>);
 
 impl Leaf<'_> {

@@ -1,10 +1,10 @@
-//! Sessions that carry data: values are taken from answers, from files and from the session itself, put into
-//! later requests, and checked.
+//! Sessions with data: values are taken from answers, from files and from the session itself, put into later
+//! requests, and checked.
 //!
 //! A [`ScriptPlan`] and the [`StepPlan`] of each request are text that can be sent to another machine. Before
-//! a run [`Script::compile`] turns them into a [`Script`], and reports every mistake in them. While the load
-//! runs, each virtual client has one [`State`]: its values and its cookies. This crate has no socket and no
-//! clock; the load engine calls it.
+//! a run [`Script::compile`] turns them into a [`Script`], and reports every mistake in them. During the load
+//! each virtual client has one [`State`]: its values and its cookies. This crate has no socket and no clock;
+//! the load engine calls it.
 
 mod answer;
 mod assertion;

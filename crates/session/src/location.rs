@@ -1,7 +1,7 @@
-//! Where a redirect leads (RFC 9110, section 10.2.2; RFC 3986, section 5.2).
+//! Resolves the target of a redirect (RFC 9110, section 10.2.2; RFC 3986, section 5.2).
 
-/// The path and query that a Location names, if it is on the same server; `None` where it is elsewhere or
-/// cannot be sent. `base` is the target of the request that was answered.
+/// The path and query of a Location, if it is on the same server; `None` if it is on another server or cannot
+/// be sent. `base` is the target of the request that was answered.
 pub fn resolve_location(location: &[u8], is_secure: bool, host: &str, base: &[u8]) -> Option<Vec<u8>> {
     let location = location.split(|&byte| byte == b'#').next().unwrap_or_default();
     let scheme: &[u8] = if is_secure { b"https" } else { b"http" };
@@ -23,7 +23,7 @@ pub fn resolve_location(location: &[u8], is_secure: bool, host: &str, base: &[u8
                 _ => path.to_vec(),
             }
         }
-        // A scheme without an authority is no address of a server.
+        // A scheme without an authority is not the address of a server.
         None if rest.len() != location.len() => return None,
         None => relative(rest, base),
     };
@@ -59,7 +59,7 @@ fn relative(reference: &[u8], base: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Removes dot segments (RFC 3986, section 5.2.4); the query stays as it is.
+/// Removes dot segments (RFC 3986, section 5.2.4); the query is unchanged.
 fn without_dots(target: &[u8]) -> Vec<u8> {
     let query_at = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(query_at);

@@ -1,4 +1,4 @@
-//! One place in an answer: a header field, a cookie, the body, or a part of the body.
+//! A query for one value of an answer: a header field, a cookie, the body, or a part of the body.
 //!
 //! Written as its kind and an expression: `header Location`, `cookie SESSION`, `json $.token`,
 //! `regex id=(\d+)`, `css input[name=csrf] @value`, `body`.
@@ -9,7 +9,7 @@ use crate::jar::set_cookie_pair;
 use crate::json::JsonQuery;
 use regex::bytes::{Regex, RegexBuilder};
 
-/// A query that is compiled.
+/// A compiled query.
 #[derive(Debug)]
 pub(crate) enum Query {
     Header(Vec<u8>),
@@ -20,11 +20,11 @@ pub(crate) enum Query {
     Body,
 }
 
-/// The most memory of a compiled regular expression.
+/// The maximum memory of a compiled regular expression.
 const MAXIMUM_REGEX_BYTES: usize = 4 * 1024 * 1024;
 
 impl Query {
-    /// Reads a kind and its expression.
+    /// Parses a kind and its expression.
     pub(crate) fn compile(text: &str) -> Result<Query, String> {
         let text = text.trim();
         let (kind, expression) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -32,7 +32,7 @@ impl Query {
         match (kind, expression) {
             ("body", "") => Ok(Query::Body),
             ("header" | "cookie" | "json" | "regex" | "css", "") => {
-                Err(format!("{text:?}: what {kind:?} looks for stands after it"))
+                Err(format!("{text:?}: the text after {kind:?} is missing"))
             }
             ("header", name) => Ok(Query::Header(name.as_bytes().to_vec())),
             ("cookie", name) => Ok(Query::Cookie(name.as_bytes().to_vec())),
@@ -45,12 +45,12 @@ impl Query {
         }
     }
 
-    /// Whether it looks at the body.
+    /// Whether it reads the body.
     pub(crate) fn wants_body(&self) -> bool {
         !matches!(self, Query::Header(_) | Query::Cookie(_))
     }
 
-    /// Appends what it finds; false where there is nothing.
+    /// Appends the value; false if there is none.
     pub(crate) fn find(&self, answer: &AnswerView<'_>, out: &mut Vec<u8>) -> bool {
         match self {
             Query::Header(name) => {
@@ -106,7 +106,7 @@ pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
         .unicode(false)
         .size_limit(MAXIMUM_REGEX_BYTES)
         .build()
-        .map_err(|error| format!("{pattern:?} is no regular expression: {error}"))
+        .map_err(|error| format!("{pattern:?} is not a regular expression: {error}"))
 }
 
 #[cfg(test)]

@@ -10,15 +10,15 @@ use crate::template::is_name;
 use crate::values::Values;
 use std::io::Write;
 
-/// Variables that every session has.
+/// The variables of every session.
 const BUILT_IN: [(&str, &str); 3] = [
     ("client", "the number of the virtual client, from 0"),
     ("session", "how many sessions this client had before"),
     ("random", "a number that is drawn for each session"),
 ];
-/// Where a redirect leads; its name cannot be written.
+/// The variable with a redirect's target; users cannot write its name.
 const LOCATION: usize = BUILT_IN.len();
-/// The most redirects that a request may follow.
+/// The maximum number of redirects for a request.
 const MAXIMUM_REDIRECTS: u32 = 20;
 
 /// A plan's script, compiled.
@@ -27,7 +27,7 @@ pub struct Script {
     names: Vec<String>,
     tables: Vec<Table>,
     has_cookies: bool,
-    /// What each number of a [`Problem`] means.
+    /// The text for each number of a [`Problem`].
     words: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ struct Table {
     plan: DataPlan,
 }
 
-/// What one request does beside being sent, compiled.
+/// The compiled actions for one request besides sending it.
 #[derive(Debug, Default)]
 pub struct Step {
     extractions: Vec<(Extraction, usize)>,
@@ -46,23 +46,23 @@ pub struct Step {
     wants_body: bool,
 }
 
-/// What an answer lacked.
+/// What is wrong with an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// A value is not there; the number stands for the words of [`Script::words`].
+    /// A value is missing; the number selects a text of [`Script::words`].
     Extraction(usize),
-    /// Something is not true of it.
+    /// An assertion is false.
     Assertion(usize),
 }
 
-/// What a session begins with.
+/// The input for a new session.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// The client's number in the whole run.
     pub client: usize,
-    /// The clients of the whole run.
+    /// The number of clients in the whole run.
     pub clients: usize,
-    /// A number that is drawn for this session.
+    /// A random number for this session.
     pub random: u64,
 }
 
@@ -76,13 +76,13 @@ pub struct State {
     scratch: Vec<u8>,
 }
 
-/// Checks what one request does by itself.
+/// Checks the actions of one request by themselves.
 pub fn check_step(plan: &StepPlan) -> Result<(), ScriptError> {
     Script::compile(&ScriptPlan::default())?.step(plan).map(drop)
 }
 
 impl Script {
-    /// Compiles what all requests share.
+    /// Compiles the shared settings.
     pub fn compile(plan: &ScriptPlan) -> Result<Script, ScriptError> {
         let mut script = Script {
             names: BUILT_IN.iter().map(|(name, _)| (*name).to_string()).chain([String::new()]).collect(),
@@ -99,7 +99,7 @@ impl Script {
         for data in &plan.data {
             if data.rows.is_empty() || data.rows.iter().any(|row| row.len() != data.columns.len()) {
                 return Err(ScriptError(format!(
-                    "{}: a row has not as many values as there are columns",
+                    "{}: a row does not have as many values as there are columns",
                     data.name
                 )));
             }
@@ -113,18 +113,18 @@ impl Script {
     fn new_variable(&mut self, name: &str, of: &str) -> Result<usize, ScriptError> {
         if !is_name(name) {
             return Err(ScriptError(format!(
-                "{of}: {name:?} is no name of a variable: letters, digits and _"
+                "{of}: {name:?} is not a name of a variable: use letters, digits and _"
             )));
         }
         if self.names.iter().any(|known| known == name) {
-            return Err(ScriptError(format!("{of}: there is a variable {name:?} already")));
+            return Err(ScriptError(format!("{of}: a variable {name:?} exists already")));
         }
         self.names.push(name.to_string());
         Ok(self.names.len() - 1)
     }
 
-    /// Compiles what one request does. An extraction may give an earlier variable a new value, but not that
-    /// of a data file.
+    /// Compiles the actions of one request. An extraction may set an earlier variable again, but not one of a
+    /// data file.
     pub fn step(&mut self, plan: &StepPlan) -> Result<Step, ScriptError> {
         let mut step = Step { redirects: plan.redirects, ..Step::default() };
         if plan.redirects > MAXIMUM_REDIRECTS {
@@ -157,7 +157,7 @@ impl Script {
         match known {
             Some(variable) if !extract.name.is_empty() && !is_taken(variable) => Ok(variable),
             Some(_) if !extract.name.is_empty() => Err(ScriptError(format!(
-                "extract {}: a data file, or every session, has a variable of this name",
+                "extract {}: a data file has a variable with this name, or it is predefined",
                 extract.name
             ))),
             _ => self.new_variable(&extract.name, "extract"),
@@ -174,9 +174,9 @@ impl Script {
             known.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
         let hint = nearest.filter(|nearest| strsim::jaro_winkler(nearest, name) > 0.8);
         Err(match hint {
-            Some(nearest) => format!("there is no variable {name:?}; is {nearest:?} meant?"),
+            Some(nearest) => format!("unknown variable {name:?}; is {nearest:?} meant?"),
             None => format!(
-                "there is no variable {name:?}: variables come from `extract`, from the columns of `data`, \
+                "unknown variable {name:?}: variables come from `extract`, from the columns of `data`, \
                  and are client, session and random"
             ),
         })
@@ -187,17 +187,17 @@ impl Script {
         self.names.get(variable).map_or("", String::as_str)
     }
 
-    /// The variable that a redirect's request has in the place of its path.
+    /// The variable that replaces the path in a redirect's request.
     pub fn location_variable(&self) -> usize {
         LOCATION
     }
 
-    /// Whether it is known before the first request of a session: from a data file, or built in.
+    /// Whether it is known before the first request of a session: from a data file, or predefined.
     pub fn is_known_at_start(&self, variable: usize) -> bool {
         variable < LOCATION || self.tables.iter().any(|table| table.variables.contains(&variable))
     }
 
-    /// What a [`Problem`] is about.
+    /// The text for a [`Problem`].
     pub fn words(&self, number: usize) -> &str {
         self.words.get(number).map_or("", String::as_str)
     }
@@ -212,7 +212,7 @@ impl Script {
         State { values: Values::new(self.names.len()), ..State::default() }
     }
 
-    /// A client's next session begins: new values, no cookies.
+    /// Begins a client's next session: new values, no cookies.
     pub fn begin(&self, state: &mut State, start: &Start) {
         let round = state.sessions;
         state.sessions += 1;
@@ -229,7 +229,7 @@ impl Script {
                     (u128::from(round) * start.clients as u128 + start.client as u128) % u128::from(rows)
                 }
                 RowOrder::Random => {
-                    // Another number for each table (the multiplier of Knuth's MMIX).
+                    // Each table gets another number (the multiplier of Knuth's MMIX).
                     random = random
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1_442_695_040_888_963_407);
@@ -245,12 +245,12 @@ impl Script {
 }
 
 impl Step {
-    /// Whether it looks at the body of the answer.
+    /// Whether it reads the body of the answer.
     pub fn wants_body(&self) -> bool {
         self.wants_body
     }
 
-    /// How many redirects are followed.
+    /// The number of redirects to follow.
     pub fn redirects(&self) -> u32 {
         self.redirects
     }
@@ -260,7 +260,7 @@ impl Step {
         self.extractions.iter().map(|(extraction, _)| extraction.variable)
     }
 
-    /// Checks an answer and takes its values; assertions come first.
+    /// Checks an answer and takes its values; assertions are checked first.
     pub fn take(&self, answer: &AnswerView<'_>, state: &mut State) -> Result<(), Problem> {
         for (assertion, number) in &self.assertions {
             if !assertion.holds(answer, &mut state.scratch) {
@@ -277,17 +277,17 @@ impl Step {
 }
 
 impl State {
-    /// Takes in the cookies of an answer.
+    /// Stores the cookies of an answer.
     pub fn take_cookies(&mut self, answer: &AnswerView<'_>, target: usize, request_path: &[u8], now_s: i64) {
         self.jar.take(answer.fields, target, request_path, now_s);
     }
 
-    /// Appends the value of the Cookie field for a request; false where there are no cookies for it.
+    /// Appends the value of the Cookie field for a request; false if there are no cookies for it.
     pub fn append_cookies(&self, target: usize, path: &[u8], is_secure: bool, out: &mut Vec<u8>) -> bool {
         self.jar.append(target, path, is_secure, out)
     }
 
-    /// Sets where a redirect leads.
+    /// Sets the target of a redirect.
     pub fn set_location(&mut self, path: &[u8]) {
         self.values.set(LOCATION, path);
     }
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(step("token"), Ok(()));
         assert_eq!(step("token"), Ok(()));
         for (name, said) in
-            [("user", "a data file"), ("client", "every session"), ("", "no name"), ("1", "no name")]
+            [("user", "a data file"), ("client", "every session"), ("", "not a name"), ("1", "not a name")]
         {
             let message = step(name).expect_err(name);
             assert!(message.contains(said), "{message}");

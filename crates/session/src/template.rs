@@ -1,13 +1,13 @@
-//! Text with variables in it: `/basket/${id}?q=${term|query}`.
+//! Text with variables: `/basket/${id}?q=${term|query}`.
 //!
-//! A value never changes what a request is: in a request target, bytes that cannot stand there are
-//! percent-encoded, and in a header field line ends become spaces.
+//! A value cannot change the structure of a request: in a request target, bytes that are not allowed there
+//! are percent-encoded, and in a header field line ends become spaces.
 
 use crate::plan::ScriptError;
 use crate::values::Values;
 use memchr::memmem;
 
-/// Where a text stands in a request.
+/// The position of a text in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Path and query.
@@ -18,7 +18,7 @@ pub enum Place {
     Body,
 }
 
-/// A text that is compiled.
+/// A compiled text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -30,33 +30,33 @@ enum Part {
     Variable { number: usize, form: Form },
 }
 
-/// How a value is written.
+/// The form in which a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As it is.
+    /// Unchanged.
     Raw,
-    /// With percent-encoding for bytes that cannot stand in a request target.
+    /// Percent-encoded where a byte is not allowed in a request target.
     Target,
-    /// Percent-encoded but for the unreserved characters (RFC 3986, section 2.3).
+    /// Percent-encoded except for the unreserved characters (RFC 3986, section 2.3).
     Query,
     /// Without control characters.
     Field,
-    /// As the inside of a string of JSON.
+    /// As the inside of a JSON string.
     Json,
 }
 
-/// Whether a text has variables in it.
+/// Whether a text contains variables.
 pub fn has_variables(text: &str) -> bool {
     text.contains("${")
 }
 
-/// Checks the form of the variables in a text, whatever their names.
+/// Checks the syntax of the variables in a text, but not their names.
 pub fn check_text(text: &str) -> Result<(), ScriptError> {
     Template::compile(text, Place::Body, |_| Ok(0)).map(drop)
 }
 
 impl Template {
-    /// Reads a text. `number` gives the number of a variable, or why there is no such variable.
+    /// Parses a text. `number` returns the number of a variable, or why there is no such variable.
     pub fn compile(
         text: &str,
         place: Place,
@@ -74,9 +74,9 @@ impl Template {
             }
             plain.extend_from_slice(&rest.as_bytes()[..at]);
             let inside = &rest[at + 2..];
-            let end = inside.find('}').ok_or_else(|| {
-                ScriptError(format!("{text:?}: a variable begins with ${{ and has no }} after it"))
-            })?;
+            let end = inside
+                .find('}')
+                .ok_or_else(|| ScriptError(format!("{text:?}: the }} of a variable is missing")))?;
             let (name, form) = variable(&inside[..end], place)
                 .map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
             let number = number(name).map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
@@ -98,12 +98,12 @@ impl Template {
         Template { parts: vec![Part::Text(text.into())] }
     }
 
-    /// The variable alone, as it is.
+    /// A text of one variable, unchanged.
     pub fn variable(number: usize) -> Template {
         Template { parts: vec![Part::Variable { number, form: Form::Raw }] }
     }
 
-    /// Puts another text behind this one.
+    /// Appends another text.
     pub fn append(&mut self, other: &Template) {
         for part in &other.parts {
             match (self.parts.last_mut(), part) {
@@ -121,12 +121,12 @@ impl Template {
         })
     }
 
-    /// Whether there is no variable in it.
+    /// Whether it has no variables.
     pub fn is_constant(&self) -> bool {
         !self.parts.iter().any(|part| matches!(part, Part::Variable { .. }))
     }
 
-    /// Appends the text with the values in it.
+    /// Appends the text with the values filled in.
     pub fn render(&self, values: &Values, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -137,7 +137,7 @@ impl Template {
     }
 }
 
-/// `name` or `name|form`.
+/// Parses `name` or `name|form`.
 fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
     let (name, form) = match text.split_once('|') {
         None => (text, None),
@@ -145,7 +145,7 @@ fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
     };
     let name = name.trim();
     if !is_name(name) {
-        return Err(format!("{name:?} is no name of a variable: letters, digits and _"));
+        return Err(format!("{name:?} is not a name of a variable: use letters, digits and _"));
     }
     let form = match (form, place) {
         (None, Place::Target) => Form::Target,
@@ -153,7 +153,7 @@ fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
         (None, Place::Body) => Form::Raw,
         (Some("query"), _) => Form::Query,
         (Some("json"), _) => Form::Json,
-        (Some(form), _) => return Err(format!("there is no form {form:?}: write |query or |json")),
+        (Some(form), _) => return Err(format!("unknown form {form:?}: write |query or |json")),
     };
     Ok((name, form))
 }
@@ -202,7 +202,7 @@ fn json_string(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default());
 }
 
-/// Whether the text occurs in the bytes.
+/// Whether the bytes contain the text.
 pub(crate) fn contains(bytes: &[u8], text: &[u8]) -> bool {
     memmem::find(bytes, text).is_some()
 }
@@ -238,9 +238,12 @@ mod tests {
 
     #[test]
     fn what_is_no_variable_is_told() {
-        for (text, said) in
-            [("${v", "no }"), ("${}", "no name"), ("${w}", "no variable w"), ("${v|x}", "no form \"x\"")]
-        {
+        for (text, said) in [
+            ("${v", "} of a variable is missing"),
+            ("${}", "not a name"),
+            ("${w}", "no variable w"),
+            ("${v|x}", "unknown form \"x\""),
+        ] {
             let message = rendered(text, Place::Body, b"").expect_err(text);
             assert!(message.contains(said), "{text}: {message}");
         }

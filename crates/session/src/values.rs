@@ -1,6 +1,6 @@
 //! The values of one client's variables.
 
-/// A value for each variable of a script, by the variable's number. Memory is used again from session to
+/// A value for each variable of a script, by the variable's number. The memory is reused from session to
 /// session.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
@@ -12,12 +12,12 @@ impl Values {
         Values { values: vec![Vec::new(); count] }
     }
 
-    /// The value of a variable; empty before it was set.
+    /// The value of a variable; empty before it is set.
     pub fn get(&self, variable: usize) -> &[u8] {
         self.values.get(variable).map_or(&[], Vec::as_slice)
     }
 
-    /// The place of a value, emptied.
+    /// The buffer of a value, emptied.
     pub(crate) fn fresh(&mut self, variable: usize) -> &mut Vec<u8> {
         let value = &mut self.values[variable];
         value.clear();

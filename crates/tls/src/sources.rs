@@ -101,7 +101,7 @@ impl Sources {
                     changed = true;
                     let file = settings.authorities.display();
                     notices.push(Notice::info(format!(
-                        "authorities for client certificates taken up anew from {file}"
+                        "authorities for client certificates reloaded from {file}"
                     )));
                 }
                 WatchResult::Refused(problem) => {
@@ -230,6 +230,6 @@ fn open_authorities(
 fn say_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {
     let Some(loaded) = loaded else { return };
     let (origin, end) = (&loaded.origin, loaded.end_day());
-    notices.push(Notice::info(format!("site {label}: new certificate {origin} taken up, valid until {end}")));
+    notices.push(Notice::info(format!("site {label}: new certificate {origin} loaded, valid until {end}")));
     notices.extend(loaded.warnings.iter().cloned().map(Notice::warning));
 }

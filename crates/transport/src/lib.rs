@@ -1,8 +1,8 @@
-//! What carries a connection's bytes: the socket itself, or TLS on top of it.
+//! The transport of a connection's bytes: the socket itself, or TLS on top of it.
 //!
-//! Both look alike to the connection. TLS adds two things that it must know of: bytes that were taken may
-//! still wait to be sent ([`Transport::poll_flush`]), and an end that must be said before the socket is
-//! closed ([`Transport::end`]).
+//! Both have the same interface. TLS adds two things that the caller must know: accepted bytes may still wait
+//! to be sent ([`Transport::poll_flush`]), and TLS must announce the end before the socket is closed
+//! ([`Transport::end`]).
 
 mod socket;
 pub mod sys;
@@ -30,7 +30,7 @@ const PLAIN_HTTP_ANSWER: &[u8] =
     Content-Length: 65\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS. Ask again with https:// in front of it.\r\n";
 
-/// A connection's way to its client.
+/// A connection's transport to its client.
 pub enum Transport {
     /// The socket itself.
     Plain(Socket),
@@ -42,20 +42,20 @@ pub enum Transport {
 pub struct TlsTransport {
     socket: Socket,
     session: TlsSession,
-    /// Where records are made; one for all connections of the core.
+    /// The buffer for new records, shared by all connections of the core.
     records: Rc<RefCell<CiphertextBuffer>>,
     /// Records that did not fit into the socket.
     unsent: Vec<u8>,
-    /// Records that wait for the first answer, to leave with it: the session ticket, mostly. They go before
-    /// anything is waited for.
+    /// Records, mostly the session ticket, that are held back to be sent with the first answer. They are sent
+    /// before the connection waits for anything.
     held: Vec<u8>,
-    /// Decrypted, and not yet asked for.
+    /// Decrypted bytes that have not been read yet.
     plaintext: Vec<u8>,
-    /// The client will send nothing more.
+    /// The client has announced its end.
     client_done: bool,
-    /// We have said that we will send nothing more.
+    /// This server has announced its end.
     ended: bool,
-    /// Where the handshake's end is counted; `None` once it is.
+    /// The counters for the handshake's result; `None` once it is counted.
     handshake: Option<Arc<CoreCounts>>,
 }
 
@@ -88,7 +88,7 @@ impl Transport {
         }))
     }
 
-    /// The other end of the socket.
+    /// The client's address.
     pub fn peer(&self) -> Option<SocketAddr> {
         match self {
             Transport::Plain(socket) => socket.peer(),
@@ -96,7 +96,7 @@ impl Transport {
         }
     }
 
-    /// True when the client has agreed to speak HTTP/2 (ALPN).
+    /// Whether the client has agreed to HTTP/2 (ALPN).
     pub fn speaks_http2(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
     }
@@ -109,7 +109,7 @@ impl Transport {
         }
     }
 
-    /// What handlers and logs may know of the session; `None`: plain HTTP.
+    /// The facts of the session for handlers and logs; `None`: plain HTTP.
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         let Transport::Tls(tls) = self else { return None };
         let session = &tls.session;
@@ -130,7 +130,7 @@ impl Transport {
     }
 
     /// Whether a request for this host may be answered here. A TLS session was opened under the rules of one
-    /// site (a client certificate, say); a host with other rules is not reached through it (RFC 9110 section
+    /// site (such as a client certificate); it must not reach a host with other rules (RFC 9110 section
     /// 15.5.20).
     #[inline]
     pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
@@ -142,7 +142,7 @@ impl Transport {
         }
     }
 
-    /// Receives what is there now; `None` when nothing is.
+    /// Receives the bytes that are available now; `None` if there are none.
     #[inline]
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
@@ -160,7 +160,7 @@ impl Transport {
         }
     }
 
-    /// Waits for bytes and receives them; 0 is the client's end.
+    /// Waits for bytes and receives them; 0 means the client's end.
     #[inline]
     pub fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
@@ -169,8 +169,7 @@ impl Transport {
                 if let Some(count) = tls.take_plaintext(buffer) {
                     return Poll::Ready(Ok(count));
                 }
-                // What waits to be sent goes on doing so beside; the client may need it before it says
-                // anything.
+                // Waiting records are sent meanwhile; the client may need them before it sends anything.
                 if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
                     return Poll::Ready(Err(error));
                 }
@@ -182,7 +181,7 @@ impl Transport {
         }
     }
 
-    /// Takes what fits now and gives the count; 0 when nothing does.
+    /// Accepts the bytes that fit now and returns their number; 0 if none fit.
     #[inline]
     pub fn try_send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         match self {
@@ -191,7 +190,7 @@ impl Transport {
         }
     }
 
-    /// Like [`Transport::try_send`], for the last that is sent: with TLS the end is said in the same write.
+    /// Like [`Transport::try_send`], for the last bytes: with TLS the end is announced in the same write.
     #[inline]
     pub fn try_send_last(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         match self {
@@ -200,7 +199,7 @@ impl Transport {
         }
     }
 
-    /// Like [`Transport::try_send`], for a head whose file follows at once: the kernel may put both in one
+    /// Like [`Transport::try_send`], for a head that its file follows at once: the kernel may put both in one
     /// packet.
     pub fn try_send_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -209,7 +208,7 @@ impl Transport {
         }
     }
 
-    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the
+    /// Sends the bytes of a file that fit now, from `offset`, which it advances. `None` if none fit, 0 at the
     /// file's end.
     pub fn try_send_file(
         &mut self,
@@ -234,7 +233,7 @@ impl Transport {
         }
     }
 
-    /// Waits until something can be sent. Call after a send that gave less than was asked for.
+    /// Waits until something can be sent. Must be called after a send that sent less than it was given.
     pub fn poll_sendable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Transport::Plain(socket) => socket.poll_sendable(context),
@@ -242,7 +241,7 @@ impl Transport {
         }
     }
 
-    /// Waits until everything that was taken is sent.
+    /// Waits until all accepted bytes are sent.
     #[inline]
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -251,7 +250,7 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be sent; true when that needs no waiting, and the socket may be closed.
+    /// Announces the end; true if that needs no waiting, so that the socket may be closed.
     #[inline]
     pub fn end(&mut self) -> bool {
         match self {
@@ -264,7 +263,7 @@ impl Transport {
         }
     }
 
-    /// The socket below.
+    /// The underlying socket.
     pub fn socket(&self) -> &Socket {
         match self {
             Transport::Plain(socket) => socket,
@@ -272,7 +271,8 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be sent, on the socket too: the client sees the end while we still listen.
+    /// Announces the end, and closes the sending side of the socket: the client sees the end while this side
+    /// still receives.
     pub fn shut_down_sending(&mut self) {
         match self {
             Transport::Plain(socket) => socket.shut_down_sending(),
@@ -284,7 +284,7 @@ impl Transport {
         }
     }
 
-    /// Receives and lets go, undecrypted.
+    /// Receives bytes and discards them without decryption.
     pub fn poll_discard(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
             Transport::Plain(socket) => socket.poll_receive(context, buffer),
@@ -294,7 +294,7 @@ impl Transport {
 }
 
 impl TlsTransport {
-    /// Hands out plaintext, or the client's end after the last of it.
+    /// Returns plaintext, or the client's end after the last of it.
     #[inline]
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> Option<usize> {
         if self.plaintext.is_empty() {
@@ -306,7 +306,7 @@ impl TlsTransport {
         Some(count)
     }
 
-    /// Decrypts what was received, and sends what the handshake has to say.
+    /// Decrypts received bytes, and sends the handshake's answers.
     #[inline]
     fn decrypt(&mut self, received: &mut [u8]) -> io::Result<()> {
         let was_handshaking = self.session.is_handshaking();
@@ -326,8 +326,8 @@ impl TlsTransport {
             Ok(received) => {
                 self.client_done |= received.closed;
                 if was_handshaking && self.session.is_open() && self.session.is_acme_challenge() {
-                    // An ACME authority has seen the certificate that it wanted: the connection ends, and
-                    // whatever it says besides is not listened to (RFC 8737 section 3).
+                    // An ACME authority has received the certificate that it requested: the connection ends,
+                    // and the authority's further bytes are ignored (RFC 8737 section 3).
                     self.plaintext.clear();
                     self.client_done = true;
                 }
@@ -362,13 +362,14 @@ impl TlsTransport {
         }
     }
 
-    /// Encrypts what may go out now. Encrypted means taken: what does not fit into the socket waits here.
+    /// Encrypts the bytes that may be sent now. Encrypted bytes count as accepted: those that do not fit into
+    /// the socket wait here.
     #[inline]
     fn try_send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         self.try_send_and(first, second, false)
     }
 
-    /// The same, and says the end behind it where all of it goes out.
+    /// Does the same, and announces the end if all bytes are accepted.
     #[inline]
     fn try_send_last(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         self.try_send_and(first, second, first.len() + second.len() <= SEND_BYTES)
@@ -397,7 +398,7 @@ impl TlsTransport {
         Ok(first.len() + second.len())
     }
 
-    /// Sends what waits, as far as it goes; true when nothing waits any more.
+    /// Sends waiting records as far as possible; true when none is waiting.
     #[inline]
     fn flush_now(&mut self) -> io::Result<bool> {
         self.unsent.append(&mut self.held);
@@ -427,7 +428,7 @@ impl TlsTransport {
 }
 
 fn send_records(socket: &Socket, records: &mut CiphertextBuffer, unsent: &mut Vec<u8>) -> io::Result<()> {
-    // Order matters: what waits already goes first.
+    // Waiting records must be sent first, in order.
     let sent = if unsent.is_empty() { socket.try_send(records.as_slice(), &[]) } else { Ok(0) };
     match sent {
         Ok(sent) => {

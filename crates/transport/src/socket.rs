@@ -23,7 +23,7 @@ pub enum Socket {
     Fresh(OwnedFd),
     /// Registered for events.
     Registered(TcpStream),
-    /// Another thread waits for its events, and holds it too.
+    /// Another thread waits for its events, and also owns it.
     Shared(Arc<OwnedFd>),
     /// In transition, or after a failed registration: every call fails.
     Gone,
@@ -35,7 +35,7 @@ impl Socket {
         Socket::Fresh(descriptor)
     }
 
-    /// The socket itself, no longer registered, for another owner.
+    /// The socket itself, deregistered, for another owner.
     pub fn into_descriptor(self) -> Option<OwnedFd> {
         match self {
             Socket::Fresh(descriptor) => Some(descriptor),
@@ -96,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// Sends what fits now and returns the count; 0 if nothing fits.
+    /// Sends the bytes that fit now and returns the count; 0 if none fit.
     #[inline]
     pub fn try_send(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         let descriptor = self.descriptor()?;
@@ -109,14 +109,14 @@ impl Socket {
         none_now_is_zero(sent)
     }
 
-    /// Like [`Socket::try_send`], for a head whose file follows at once: the kernel may put both in one
+    /// Like [`Socket::try_send`], for a head that its file follows at once: the kernel may put both in one
     /// packet.
     pub fn try_send_more(&self, bytes: &[u8]) -> io::Result<usize> {
         none_now_is_zero(rustix::net::send(self.descriptor()?, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
-    /// Sends what fits now from a file, starting at `offset`, which it advances. `None` if nothing fits, 0 at
-    /// the file's end.
+    /// Sends the bytes of a file that fit now, starting at `offset`, which it advances. `None` if none fit, 0
+    /// at the file's end.
     pub fn try_send_file(
         &self,
         file: BorrowedFd<'_>,
@@ -133,7 +133,7 @@ impl Socket {
         }
     }
 
-    /// Waits until something can be sent. Call this after a send that sent less than all.
+    /// Waits until something can be sent. Must be called after a send that sent less than all.
     pub fn poll_sendable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let stream = self.register()?;
         loop {
@@ -159,7 +159,7 @@ impl Socket {
     /// Ends this direction of the connection.
     pub fn shut_down_sending(&self) {
         if let Ok(descriptor) = self.descriptor() {
-            // The client may have gone; then the error does not matter.
+            // The client may have disconnected; then the error does not matter.
             let _ = rustix::net::shutdown(descriptor, Shutdown::Write);
         }
     }

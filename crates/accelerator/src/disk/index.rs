@@ -59,7 +59,7 @@ pub struct Index {
     last_ticket: u64,
     /// By how much tickets were raised so far.
     raised_by: u64,
-    /// What was found in the directory is taken up.
+    /// The entries found in the directory are in use.
     is_open: bool,
     /// The last ticket from before the index was closed.
     closed_at: u64,

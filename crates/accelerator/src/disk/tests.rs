@@ -247,7 +247,7 @@ fn a_directory_has_one_owner_at_a_time() {
     while load(&second, &one).is_none() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         tries += 1;
-        assert!(tries < 1000, "the directory is never taken up");
+        assert!(tries < 1000, "the directory is never in use");
     }
     second.flush();
     assert!(load(&second, &other).is_none());

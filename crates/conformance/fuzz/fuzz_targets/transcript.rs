@@ -1,4 +1,4 @@
-//! No bytes of a server make the judge panic, whatever the version of the protocol.
+//! No bytes of a server cause a panic of the judge, for any version of the protocol.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

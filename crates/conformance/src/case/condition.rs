@@ -1,88 +1,87 @@
-//! What may come back: conditions on the answers, on how the connection ended, and on what the origin was
-//! sent.
+//! Conditions on the answers, on the end of the connection, and on the requests that the origin received.
 
-/// All conditions of one alternative must hold.
+/// One alternative. All of its conditions must be true.
 pub type Alternative = Vec<Condition>;
 
-/// A test of one of the answers, or of the connection as a whole.
+/// A test of one of the answers, or of the whole connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Which answer, from 1, or which stream of HTTP/2 or HTTP/3; absent: the case's usual one.
+    /// The number of the answer, from 1, or of the stream of HTTP/2 or HTTP/3; absent: the case's default.
     pub subject: Option<u64>,
-    /// What must hold.
+    /// The test.
     pub test: Test,
 }
 
-/// What must hold.
+/// A test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
-    /// The status is one of these ranges.
+    /// The status is in one of these ranges.
     Status(Vec<(u16, u16)>),
-    /// The status is none of these ranges, and there is one.
+    /// There is a status, and it is in none of these ranges.
     NotStatus(Vec<(u16, u16)>),
     /// A status of 4xx or 5xx, or the connection was closed (or the stream reset) without an answer.
     Refused,
     /// The server closed the connection.
     Closed,
-    /// It did not.
+    /// The server did not close the connection.
     Open,
-    /// No answer came.
+    /// No answer was received.
     Silent,
-    /// Exactly so many final answers came.
+    /// Exactly this many final answers were received.
     Answers(usize),
-    /// An interim answer of this status came.
+    /// An interim answer with this status was received.
     Interim(u16),
-    /// No interim answer of this status came.
+    /// No interim answer with this status was received.
     NoInterim(u16),
-    /// A field is there.
+    /// The field is present.
     Field(String),
-    /// A field is not there.
+    /// The field is absent.
     NoField(String),
-    /// A field has this value.
+    /// The field has this value.
     FieldIs(String, String),
-    /// A field has this part, in any case.
+    /// The field contains this text, in any case.
     FieldHas(String, String),
-    /// A field does not have this part, or is not there.
+    /// The field does not contain this text, or is absent.
     FieldLacks(String, String),
-    /// The field is a date of the preferred form (RFC 9110 section 5.6.7).
+    /// The field is a date in the preferred format (RFC 9110 section 5.6.7).
     FieldIsDate(String),
-    /// There are so many lines of this field.
+    /// The field has this many lines.
     FieldLines(String, usize),
-    /// The field is a number of at least this and at most that.
+    /// The field is a number in this range.
     FieldWithin(String, u64, u64),
     /// The body has this length: a number or a placeholder.
     BodyLength(String),
-    /// So many bytes of the body came; it need not be complete.
+    /// This many bytes of the body were received; it need not be complete.
     BodySoFar(usize),
-    /// The body has this part.
+    /// The body contains this text.
     BodyHas(String),
-    /// The body does not have this part.
+    /// The body does not contain this text.
     BodyLacks(String),
-    /// The origin was sent so many requests.
+    /// The origin received this many requests.
     Origin(usize),
-    /// The origin was sent at most so many requests.
+    /// The origin received at most this many requests.
     OriginAtMost(usize),
-    /// A request to the origin (1: the first) has this part.
+    /// A request to the origin (1: the first) contains this text.
     OriginHas(usize, String),
-    /// A request to the origin does not have this part.
+    /// A request to the origin does not contain this text.
     OriginLacks(usize, String),
     /// The connection ended with one of these errors (HTTP/2, HTTP/3).
     ConnectionError(Vec<String>),
     /// The stream was reset with one of these errors.
     StreamError(Vec<String>),
-    /// HTTP/2: a frame of this type came.
+    /// HTTP/2: a frame of this type was received.
     Frame(String),
-    /// HTTP/2: a setting has a value of at least this and at most that, or was not sent.
+    /// HTTP/2: a setting has a value in this range, or was not sent.
     Setting(u16, u32, u32),
-    /// HTTP/2: so many acknowledgements of SETTINGS came.
+    /// HTTP/2: this many acknowledgements of SETTINGS were received.
     SettingsAcks(usize),
-    /// HTTP/2: an answer to a PING with these bytes came.
+    /// HTTP/2: an answer to a PING with these bytes was received.
     Pong(Vec<u8>),
     /// HTTP/2, HTTP/3: the first frame of the server (of its control stream) is SETTINGS.
     SettingsFirst,
 }
 
-/// Reads alternatives; an error says what is wrong.
+/// Parses alternatives; an error says what is wrong.
 pub fn alternatives(texts: &[String]) -> Result<Vec<Alternative>, String> {
     texts.iter().map(|text| text.split(" & ").map(|part| condition(part.trim())).collect()).collect()
 }
@@ -90,11 +89,11 @@ pub fn alternatives(texts: &[String]) -> Result<Vec<Alternative>, String> {
 fn condition(text: &str) -> Result<Condition, String> {
     let (subject, rest) = match text.split_once(": ") {
         Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-            (Some(number.parse().map_err(|_| format!("`{number}` is no number"))?), rest)
+            (Some(number.parse().map_err(|_| format!("`{number}` is not a number"))?), rest)
         }
         _ => (None, text),
     };
-    let test = test(rest).ok_or_else(|| format!("`{rest}` is no condition"))?;
+    let test = test(rest).ok_or_else(|| format!("`{rest}` is not a condition"))?;
     Ok(Condition { subject, test })
 }
 
@@ -195,7 +194,7 @@ fn names(text: &str) -> Vec<String> {
     text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Pairs of hexadecimal digits, with spaces between them where wanted.
+/// Pairs of hexadecimal digits, with optional spaces between them.
 pub fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u32> =
         text.chars().filter(|c| *c != ' ').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_no_condition_is_named() {
-        assert_eq!(one("perhaps"), Err("`perhaps` is no condition".to_owned()));
+        assert_eq!(one("perhaps"), Err("`perhaps` is not a condition".to_owned()));
         assert!(one("99").is_err() && one("field X within 1").is_err() && one("pong 0").is_err());
     }
 }

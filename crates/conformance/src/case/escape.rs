@@ -1,13 +1,13 @@
-//! From the text of a case to the bytes that are sent: placeholders are filled, and a character up to U+00FF
-//! is the byte of that number.
+//! Converts the text of a case to the bytes to send: placeholders are filled in, and a character up to U+00FF
+//! becomes the byte with its number.
 
 use serde::{Deserialize, Serialize};
 use touchstone_http::date::{Civil, civil_from_unix, format_imf_fixdate, parse_http_date};
 
-/// What is known of a server and its page before the cases begin.
+/// The facts about a server and its page, determined before the cases run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// What stands in Host and `:authority`.
+    /// The value of Host and `:authority`.
     pub host: String,
     /// The path of the page.
     pub page: String,
@@ -17,12 +17,12 @@ pub struct Facts {
     pub etag: Option<String>,
     /// Its `Last-Modified`, if it has one.
     pub modified: Option<String>,
-    /// Its type.
+    /// Its media type.
     pub content_type: Option<String>,
 }
 
 impl Facts {
-    /// The text with its placeholders filled. `url` is the path of the case below the origin; times are
+    /// Fills in the placeholders of a text. `url` is the path of the case below the origin; times are
     /// relative to `now`, a Unix time.
     pub fn fill(&self, text: &str, url: &str, now: i64) -> String {
         let mut filled = String::with_capacity(text.len() + 128);
@@ -48,7 +48,7 @@ impl Facts {
         filled
     }
 
-    /// `Last-Modified` in another form; empty where there is none.
+    /// `Last-Modified` in another format; empty if there is none.
     fn modified_as(&self, form: fn(&Civil) -> String) -> String {
         let seconds = self.modified.as_ref().and_then(|date| parse_http_date(date.as_bytes(), 0));
         seconds.map(|seconds| form(&civil_from_unix(seconds))).unwrap_or_default()
@@ -72,7 +72,7 @@ impl Facts {
     }
 }
 
-/// The obsolete form of a date with a year of two digits (RFC 9110 section 5.6.7).
+/// The obsolete format of a date with a year of two digits (RFC 9110 section 5.6.7).
 fn rfc850(date: &Civil) -> String {
     let day = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
     format!(
@@ -87,7 +87,7 @@ fn rfc850(date: &Civil) -> String {
     )
 }
 
-/// The form of a date that C's `asctime` writes.
+/// The format of a date that C's `asctime` writes.
 fn asctime(date: &Civil) -> String {
     let day = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     format!(
@@ -115,7 +115,7 @@ fn date(name: &str, now: i64) -> Option<String> {
     Some(format_imf_fixdate(now.saturating_add(seconds)).iter().map(|&byte| char::from(byte)).collect())
 }
 
-/// `9000*a`: a text so often.
+/// `9000*a`: a repeated text.
 fn repeated(name: &str) -> Option<String> {
     let (count, text) = name.split_once('*')?;
     Some(text.repeat(count.parse::<usize>().ok().filter(|&count| count <= 1 << 20)?))

@@ -1,8 +1,8 @@
-//! The scripts of HTTP/2 and HTTP/3: a line a step, frame by frame.
+//! The scripts of HTTP/2 and HTTP/3: one step on each line, frame by frame.
 //!
 //! HTTP/2: `TYPE STREAM FLAGS PAYLOAD`, for example `HEADERS 1 ES+EH [GET]`. HTTP/3: `STREAM ITEM | ITEM`,
-//! for example `request HEADERS [GET] | fin`. A payload is any number of: hexadecimal bytes, `"text"`,
-//! `9*61` (a byte so often), `[fields]`. `length=5` states another length than the payload has.
+//! for example `request HEADERS [GET] | fin`. A payload is a sequence of hexadecimal bytes, `"text"`, `9*61`
+//! (a repeated byte), and `[fields]`. `length=5` states a length that differs from the payload's.
 
 use super::condition::hexadecimal;
 use super::escape::{self, Facts};
@@ -11,13 +11,13 @@ use touchstone_http::h3::varint;
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameStep {
-    /// HTTP/3: the stream; HTTP/2 has its numbers in the frames.
+    /// HTTP/3: the stream; in HTTP/2 the frames have stream numbers.
     pub stream: StreamName,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// A stream of HTTP/3 by its use.
+/// The streams of HTTP/3 by their use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamName {
     /// The first request.
@@ -34,7 +34,7 @@ pub enum StreamName {
     Decoder,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sends a frame.
@@ -47,12 +47,12 @@ pub enum Action {
         stream: u32,
         /// Its payload.
         payload: Vec<Piece>,
-        /// The length that is stated, where it is not the payload's.
+        /// The stated length, if it is not the payload's.
         length: Option<u64>,
     },
-    /// Sends bytes that are no frame.
+    /// Sends bytes that are not a frame.
     Bytes(Vec<Piece>),
-    /// Waits so many milliseconds.
+    /// Waits this many milliseconds.
     Wait(u64),
     /// HTTP/2: waits until the server has ended this stream.
     Await(u32),
@@ -73,10 +73,10 @@ pub enum Piece {
     Fields(Vec<(String, String)>),
 }
 
-/// Reads the steps of HTTP/2.
+/// Parses the steps of HTTP/2.
 pub fn http2(lines: &[String]) -> Result<Vec<FrameStep>, String> {
     let step = |line: &String| {
-        let action = http2_step(line).ok_or_else(|| format!("`{line}` is no step of HTTP/2"))?;
+        let action = http2_step(line).ok_or_else(|| format!("`{line}` is not a step of HTTP/2"))?;
         Ok(FrameStep { stream: StreamName::Request, action })
     };
     lines.iter().map(step).collect()
@@ -101,11 +101,11 @@ fn http2_step(line: &str) -> Option<Action> {
     Some(Action::Frame { kind, flags, stream, payload, length })
 }
 
-/// Reads the steps of HTTP/3.
+/// Parses the steps of HTTP/3.
 pub fn http3(lines: &[String]) -> Result<Vec<FrameStep>, String> {
     let mut steps = Vec::new();
     for line in lines {
-        let wrong = || format!("`{line}` is no step of HTTP/3");
+        let wrong = || format!("`{line}` is not a step of HTTP/3");
         let (name, items) = line.split_once(' ').ok_or_else(wrong)?;
         let stream = match name {
             "request" | "wait" => StreamName::Request,
@@ -199,7 +199,7 @@ fn flags(text: &str) -> Option<u8> {
     Some(all)
 }
 
-/// The pieces of a payload, and the length that it states.
+/// Parses the pieces of a payload, and the stated length.
 fn payload(text: &str) -> Option<(Vec<Piece>, Option<u64>)> {
     let (mut pieces, mut length, mut rest) = (Vec::new(), None, text.trim_start());
     while !rest.is_empty() {
@@ -296,7 +296,7 @@ fn append_field(name: &[u8], value: &[u8], compression: Compression, out: &mut V
     out.extend_from_slice(value);
 }
 
-/// An integer with a prefix of so many bits (RFC 7541 section 5.1).
+/// An integer with a prefix of this many bits (RFC 7541 section 5.1).
 fn append_integer(value: usize, bits: u32, high: u8, out: &mut Vec<u8>) {
     let most = (1usize << bits) - 1;
     if value < most {

@@ -1,8 +1,8 @@
 //! The cases: data below `cases/`, one file for each section of a document.
 //!
-//! [`all`] reads them. A file names its document, its section and what the cases are for; each case states
-//! the rule, its level, what is sent and what may come back. A family (`for`) stands for one case for each
-//! of its values. The words of the files are described in `docs/conformance.md`.
+//! [`all`] reads them. A file names its document, its section and the kind of servers; each case has the
+//! rule, its level, the bytes to send and the allowed answers. A family (`for`) has one case for each of its
+//! values. `docs/conformance.md` describes the syntax of the files.
 
 mod condition;
 mod escape;
@@ -66,7 +66,7 @@ impl Document {
     }
 }
 
-/// How binding a rule is (RFC 2119).
+/// The level of a rule (RFC 2119).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -74,12 +74,12 @@ pub enum Level {
     Must,
     /// SHOULD and SHOULD NOT.
     Should,
-    /// MAY: what a server can do and need not; no server is blamed.
+    /// MAY: an option of servers, which need not have it.
     May,
 }
 
 impl Level {
-    /// As RFC 2119 writes it.
+    /// The word of RFC 2119.
     pub fn name(self) -> &'static str {
         match self {
             Level::Must => "MUST",
@@ -89,7 +89,7 @@ impl Level {
     }
 }
 
-/// Which servers a case is for.
+/// The servers to which a case applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -97,9 +97,9 @@ pub enum Role {
     Any,
     /// A server of files.
     Files,
-    /// An intermediary; the scripted origin stands behind it.
+    /// An intermediary in front of the scripted origin.
     Proxy,
-    /// A cache; the scripted origin stands behind it.
+    /// A cache in front of the scripted origin.
     Cache,
 }
 
@@ -114,26 +114,26 @@ pub struct Case {
     pub section: String,
     /// The rule, as a sentence.
     pub rule: String,
-    /// How binding it is.
+    /// The level of the rule.
     pub level: Level,
-    /// Which servers it is for.
+    /// The servers to which it applies.
     pub role: Role,
-    /// Why servers disagree, where they do.
+    /// Why servers disagree, if they do.
     pub note: Option<String>,
-    /// What is sent.
+    /// The bytes to send.
     pub script: Script,
-    /// What may come back: all conditions of one alternative must hold.
+    /// The allowed answers: all conditions of one alternative must be true.
     pub answer: Vec<Alternative>,
 }
 
-/// What is sent.
+/// The bytes to send.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Script {
     /// On one connection of HTTP/1: text with placeholders, pauses and a half-close.
     Http1(String),
-    /// A request on a connection of its own each, with pauses between, and the answers of the origin.
+    /// Each request on its own connection, with pauses between them, and the answers of the origin.
     Steps {
-        /// The answers of the origin, in order; the last is repeated.
+        /// The answers of the origin, in order; the last one is repeated.
         origin: Vec<String>,
         /// The requests.
         steps: Vec<Step>,
@@ -163,12 +163,12 @@ impl Case {
         }
     }
 
-    /// Its name as a part of a path, by which the origin knows whose request it has.
+    /// Its name as a part of a path, by which the origin recognises its requests.
     pub fn key(&self) -> String {
         self.id.replace(['/', '.'], "-")
     }
 
-    /// The facts of the served page that it cannot do without.
+    /// The facts about the served page that the case needs.
     pub fn needs(&self) -> Vec<&'static str> {
         let text = match &self.script {
             Script::Http1(text) => text.clone(),
@@ -200,7 +200,7 @@ pub fn all() -> Result<Vec<Case>, CaseError> {
     Ok(cases)
 }
 
-/// The SHA-256 of all cases: verdicts are found again only with the same ones.
+/// The SHA-256 of all cases: verdicts can be computed again only with the same cases.
 pub fn digest() -> String {
     let mut hash = Sha256::new();
     for (name, text) in sources::SOURCES {

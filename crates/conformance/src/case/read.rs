@@ -1,4 +1,4 @@
-//! Reading a file of cases.
+//! Parses a file of cases.
 
 use super::condition::alternatives;
 use super::{Case, Document, Level, Role, Script, Step, escape, frames};
@@ -6,13 +6,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most cases of one family.
+/// The maximum number of cases in a family.
 const FAMILY_MAX: usize = 64;
 
 /// Why a file of cases was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseError {
-    /// The file, and the case where it is known.
+    /// The file, and the case if it is known.
     pub place: String,
     /// What is wrong.
     pub problem: String,
@@ -32,7 +32,7 @@ struct FileText {
     document: Document,
     section: String,
     /// The title of the section, for people.
-    #[allow(dead_code, reason = "it heads the file for its readers")]
+    #[allow(dead_code, reason = "it is a heading for readers of the file")]
     title: String,
     #[serde(default = "any")]
     role: Role,
@@ -50,13 +50,13 @@ struct CaseText {
     rule: String,
     #[serde(default = "must")]
     level: Level,
-    /// A subsection, where the case is of one.
+    /// The subsection, if the case belongs to one.
     section: Option<String>,
     role: Option<Role>,
     note: Option<String>,
     /// A request of HTTP/1, byte for byte.
     send: Option<String>,
-    /// Requests, with the answers of the origin.
+    /// Requests, and the answers of the origin.
     steps: Option<Vec<String>>,
     #[serde(default)]
     origin: Vec<String>,
@@ -68,7 +68,7 @@ struct CaseText {
     #[serde(default)]
     bare: bool,
     answer: Vec<String>,
-    /// A family: a case for each value, which stands for `{{name}}`; its key names the case.
+    /// A family: a case for each value, which replaces `{{name}}`; its key names the case.
     #[serde(default, rename = "for")]
     family: BTreeMap<String, String>,
 }
@@ -77,7 +77,7 @@ fn must() -> Level {
     Level::Must
 }
 
-/// Reads the cases of a file; `name` stands in messages.
+/// Parses the cases of a file; `name` is used in messages.
 pub fn file(name: &str, text: &str) -> Result<Vec<Case>, CaseError> {
     let wrong = |place: String, problem: String| CaseError { place, problem };
     let file: FileText = toml::from_str(text).map_err(|error| wrong(name.to_owned(), error.to_string()))?;
@@ -88,7 +88,7 @@ pub fn file(name: &str, text: &str) -> Result<Vec<Case>, CaseError> {
             let case = one(&file, &case, member.as_deref());
             let case = case.map_err(|problem| wrong(place.clone(), problem))?;
             if cases.iter().any(|other| other.id == case.id) {
-                return Err(wrong(place, "there are two cases of this name".to_owned()));
+                return Err(wrong(place, "two cases have this name".to_owned()));
             }
             cases.push(case);
         }
@@ -96,7 +96,7 @@ pub fn file(name: &str, text: &str) -> Result<Vec<Case>, CaseError> {
     Ok(cases)
 }
 
-/// The case, or one for each value of its family, with the key of the value.
+/// The case, or one for each value of its family, with the value's key.
 fn members(case: &CaseText) -> Result<Vec<(Option<String>, CaseText)>, String> {
     if case.family.is_empty() {
         return Ok(vec![(None, case.clone())]);
@@ -127,10 +127,10 @@ fn one(file: &FileText, case: &CaseText, member: Option<&str>) -> Result<Case, S
     let member = member.map(|member| format!("-{member}")).unwrap_or_default();
     let id = format!("{}/{section}/{}{member}", &file.document.name()[4..], case.name);
     if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'.')) {
-        return Err(format!("the name {id} has other characters than letters, digits and `-`"));
+        return Err(format!("the name {id} may contain only letters, digits and `-`"));
     }
     if case.answer.is_empty() {
-        return Err("it says nothing of what may come back (`answer`)".to_owned());
+        return Err("the allowed answers (`answer`) are missing".to_owned());
     }
     Ok(Case {
         id,
@@ -167,17 +167,17 @@ fn script(case: &CaseText) -> Result<Script, String> {
     }
 }
 
-/// The steps with what every client sends before them.
+/// The steps, preceded by what every client sends first.
 fn opened(opening: &[&str], lines: &[String], bare: bool) -> Vec<String> {
     let opening = if bare { &[][..] } else { opening };
     opening.iter().map(ToString::to_string).chain(lines.iter().cloned()).collect()
 }
 
-/// `wait 1200`, or a method with fields: `GET`, `GET | Cache-Control: no-cache`, `GET ?x=1 | Accept: a/b`.
-/// What follows ` || ` is the body. A text that ends in an empty line is sent as it is.
+/// Parses `wait 1200`, or a method with fields: `GET`, `GET | Cache-Control: no-cache`, `GET ?x=1 | Accept:
+/// a/b`. The text after ` || ` is the body. A text that ends in an empty line is sent unchanged.
 fn step(text: &str) -> Result<Step, String> {
     if let Some(milliseconds) = text.strip_prefix("wait ") {
-        return milliseconds.parse().map(Step::Wait).map_err(|_| format!("`{text}`: no number"));
+        return milliseconds.parse().map(Step::Wait).map_err(|_| format!("`{text}`: not a number"));
     }
     if text.contains("\r\n\r\n") {
         return Ok(Step::Send(text.to_owned()));
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_case() {
         for (from, to, problem) in [
-            ("answer = [\"400\"]", "answer = [\"maybe\"]", "x, case a: `maybe` is no condition"),
-            ("answer = [\"400\"]", "answer = []", "x, case a: it says nothing of what may come back"),
+            ("answer = [\"400\"]", "answer = [\"maybe\"]", "x, case a: `maybe` is not a condition"),
+            ("answer = [\"400\"]", "answer = []", "x, case a: the allowed answers (`answer`) are missing"),
             ("send =", "http2 = [\"\"]\nsend =", "x, case a: it needs one of `send`"),
             ("rule =", "rul =", "unknown field `rul`"),
-            ("name = \"a\"", "name = \"a b\"", "has other characters"),
+            ("name = \"a\"", "name = \"a b\"", "may contain only letters"),
         ] {
             let error = file("x", &GOOD.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");

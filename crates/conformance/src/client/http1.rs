@@ -1,4 +1,4 @@
-//! HTTP/1 byte by byte.
+//! Sends cases of HTTP/1, byte by byte.
 
 use super::{Patience, Watch, now};
 use crate::case::{Facts, Step, bytes};
@@ -22,12 +22,12 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
         let (now, then) = pause.map_or((rest, ""), |at| (&rest[..at], &rest[at + "{pause}".len()..]));
         let ends = now.ends_with("{fin}");
         let piece = bytes(now.trim_end_matches("{fin}")).ok_or("a character above U+00FF")?;
-        // A server that has seen enough closes before it has read everything.
+        // A server may close the connection before it has read everything.
         if write(&stream, &piece).is_err() {
             break;
         }
         if ends {
-            // Where the server was first, there is nothing to close.
+            // If the server has closed first, there is nothing to close.
             let _ = stream.shutdown(Shutdown::Write);
         }
         if pause.is_some() {
@@ -53,7 +53,7 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
     }
 }
 
-/// Sends requests, each on a connection of its own.
+/// Sends requests, each on its own connection.
 pub(super) fn steps(
     address: SocketAddr,
     steps: &[Step],
@@ -78,7 +78,7 @@ pub(super) fn steps(
     Ok(transcript)
 }
 
-/// What a cache's answers say of the stored response stands for `{etag}` and `{modified}` from then on.
+/// The validators in a cache's answers become the values of `{etag}` and `{modified}`.
 fn learn(transcript: &Transcript, facts: &mut Facts) {
     let text = transcript.parts.last().map(|part| String::from_utf8_lossy(&part.bytes.0).into_owned());
     for line in text.unwrap_or_default().lines() {
@@ -91,7 +91,7 @@ fn learn(transcript: &Transcript, facts: &mut Facts) {
     }
 }
 
-/// Whether a complete final answer came.
+/// Whether a complete final answer was received.
 pub(super) fn is_answered(transcript: &Transcript) -> bool {
     let Some(part) = transcript.parts.last() else { return false };
     crate::judge::is_answered(part)
@@ -110,7 +110,7 @@ fn write(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
     stream.write_all(bytes)
 }
 
-/// Reads what is there, or waits a tick for it.
+/// Reads the bytes that are available, or waits one tick for them.
 pub(super) fn read(mut stream: impl Read, part: &mut Part) {
     let mut buffer = [0; 16 * 1024];
     match stream.read(&mut buffer) {
@@ -121,7 +121,7 @@ pub(super) fn read(mut stream: impl Read, part: &mut Part) {
                 error.kind(),
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
             ) => {}
-        // A reset, or an end without the goodbye of TLS.
+        // A reset, or an end without close_notify.
         Err(_) => part.ending = Ending::Closed,
     }
 }

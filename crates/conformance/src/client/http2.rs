@@ -1,4 +1,5 @@
-//! HTTP/2 frame by frame, over TLS. The server's SETTINGS are acknowledged; all else is the script's.
+//! Sends cases of HTTP/2, frame by frame, over TLS. It acknowledges the server's SETTINGS; the script sends
+//! all other frames.
 
 use super::http1::read;
 use super::{Watch, now, tls};
@@ -39,7 +40,7 @@ pub(super) fn connection(
             }
             action => {
                 let bytes = http2_bytes(action, facts, now());
-                // A server that has seen enough closes before it has read everything.
+                // A server may close the connection before it has read everything.
                 if open.stream.write_all(&bytes).and_then(|()| open.stream.flush()).is_err() {
                     break;
                 }
@@ -67,14 +68,14 @@ struct Open {
 }
 
 impl Open {
-    /// Reads what is there, or waits a tick for it; false when no more can come.
+    /// Reads the bytes that are available, or waits one tick for them; false at the end.
     fn read_once(&mut self) -> bool {
         let part = &mut self.transcript.parts[0];
         read(&mut self.stream, part);
-        // The type of the server's first frame, once its header is there.
+        // The type of the server's first frame, once its header has arrived.
         if !self.acknowledged && part.bytes.0.len() >= 9 && part.bytes.0[3] == 4 {
             self.acknowledged = true;
-            // Where the server has closed already, the next read says so.
+            // If the server has already closed, the next read reports it.
             let _ = self.stream.write_all(&ACKNOWLEDGEMENT).and_then(|()| self.stream.flush());
         }
         let part = &self.transcript.parts[0];

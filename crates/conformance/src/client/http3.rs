@@ -1,4 +1,4 @@
-//! HTTP/3 frame by frame, on the streams of QUIC.
+//! Sends cases of HTTP/3, frame by frame, on the streams of QUIC.
 
 use super::{Watch, now, tls};
 use crate::case::{Action, Facts, FrameStep, StreamName, http3_bytes};
@@ -10,9 +10,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often what came is looked at.
+/// The interval at which received bytes are checked.
 const TICK: Duration = Duration::from_millis(10);
-/// The mark of an error of QUIC itself among the codes of HTTP/3.
+/// Marks an error of QUIC itself among the codes of HTTP/3.
 const OF_TRANSPORT: u64 = 1 << 40;
 
 /// Sends the steps on one connection.
@@ -45,7 +45,7 @@ pub(super) fn connection(
             }
             if transcript.connection_close.is_some() || watch.is_over(begun.elapsed(), kept) {
                 connection.close(VarInt::from_u32(0x100), b"");
-                // What is left of the close is sent while the endpoint lives.
+                // The rest of the close is sent while the endpoint exists.
                 let _ = tokio::time::timeout(Duration::from_millis(50), endpoint.wait_idle()).await;
                 return Ok(transcript);
             }
@@ -60,7 +60,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// An error: the server has seen enough.
+    /// An error means that the server has stopped reading.
     async fn step(&mut self, step: &FrameStep, facts: &Facts) -> Result<(), ()> {
         if let Action::Wait(milliseconds) = step.action {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -101,14 +101,14 @@ impl Streams {
     }
 }
 
-/// Takes the streams that the server opens.
+/// Accepts the streams that the server opens.
 async fn accept(connection: Connection, received: Arc<Mutex<Transcript>>) {
     while let Ok(stream) = connection.accept_uni().await {
         tokio::spawn(take(stream, Arc::clone(&received)));
     }
 }
 
-/// Takes what comes on a stream.
+/// Receives bytes of a stream.
 async fn take(mut stream: RecvStream, received: Arc<Mutex<Transcript>>) {
     let id = VarInt::from(stream.id()).into_inner();
     let place = {

@@ -1,5 +1,5 @@
-//! Sends a case and keeps what comes back: raw bytes of HTTP/1 over TCP, frames of HTTP/2 over TLS, frames of
-//! HTTP/3 on the streams of QUIC. Everything has a limit of time and of bytes.
+//! Sends a case and records the answer: raw bytes of HTTP/1 over TCP, frames of HTTP/2 over TLS, frames of
+//! HTTP/3 on the streams of QUIC. Time and bytes are limited.
 
 mod http1;
 mod http2;
@@ -11,7 +11,7 @@ use crate::transcript::Transcript;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the cases are sent.
+/// The addresses to which cases are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// HTTP/1 without TLS.
@@ -20,26 +20,27 @@ pub struct Target {
     pub secure: Option<SocketAddr>,
 }
 
-/// How long a case waits for what comes back.
+/// The time limits of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// At most so long.
+    /// The maximum time.
     pub whole: Duration,
-    /// So long after what was wanted came, where the case tells of what does not come.
+    /// The time to wait after the conditions are true, if the case has conditions about what is not received.
     pub linger: Duration,
 }
 
-/// What is wanted of an exchange that goes on.
+/// When a running exchange may stop.
 pub(crate) struct Watch<'a> {
-    /// Whether what came so far is what may come back.
+    /// Whether the conditions are true for what has been received so far.
     pub is_kept: &'a dyn Fn(&Transcript) -> bool,
     pub patience: Patience,
-    /// Whether to wait on after that.
+    /// Whether to wait on after the conditions are true.
     pub lingers: bool,
 }
 
 impl Watch<'_> {
-    /// Whether to stop: `begun` is how long ago the last byte was sent, `kept` since when all was well.
+    /// Whether to stop: `waited` is the time since the last byte was sent, `kept` the time at which the
+    /// conditions became true.
     fn is_over(&self, waited: Duration, kept: Option<Duration>) -> bool {
         let linger = if self.lingers { self.patience.linger } else { Duration::ZERO };
         waited >= self.patience.whole || kept.is_some_and(|kept| waited.saturating_sub(kept) >= linger)
@@ -53,23 +54,23 @@ pub(crate) fn send(target: &Target, case: &Case, facts: &Facts, url: &str, watch
         Script::Steps { steps, .. } => http1::steps(target.plain, steps, facts, url, watch.patience),
         Script::Http2(steps) => match target.secure {
             Some(address) => http2::connection(address, steps, facts, watch),
-            None => Err("it does not speak HTTP/2 here".to_owned()),
+            None => Err("the server has no HTTP/2 address".to_owned()),
         },
         Script::Http3(steps) => match target.secure {
             Some(address) => http3::connection(address, steps, facts, watch),
-            None => Err("it does not speak HTTP/3 here".to_owned()),
+            None => Err("the server has no HTTP/3 address".to_owned()),
         },
     };
     sent.unwrap_or_else(|reason| Transcript { not_sent: Some(reason), ..Transcript::default() })
 }
 
-/// One request of HTTP/1, and its answer as far as it came.
+/// Sends one request of HTTP/1, and returns its answer as far as it was received.
 pub(crate) fn request(address: SocketAddr, text: &str, patience: Patience) -> Result<Transcript, String> {
     let watch = Watch { is_kept: &http1::is_answered, patience, lingers: false };
     http1::connection(address, text, &watch)
 }
 
-/// Whether the server speaks HTTP/3.
+/// Whether the server supports HTTP/3.
 pub(crate) fn speaks_http3(address: SocketAddr, patience: Patience) -> bool {
     let watch = Watch { is_kept: &|_| true, patience, lingers: false };
     http3::connection(address, &[], &Facts::default(), &watch).is_ok()

@@ -1,4 +1,4 @@
-//! TLS for the cases. The protocol is judged and not the certificate, so any certificate is taken.
+//! TLS for the cases. They test the protocol and not the certificate, so any certificate is accepted.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
-/// A client that offers this protocol and no other.
+/// A client that offers only this protocol.
 pub(super) fn config(protocol: &[u8]) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,4 +1,4 @@
-//! Answers of HTTP/1, by the parsers of `touchstone-http`.
+//! Reads answers of HTTP/1 with the parsers of `touchstone-http`.
 
 use super::observed::{Answer, Observed, latin1};
 use crate::transcript::{Ending, Part, Transcript};
@@ -58,7 +58,7 @@ fn connection(part: &Part, methods: &[String], observed: &mut Observed) {
     }
 }
 
-/// The body at the beginning of the bytes, how many bytes it took, and whether it is complete.
+/// The body at the beginning of the bytes, its length in the bytes, and whether it is complete.
 fn body(bytes: &[u8], framing: BodyFraming, closed: bool) -> (Vec<u8>, usize, bool) {
     match framing {
         BodyFraming::None => (Vec::new(), 0, true),

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2, by the parsers of `touchstone-http`.
+//! Reads frames of HTTP/2 with the parsers of `touchstone-http`.
 
 use super::observed::{Answer, Observed, latin1};
 use crate::transcript::{Ending, Transcript};
@@ -7,7 +7,7 @@ use touchstone_http::h2::frame::{Frame, FrameHeader, HEADER_BYTES};
 use touchstone_http::h2::hpack::decoder::ListLimits;
 use touchstone_http::h2::hpack::{Decoder, FieldList};
 
-/// The most fields of an answer.
+/// The maximum number of fields of an answer.
 const LIMITS: ListLimits = ListLimits { bytes: 64 * 1024, fields: 500 };
 
 /// Reads the frames of the connection.
@@ -48,9 +48,9 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
 struct Reader {
     observed: Observed,
     decoder: Decoder,
-    /// The block that is not complete.
+    /// The incomplete field block.
     block: Vec<u8>,
-    /// Whether a GOAWAY without an error came.
+    /// Whether a GOAWAY without an error was received.
     said_goodbye: bool,
 }
 
@@ -96,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// A whole block: the head of an answer, or its trailers.
+    /// Reads a complete block: the head of an answer, or its trailers.
     fn fields(&mut self, stream: u64) {
         let mut list = FieldList::new();
         if self.decoder.decode(&self.block, LIMITS, &mut list).is_err() {
@@ -118,7 +118,7 @@ impl Reader {
 }
 
 impl Observed {
-    /// The fields of a block: an interim answer, a final one, or trailers, which are left out.
+    /// Reads the fields of a block: an interim answer, a final one, or trailers, which are ignored.
     pub(super) fn head(&mut self, stream: u64, list: &FieldList) {
         let text = |bytes: &[u8]| latin1(bytes);
         let fields: Vec<(String, String)> =

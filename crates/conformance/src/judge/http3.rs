@@ -1,4 +1,4 @@
-//! Streams of HTTP/3, by the parsers of `touchstone-http`.
+//! Reads streams of HTTP/3 with the parsers of `touchstone-http`.
 
 use super::observed::{Answer, Observed};
 use crate::transcript::{Ending, Part, Transcript};
@@ -10,13 +10,13 @@ use touchstone_http::h3::qpack;
 use touchstone_http::h3::unidirectional::CONTROL;
 use touchstone_http::h3::varint;
 
-/// The most fields of an answer.
+/// The maximum number of fields of an answer.
 const LIMITS: SectionLimits = SectionLimits { bytes: 64 * 1024, fields: 500 };
 
 /// Reads all streams.
 pub(super) fn observe(transcript: &Transcript) -> Observed {
     let mut observed = Observed {
-        // A close without an error is as one of HTTP/2 with NO_ERROR: the connection has ended, and no more.
+        // A close without an error is like NO_ERROR in HTTP/2: the connection has only ended.
         closed: transcript.connection_close.is_some(),
         connection_error: transcript
             .connection_close
@@ -25,7 +25,8 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
         ..Observed::default()
     };
     for part in &transcript.parts {
-        // The two lowest bits: who opened it, and whether it has one direction only (RFC 9000 section 2.1).
+        // The two lowest bits: the side that opened it, and whether it has only one direction (RFC 9000
+        // section 2.1).
         match part.id & 3 {
             0 => request(part, &mut observed),
             3 => unidirectional(part, &mut observed),

@@ -1,5 +1,5 @@
-//! From a case and what came back to a verdict. Nothing here waits, sends or reads: the same transcript gives
-//! the same verdict.
+//! Computes a verdict from a case and a transcript. It does no input or output and does not wait: the same
+//! transcript gives the same verdict.
 
 mod http1;
 mod http2;
@@ -13,19 +13,19 @@ use crate::case::{Case, Condition, Facts, Protocol, Script, Test};
 use crate::transcript::{Bytes, Ending, Part, Transcript};
 use serde::{Deserialize, Serialize};
 
-/// What a server does with a case.
+/// The verdict of a case on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// What came back may come back.
+    /// The answer is allowed.
     Kept,
-    /// It may not.
+    /// The answer is not allowed.
     Broken,
-    /// The case could not be tried.
+    /// The case could not be run.
     NotTried,
 }
 
-/// The verdict on a transcript, and what came back in a few words.
+/// The verdict on a transcript, and a short description of the answer.
 pub fn judge(case: &Case, facts: &Facts, transcript: &Transcript) -> (Verdict, String) {
     if let Some(reason) = &transcript.not_sent {
         return (Verdict::NotTried, reason.clone());
@@ -36,7 +36,7 @@ pub fn judge(case: &Case, facts: &Facts, transcript: &Transcript) -> (Verdict, S
     (if kept { Verdict::Kept } else { Verdict::Broken }, observed.in_words())
 }
 
-/// Whether a verdict needs the end of the patience: its conditions tell of what does not come.
+/// Whether a verdict needs the whole waiting time, because its conditions are about what is not received.
 pub fn waits(case: &Case) -> bool {
     let conditions = || case.answer.iter().flatten();
     conditions().any(|condition| {
@@ -54,7 +54,7 @@ pub fn waits(case: &Case) -> bool {
     })
 }
 
-/// What came back, as the protocol of the case has it.
+/// Parses a transcript with the protocol of the case.
 pub fn observe(case: &Case, transcript: &Transcript) -> Observed {
     match case.protocol() {
         Protocol::Http1 => http1::observe(transcript, &methods(case)),
@@ -63,7 +63,7 @@ pub fn observe(case: &Case, transcript: &Transcript) -> Observed {
     }
 }
 
-/// Reads bytes of a server as each version of the protocol, for fuzzing.
+/// Parses bytes of a server as each version of the protocol, for fuzzing.
 pub fn read_as_each(bytes: &[u8]) {
     for (id, ending) in [(0, Ending::Closed), (3, Ending::Open)] {
         let part = Part { id, bytes: Bytes(bytes.to_vec()), ending };
@@ -83,7 +83,7 @@ pub(crate) fn observe_http1(transcript: &Transcript) -> Observed {
     http1::observe(transcript, &[])
 }
 
-/// Whether a complete final answer of HTTP/1 came on a connection.
+/// Whether a complete final answer of HTTP/1 was received on a connection.
 pub(crate) fn is_answered(part: &Part) -> bool {
     let transcript = Transcript { parts: vec![part.clone()], ..Transcript::default() };
     let observed = http1::observe(&transcript, &[]);
@@ -97,7 +97,7 @@ pub(crate) fn has_ended(transcript: &Transcript, stream: u64) -> bool {
         || observed.resets.iter().any(|(id, _)| *id == stream)
 }
 
-/// The answer, or the stream, that conditions are about which name none.
+/// The answer or stream that a condition without a number applies to.
 fn usual_subject(case: &Case) -> Subject {
     match case.script {
         Script::Http1(_) => Subject::Number(1),

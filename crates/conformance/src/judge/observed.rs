@@ -1,13 +1,13 @@
-//! What came back, whatever the version of the protocol.
+//! The parsed contents of a transcript, for all versions of the protocol.
 
-/// What came back in a case.
+/// The parsed contents of a transcript.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
     /// The final answers, in order.
     pub answers: Vec<Answer>,
     /// The statuses of interim answers.
     pub interim: Vec<u16>,
-    /// Why bytes could not be read as answers, if so.
+    /// Why bytes could not be parsed as answers, if so.
     pub malformed: Option<String>,
     /// Whether the server closed the (last) connection.
     pub closed: bool,
@@ -21,11 +21,11 @@ pub struct Observed {
     pub settings: Vec<(u16, u32)>,
     /// HTTP/2, HTTP/3: whether the server's first frame was SETTINGS.
     pub settings_first: bool,
-    /// HTTP/2: how many acknowledgements of SETTINGS came.
+    /// HTTP/2: the number of received acknowledgements of SETTINGS.
     pub settings_acks: usize,
     /// HTTP/2: the answers to PING.
     pub pongs: Vec<[u8; 8]>,
-    /// What the origin was sent, as text in lower case.
+    /// The requests that the origin received, as text in lower case.
     pub origin: Vec<String>,
 }
 
@@ -38,14 +38,14 @@ pub struct Answer {
     pub status: u16,
     /// Its fields: names in lower case, and values.
     pub fields: Vec<(String, String)>,
-    /// Its body as far as it came.
+    /// Its body as far as it was received.
     pub body: Vec<u8>,
     /// Whether it was complete.
     pub complete: bool,
 }
 
 impl Answer {
-    /// The values of a field, joined as RFC 9110 section 5.2 has it.
+    /// The values of a field, joined as in RFC 9110 section 5.2.
     pub fn field(&self, name: &str) -> Option<String> {
         let values: Vec<&str> = self.lines(name).collect();
         (!values.is_empty()).then(|| values.join(", "))
@@ -58,7 +58,7 @@ impl Answer {
 }
 
 impl Observed {
-    /// In a few words, for example `400, closed`.
+    /// A short description, for example `400, closed`.
     pub fn in_words(&self) -> String {
         let mut words: Vec<String> = self.interim.iter().map(ToString::to_string).collect();
         for answer in &self.answers {
@@ -78,7 +78,7 @@ impl Observed {
     }
 }
 
-/// Bytes as text, each byte a character.
+/// Bytes as text, one character for each byte.
 pub(super) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }

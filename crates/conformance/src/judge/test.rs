@@ -1,11 +1,11 @@
-//! Whether a condition holds.
+//! Evaluates conditions.
 
 use super::Subject;
 use super::observed::{Answer, Observed, latin1};
 use crate::case::{Condition, Facts, Test};
 use touchstone_http::date::parse_http_date;
 
-/// Whether it holds of what came back.
+/// Whether the condition is true for what was received.
 pub(super) fn holds(condition: &Condition, usual: Subject, observed: &Observed, facts: &Facts) -> bool {
     let subject = match (condition.subject, usual) {
         (None, usual) => usual,
@@ -58,7 +58,7 @@ pub(super) fn holds(condition: &Condition, usual: Subject, observed: &Observed, 
     }
 }
 
-/// Whether a condition on fields or body holds of an answer.
+/// Whether a condition on fields or body is true for an answer.
 fn holds_of(test: &Test, answer: &Answer, facts: &Facts) -> bool {
     let has = |name: &str, part: &str| {
         answer.field(name).is_some_and(|value| value.to_ascii_lowercase().contains(&filled(part, facts)))
@@ -85,12 +85,12 @@ fn holds_of(test: &Test, answer: &Answer, facts: &Facts) -> bool {
     }
 }
 
-/// A part with its placeholders filled, in lower case.
+/// A text with its placeholders filled in, in lower case.
 fn filled(part: &str, facts: &Facts) -> String {
     facts.fill(part, "", 0).to_ascii_lowercase()
 }
 
-/// IMF-fixdate, and a date that there is.
+/// Whether a text is an IMF-fixdate with a valid date.
 fn is_preferred_date(value: &str) -> bool {
     value.len() == 29 && value.ends_with(" GMT") && parse_http_date(value.as_bytes(), 0).is_some()
 }

@@ -183,9 +183,7 @@ impl Parser {
             Some(Token::Text(first)) => {
                 let text = self.text_from(first);
                 if let Some(Token::Operator(_)) = self.tokens.peek() {
-                    return Err(
-                        "a '!' before a comparison: put the comparison in parentheses".to_owned()
-                    );
+                    return Err("a '!' before a comparison: put the comparison in parentheses".to_owned());
                 }
                 Operand::Text(text)
             }

@@ -119,7 +119,7 @@ pub(super) fn tls(offered: &TlsRecord) -> String {
     };
     let resumed = match offered.resumption_share {
         share if share <= 0.0 => "full handshakes".to_owned(),
-        share if share >= 1.0 => "sessions taken up wherever there was one".to_owned(),
+        share if share >= 1.0 => "sessions resumed wherever possible".to_owned(),
         share => format!("{} % of the handshakes took up a session", number::grouped(share * 100.0, 0)),
     };
     format!("{version}; {resumed}")

@@ -1,5 +1,5 @@
-//! Any line on the control socket, of either side: no panic, and what is understood means the same when it is
-//! written again.
+//! Fuzzes lines on the control socket, of both sides: no panic, and a parsed line has the same meaning after
+//! it is written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The operator's end of the control socket.
+//! The operator's side of the control socket.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ pub enum AskError {
     NoServer(io::Error),
     /// The socket exists, but its permissions forbid its use.
     NotAllowed(io::Error),
-    /// A process of this other user holds the name.
+    /// A process of this other user listens at the name.
     Stranger(u32),
     /// The connection broke, or the time limit passed.
     Broken(String),
@@ -33,7 +33,7 @@ impl fmt::Display for AskError {
             AskError::Stranger(user) => {
                 write!(
                     formatter,
-                    "user {user} is there, who is neither root nor you; set server.control_socket"
+                    "user {user}, who is neither root nor you, listens there; set server.control_socket"
                 )
             }
             AskError::Broken(why) => write!(formatter, "the server gave no answer: {why}"),
@@ -49,7 +49,7 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
         _ => AskError::NoServer(error),
     })?;
     if let ControlAddress::Name(_) = address {
-        // Any user can take a name before the server does.
+        // Any user can bind the name before the server does.
         let ours = rustix::process::geteuid().as_raw();
         let theirs = rustix::net::sockopt::socket_peercred(&stream).map(|peer| peer.uid.as_raw());
         match theirs {
@@ -69,8 +69,8 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
 fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io::Result<Answer> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    // The server refuses a user at once, perhaps before it has read the request: the answer can be read all
-    // the same.
+    // The server refuses a user at once, perhaps before it has read the request: the answer can be read
+    // nevertheless.
     match stream.write_all(request.to_line().as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
         _ => {}
@@ -78,7 +78,7 @@ fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io
     let mut line = Vec::new();
     BufReader::new(stream).read_until(b'\n', &mut line)?;
     if line.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended the connection"));
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
     }
     Answer::parse(&line).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
 }

@@ -1,5 +1,5 @@
-//! The server's end of the control socket: accepts on a thread of its own, passes requests to the main
-//! thread, and sends the answers back.
+//! The server's side of the control socket: accepts on a thread, passes requests to the main thread, and
+//! sends the answers back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,17 +17,17 @@ use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
 use crate::handover::{Kind, Passed};
 use crate::private_socket;
 
-/// Connections at a time; only the operator makes requests.
+/// The maximum number of connections; only the operator makes requests.
 const MOST_CONNECTIONS: usize = 16;
 
-/// How long it may take to receive or send a line.
+/// The maximum time to receive or send a line.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where an answer goes.
+/// The destination of an answer.
 pub struct Reply(Sender<Answer>);
 
 impl Reply {
-    /// Sends the answer; the client may be gone.
+    /// Sends the answer; the client may have disconnected.
     pub fn send(self, answer: Answer) {
         let _ = self.0.send(answer);
     }
@@ -37,12 +37,13 @@ impl Reply {
 #[derive(Debug)]
 pub struct ControlListener {
     socket: UnixListener,
-    /// The user who may ask, besides root.
+    /// The user who may use it, besides root.
     owner: u32,
 }
 
 impl ControlListener {
-    /// Makes the socket. Replaces a socket that a former server left, but not one on which a server answers.
+    /// Creates the socket. Replaces a socket that an earlier server left, but not one on which a server
+    /// answers.
     pub fn bind(address: &ControlAddress) -> io::Result<ControlListener> {
         let owner = rustix::process::geteuid().as_raw();
         if let ControlAddress::Path(path) = address {
@@ -74,7 +75,7 @@ impl ControlListener {
         path.or_else(name)
     }
 
-    /// Starts to accept, and passes every request to `take`.
+    /// Starts to accept connections, and passes every request to `take`.
     pub fn start(self, take: impl Fn(Request, Reply) + Send + Sync + 'static) -> io::Result<Control> {
         let ControlListener { socket, owner } = self;
         socket.set_nonblocking(true)?;
@@ -89,7 +90,7 @@ impl ControlListener {
     }
 }
 
-/// A control socket at work.
+/// A running control socket.
 pub struct Control {
     socket: UnixListener,
     owner: u32,
@@ -114,11 +115,11 @@ impl Control {
         let path = self.path();
         self.end_thread();
         // A program that is being started has a copy of the descriptor for a moment. The copy must not
-        // listen: the next server would be told that another one answers.
+        // listen: the next server would find a server that answers.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         if let Some(path) = path {
-            // This fails if the directory belongs to root and the server does not run as root any more: the
-            // next start then replaces the socket.
+            // This fails if the directory belongs to root and the server no longer runs as root: the next
+            // start then replaces the socket.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -143,7 +144,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "something else is there, which is no socket",
+                "a file that is not a socket is in the way",
             ));
         }
         Ok(_) => {}
@@ -188,7 +189,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
         open.fetch_add(1, Ordering::Relaxed);
         let (count, take) = (open.clone(), take.clone());
         let serve = move || {
-            // The end of the connection tells the client of the error.
+            // The end of the connection tells the client about the error.
             let _ = serve(stream, owner, &*take);
             count.fetch_sub(1, Ordering::Relaxed);
         };

@@ -1,10 +1,10 @@
-//! The control socket: how `touchstone reload`, `upgrade`, `status` and `stop` reach a running server.
+//! The control socket: `touchstone reload`, `upgrade`, `status` and `stop` use it to reach a running server.
 //!
 //! The control socket is a unix socket. A request is one line of JSON, and so is its answer:
 //!
 //! ```text
 //! {"command":"reload"}
-//! {"ok":false,"message":"the configuration was not taken up; the one before stays",
+//! {"ok":false,"message":"the configuration was not applied; the one before stays",
 //!     "problems":["t.toml:3:1: ..."]}
 //! ```
 //!
@@ -30,7 +30,7 @@ use touchstone_config::{ControlSocket, ServerConfig};
 pub use client::{AskError, ask, wait_for_end};
 pub use listener::{Control, ControlListener, Reply};
 
-/// The longest line that is read as a request.
+/// The maximum length of a request.
 const LONGEST_REQUEST_BYTES: u64 = 16 << 10;
 
 /// A request to a running server.
@@ -44,16 +44,16 @@ pub enum Request {
     Upgrade(Option<PathBuf>),
     /// Report the status.
     Status,
-    /// Remove responses from the cache before programs and origins.
+    /// Remove responses from the cache of programs and origins.
     Purge(PurgeOrder),
-    /// Finish what has begun, and end.
+    /// Finish the running requests, then end.
     Stop,
 }
 
 /// The answer of the server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// Whether it was done.
+    /// Whether the request was carried out.
     pub ok: bool,
     /// The result, or why the request was not carried out, in one line.
     pub message: String,
@@ -64,7 +64,7 @@ pub struct Answer {
 }
 
 impl Request {
-    /// Reads a line.
+    /// Parses a line.
     pub fn parse(line: &[u8]) -> Result<Request, String> {
         let value: Value =
             serde_json::from_slice(line).map_err(|error| format!("the request is not JSON: {error}"))?;
@@ -81,12 +81,12 @@ impl Request {
                 }
                 _ => Err("'program' must be an absolute path".to_string()),
             },
-            Some(other) => Err(format!("this server knows no command {other:?}")),
+            Some(other) => Err(format!("this server does not know the command {other:?}")),
             None => Err("the request has no 'command'".to_string()),
         }
     }
 
-    /// The line, with its end.
+    /// The request as a line with its end.
     pub fn to_line(&self) -> String {
         let value = match self {
             Request::Reload => json!({ "command": "reload" }),
@@ -118,7 +118,7 @@ impl Answer {
         Answer { ok: false, message: message.into(), problems, facts: Value::Null }
     }
 
-    /// Reads a line.
+    /// Parses a line.
     pub fn parse(line: &[u8]) -> Result<Answer, String> {
         let mut value: Value =
             serde_json::from_slice(line).map_err(|error| format!("the answer is not JSON: {error}"))?;
@@ -131,12 +131,12 @@ impl Answer {
         })
     }
 
-    /// The line, with its end.
+    /// The answer as a line with its end.
     pub fn to_line(&self) -> String {
         format!("{}\n", self.to_json())
     }
 
-    /// The same as a value.
+    /// The answer as a JSON value.
     pub fn to_json(&self) -> Value {
         let mut value = json!({ "ok": self.ok, "message": self.message });
         if !self.problems.is_empty() {
@@ -152,9 +152,9 @@ impl Answer {
 /// The address of a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlAddress {
-    /// At a path.
+    /// A path.
     Path(PathBuf),
-    /// At a name of the abstract namespace.
+    /// A name of the abstract namespace.
     Name(String),
 }
 

@@ -54,13 +54,13 @@ fn a_socket_that_was_left_behind_is_replaced_and_a_file_is_not() {
     let (_directory, [address, _]) = addresses();
     let ControlAddress::Path(path) = &address else { unreachable!() };
     let left_behind = UnixListener::bind(path).unwrap();
-    // Also for the children of other tests, which have a copy of it until their program begins.
+    // Children of other tests have a copy of it too, until their program starts.
     rustix::net::shutdown(&left_behind, rustix::net::Shutdown::Both).unwrap();
     drop(left_behind);
     drop(ControlListener::bind(&address).unwrap());
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, "precious").unwrap();
-    assert!(ControlListener::bind(&address).unwrap_err().to_string().contains("no socket"));
+    assert!(ControlListener::bind(&address).unwrap_err().to_string().contains("not a socket"));
     assert_eq!(std::fs::read(path).unwrap(), b"precious");
 }
 
@@ -91,7 +91,7 @@ fn strange_lines_are_refused_and_others_go_on() {
     ] {
         let mut stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // The end of what is too long may not be taken any more.
+        // The end of a line that is too long may no longer be accepted.
         let _ = stream.write_all(line);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! The messages between the two processes of an upgrade: JSON packets, with descriptors beside them.
+//! The messages between the two processes of an upgrade: JSON packets with attached descriptors.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,10 +14,10 @@ use rustix::net::{
 };
 use serde_json::{Value, json};
 
-/// The most descriptors in one packet; the kernel takes up to 253.
+/// The maximum number of descriptors in one packet; the kernel allows up to 253.
 pub const MOST_IN_A_PACKET: usize = 64;
 
-/// Far larger than any packet.
+/// The maximum size of a packet, far larger than needed.
 const LARGEST_PACKET_BYTES: usize = 64 << 10;
 
 /// The kind of a socket that is handed over.
@@ -29,7 +29,7 @@ pub enum Kind {
     Http3,
     /// The control socket.
     Control,
-    /// Something that this version does not know.
+    /// A kind that this version does not know.
     Unknown,
 }
 
@@ -53,13 +53,13 @@ pub enum Packet {
     Sockets(Vec<Passed>),
     /// There are no more sockets.
     End,
-    /// Every core accepts; the sockets of these addresses were taken.
+    /// Every core accepts; these are the addresses of the sockets in use.
     Ready(Vec<SocketAddr>),
-    /// The old process accepts no more.
+    /// The old process no longer accepts.
     Go,
     /// The new process cannot start, for these reasons.
     Failed(Vec<String>),
-    /// Something that this version does not know.
+    /// A packet that this version does not know.
     Unknown,
 }
 
@@ -136,12 +136,13 @@ pub fn send(channel: impl AsFd, packet: &Packet, descriptors: &[BorrowedFd<'_>])
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for one packet"));
     }
-    // If the other side is gone, only the error says so (no SIGPIPE).
+    // If the other process has ended, only the error says so (no SIGPIPE).
     sendmsg(channel, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Receives a packet and its descriptors, before `deadline` if there is one; `None`: the other side is gone.
+/// Receives a packet and its descriptors, before `deadline` if there is one; `None`: the other process has
+/// ended.
 pub fn receive(channel: impl AsFd, deadline: Option<Instant>) -> io::Result<Option<(Packet, Vec<OwnedFd>)>> {
     wait_until_readable(&channel, deadline)?;
     let mut buffer = vec![0; LARGEST_PACKET_BYTES];

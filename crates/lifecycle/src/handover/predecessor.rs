@@ -1,4 +1,4 @@
-//! The old process, as the new one sees it.
+//! The old process, as seen from the new one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use rustix::net::{SocketType, sockopt};
 use super::VARIABLE;
 use super::packet::{Packet, Passed, receive, send};
 
-/// How long the sockets may take to arrive: the old process sends them before it waits for anything.
+/// The maximum time for the sockets to arrive: the old process sends them before it waits for anything.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The old process.
@@ -18,17 +18,17 @@ pub struct Predecessor {
     channel: OwnedFd,
 }
 
-/// A socket with what it is.
+/// A socket with its description.
 pub type Received = (Passed, OwnedFd);
 
 impl Predecessor {
-    /// The process that started this one to take over, and its sockets; `None` if no such process did.
+    /// The process that started this one as its replacement, and its sockets; `None` if there is none.
     pub fn from_environment() -> Result<Option<(Predecessor, Vec<Received>)>, String> {
         let Some(process) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
         let stdin = std::io::stdin();
         let is_channel = sockopt::socket_type(stdin.as_fd()).is_ok_and(|kind| kind == SocketType::SEQPACKET);
-        // A program that the server runs may have inherited the variable, and start a server of its own.
+        // A program that the server runs may have inherited the variable, and start its own server.
         if process.to_str() != parent.as_deref() || !is_channel {
             return Ok(None);
         }
@@ -47,19 +47,19 @@ impl Predecessor {
             match receive(&channel, Some(deadline))? {
                 Some((Packet::Sockets(passed), descriptors)) => {
                     if passed.len() != descriptors.len() {
-                        return Err(io::Error::other("a packet has not as many sockets as it says"));
+                        return Err(io::Error::other("a packet does not have as many sockets as it says"));
                     }
                     received.extend(passed.into_iter().zip(descriptors));
                 }
                 Some((Packet::End, _)) => return Ok((Predecessor { channel }, received)),
                 Some(_) => {}
-                None => return Err(io::Error::other("it ended before all sockets had come")),
+                None => return Err(io::Error::other("it ended before all sockets had arrived")),
             }
         }
     }
 
-    /// Tells the old process that every core accepts, and waits until it accepts no more. If it is gone, it
-    /// accepts no more either.
+    /// Tells the old process that every core accepts, and waits until it no longer accepts. A process that
+    /// has ended does not accept either.
     pub fn ready(&self, taken: Vec<SocketAddr>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
             return;
@@ -78,7 +78,7 @@ impl Predecessor {
 
     /// Tells the old process why this one cannot start.
     pub fn failed(&self, reasons: &[String]) {
-        // If the old process is gone, standard error still has the reasons.
+        // If the old process has ended, standard error still has the reasons.
         let _ = send(&self.channel, &Packet::Failed(reasons.to_vec()), &[]);
     }
 }

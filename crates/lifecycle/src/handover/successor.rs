@@ -1,4 +1,4 @@
-//! The new process, as the old one sees it.
+//! The new process, as seen from the old one.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,7 +15,7 @@ use super::VARIABLE;
 use super::packet::{MOST_IN_A_PACKET, Packet, Passed, receive, send};
 use crate::systemd::ACTIVATION_VARIABLES;
 
-/// How long a process that has closed its end may take to end.
+/// The time that a process may take to end after it has closed its end of the channel.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The new process.
@@ -25,20 +25,20 @@ pub struct Successor {
     program: PathBuf,
 }
 
-/// It accepts connections.
+/// The result of a start: the new process accepts connections.
 #[derive(Debug)]
 pub struct ReadyNotice {
-    /// The addresses, as this process's configuration has them, whose sockets it has taken.
+    /// The addresses in this process's configuration whose sockets it uses.
     pub taken: Vec<SocketAddr>,
 }
 
 impl Successor {
-    /// Starts `program` with the arguments of this process, and hands it these sockets.
+    /// Starts `program` with the arguments of this process, and passes these sockets to it.
     pub fn start(program: &Path, sockets: Vec<(Passed, OwnedFd)>) -> Result<Successor, String> {
         Successor::start_with(program, std::env::args_os().skip(1).collect(), sockets)
     }
 
-    /// The same with other arguments.
+    /// Does the same with other arguments.
     pub(super) fn start_with(
         program: &Path,
         arguments: Vec<OsString>,
@@ -54,12 +54,12 @@ impl Successor {
             command.env_remove(variable);
         }
         let child = command.spawn().map_err(told)?;
-        // Its end is the only one now: when it is gone, ours says so.
+        // The child's end is now the only one: when it is closed, this end is notified.
         drop(command);
         let successor = Successor { child: Mutex::new(child), channel, program: program.to_path_buf() };
         match successor.hand_over(&sockets) {
             Ok(()) => Ok(successor),
-            // It may have ended before it has heard all; why, it may have said.
+            // It may have ended before it has received everything; it may have sent the reason.
             Err(_) => match successor.wait_until_ready(END_PATIENCE) {
                 Err(reason) => Err(reason),
                 Ok(_) => {
@@ -79,7 +79,7 @@ impl Successor {
         send(&self.channel, &Packet::End, &[])
     }
 
-    /// Waits until it accepts on every core; otherwise ends it and says why.
+    /// Waits until it accepts on every core; otherwise ends it and returns the reason.
     pub fn wait_until_ready(&self, most: Duration) -> Result<ReadyNotice, String> {
         let deadline = Instant::now() + most;
         loop {
@@ -89,30 +89,30 @@ impl Successor {
                     self.ended(END_PATIENCE);
                     return Err(reasons.join("; "));
                 }
-                // A later version may say more than we know.
+                // A later version may send packets that this one does not know.
                 Ok(Some(_)) => {}
                 Ok(None) => return Err(self.how_it_ended()),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     self.end();
                     return Err(format!(
-                        "'{}' was not ready within server.upgrade_timeout, {most:?}, and was ended",
+                        "'{}' was not ready within server.upgrade_timeout, {most:?}, and was stopped",
                         self.program.display()
                     ));
                 }
                 Err(error) => {
                     self.end();
-                    return Err(format!("'{}' cannot be heard: {error}", self.program.display()));
+                    return Err(format!("messages of '{}' cannot be read: {error}", self.program.display()));
                 }
             }
         }
     }
 
-    /// Tells it that this process accepts no more.
+    /// Tells it that this process no longer accepts.
     pub fn go(&self) -> io::Result<()> {
         send(&self.channel, &Packet::Go, &[])
     }
 
-    /// Its number.
+    /// Its process number.
     pub fn process(&self) -> u32 {
         self.child().id()
     }
@@ -122,7 +122,7 @@ impl Successor {
         &self.program
     }
 
-    /// Ends it at once.
+    /// Stops it at once.
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.child().kill();
@@ -135,7 +135,7 @@ impl Successor {
             Some(status) => format!("'{program}' ended ({status}) before it was ready"),
             None => {
                 self.end();
-                format!("'{program}' gave up the way to this process before it was ready, and was ended")
+                format!("'{program}' closed the channel to this process before it was ready, and was stopped")
             }
         }
     }
@@ -158,7 +158,7 @@ impl Successor {
     }
 }
 
-/// The program of this process, as it was called: so that a link to the newest version is followed again.
+/// The path of this process's program as it was called: a link to the newest version is then followed again.
 pub fn own_program() -> io::Result<PathBuf> {
     let name = std::env::args_os().next().unwrap_or_default();
     match find_program(&name, std::env::var_os("PATH").as_deref()) {

@@ -77,7 +77,7 @@ fn a_program_that_does_not_get_ready_is_told_of() {
     let late = start("/bin/sh", &["-c", "exec sleep 600"], Duration::from_millis(100));
     assert!(late.contains("was not ready within server.upgrade_timeout"), "{late}");
     let silent = start("/bin/sh", &["-c", "exec sleep 600 <&-"], patience);
-    assert!(silent.contains("gave up the way"), "{silent}");
+    assert!(silent.contains("closed the channel"), "{silent}");
 }
 
 fn any_passed() -> impl Strategy<Value = Passed> {

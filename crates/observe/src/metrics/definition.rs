@@ -316,10 +316,7 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_tls_handshakes",
         kind: Kind::Counter,
         help: "TLS handshakes that were completed.",
-        labels: &[
-            ("version", "`1.2` or `1.3`"),
-            ("resumed", "`true`: an earlier session was taken up again"),
-        ],
+        labels: &[("version", "`1.2` or `1.3`"), ("resumed", "`true`: an earlier session was resumed")],
         collect: |totals, samples| {
             for (version, counts) in TLS_VERSIONS.iter().zip(totals.handshakes) {
                 if *version != "other" || counts != [0, 0] {
@@ -622,14 +619,14 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_config_generation",
         kind: Kind::Gauge,
-        help: "How many configurations have been taken up, the one of the start included.",
+        help: "The number of configurations that have been applied, including the first one.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.generation),
     },
     Definition {
         name: "touchstone_config_taken_up_seconds",
         kind: Kind::Gauge,
-        help: "When the configuration in use was taken up, in seconds since 1970.",
+        help: "When the present configuration was applied, in seconds since 1970.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.taken_up_at),
     },

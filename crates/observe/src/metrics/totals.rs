@@ -71,7 +71,7 @@ pub struct Totals {
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
     pub process: ProcessFacts,
-    /// Reloads that failed, and that were taken up.
+    /// Reloads that failed, and those that succeeded.
     pub reloads: [u64; 2],
     /// The configuration's generation.
     pub generation: u64,

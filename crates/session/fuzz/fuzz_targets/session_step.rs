@@ -1,4 +1,5 @@
-//! Any query of any answer: it finds something or not, and what it finds can be put into a request.
+//! Fuzzes queries on answers: a query finds a value or not, and a value that it finds can be put into a
+//! request.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -334,7 +334,7 @@ fn a_new_certificate_is_taken_up_and_connections_go_on() {
     let notices = scene.endpoint.refresh();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert_eq!(notices[0].level, NoticeLevel::Info);
-    assert!(notices[0].text.contains("localhost.pem taken up, valid until"), "{notices:?}");
+    assert!(notices[0].text.contains("localhost.pem loaded, valid until"), "{notices:?}");
     assert_eq!(scene.endpoint.refresh(), []);
 
     let after = Pipe::connect(&scene.endpoint, &config, "localhost");
@@ -378,7 +378,7 @@ fn a_broken_certificate_leaves_the_old_one_and_is_said_once() {
         assert_eq!(now.client.peer_certificates().unwrap()[0], first);
         scene.files.write(file, &good);
         scene.endpoint.refresh();
-        assert!(texts(&scene.endpoint.refresh())[0].contains("taken up"));
+        assert!(texts(&scene.endpoint.refresh())[0].contains("loaded"));
     }
     std::fs::remove_file(scene.files.path("localhost.key")).unwrap();
     scene.endpoint.refresh();
@@ -398,7 +398,7 @@ fn new_authorities_for_clients_end_old_sessions() {
 
     place.files.write("clients.pem", &after.pem());
     endpoint.refresh();
-    assert!(texts(&endpoint.refresh())[0].contains("authorities for client certificates taken up"));
+    assert!(texts(&endpoint.refresh())[0].contains("authorities for client certificates reloaded"));
     let mut refused = Pipe::new(&endpoint, &ada, "a.org");
     refused.exchange();
     assert_eq!(refused.ended, Some(TlsError::ClientCertificate("UnknownIssuer".to_string())));
@@ -431,7 +431,7 @@ fn a_certificate_that_is_not_there_yet() {
     assert_eq!(endpoint.refresh(), []);
     place.source("later", &["later.org"]);
     endpoint.refresh();
-    assert!(texts(&endpoint.refresh())[0].contains("taken up"));
+    assert!(texts(&endpoint.refresh())[0].contains("loaded"));
     Pipe::connect(&endpoint, &config, "later.org");
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     logs_only: bool,
 }
 
-/// Reloads, and says whether the new configuration was taken up.
+/// Reloads, and says whether the new configuration was applied.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let ask = |request: &Request| arguments.target.ask("reload", request, |_| PATIENCE);
     match reload(arguments.logs_only, ask) {

@@ -100,10 +100,10 @@ fn a_missing_value_is_told_with_the_first_answer_without_it() {
 fn what_is_wrong_in_the_file_is_said_with_its_place() {
     let (tree, origin) = (Tree::standard(), shop());
     for (from, to, said) in [
-        ("${user}\", status", "${usr}\", status", "there is no variable \"usr\"; is \"user\" meant?"),
+        ("${user}\", status", "${usr}\", status", "unknown variable \"usr\"; is \"user\" meant?"),
         ("users.csv", "user.csv", "sessions.toml:5:8: user.csv: "),
         ("${basket}", "${tokn}", "is \"token\" meant?"),
-        ("json $.token", "json token", "is no JSON path"),
+        ("json $.token", "json token", "is not a JSON path"),
     ] {
         let output = load(&tree, &origin, &SESSIONS.replace(from, to), &[]);
         let lines = error_lines(&output).join("\n");

@@ -405,7 +405,7 @@ fn reloads_are_counted_and_counts_go_on() {
     });
     assert_eq!(value("touchstone_config_generation"), 1.0);
     watched.reload("", "[[site.route]]\npath = '/new'\nrespond = { status = 410 }", &listen);
-    wait_until("it is taken up", PATIENCE, || watched.get("/new", "").status == 410);
+    wait_until("it is applied", PATIENCE, || watched.get("/new", "").status == 410);
     let metrics = watched.metrics();
     assert_eq!(metrics.get("touchstone_config_generation"), 2.0);
     assert_eq!(metrics.get("touchstone_config_reloads_total{result=\"taken_up\"}"), 1.0);

@@ -23,7 +23,7 @@ fn reload_says_whether_the_configuration_was_taken_up() {
     set_configuration(&tree, &good.replace("[[site]]", "[limits]\nrequest_line_bytes = 100\n[[site]]"));
     let output = command(&tree, "reload", &[]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("taken up"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("applied"));
     // The change is in force when the command returns.
     let long = format!("GET /?{} HTTP/1.1\r\nHost: a\r\n\r\n", "q".repeat(200));
     assert_eq!(server.connect().ask(&long).status, 414);

@@ -197,7 +197,7 @@ fn dictionaries_outlive_a_reload_and_are_no_other_sites() {
     assert!(ask("b.test", "/app.js", &fields).unwrap().contains("content-encoding: br\r\n"));
     tree.write("js/app.js", script(2));
     server.signal(rustix::process::Signal::HUP);
-    server.wait_for_error_line("the reload", |line| line.contains("taken up"));
+    server.wait_for_error_line("the reload", |line| line.contains("applied"));
     assert!(ask("a.test", "/js/app.js", &fields).unwrap().contains("content-encoding: dcz\r\n"));
 }
 

@@ -177,7 +177,7 @@ fn only_root_becomes_somebody_else() {
         return;
     }
     let tree = Tree::standard();
-    for (user, word) in [("daemon", "only root can become 'daemon'"), ("root", "root is no other user")] {
+    for (user, word) in [("daemon", "only root can become 'daemon'"), ("root", "'root' is not allowed")] {
         let text = tree.configuration(&format!("[server]\nuser = \"{user}\"\n"));
         fs::write(tree.beside("touchstone.toml"), text).expect("the configuration is written");
         let config = tree.beside("touchstone.toml");

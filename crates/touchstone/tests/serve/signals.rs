@@ -281,7 +281,7 @@ fn a_bad_configuration_on_sighup_changes_nothing() {
     write_configuration(&path, &good.replace("[[site]]", "[limits]\nrequest_line_bytes = 100\n[[site]]"));
     server.signal(Signal::HUP);
     let long = format!("GET /?{} HTTP/1.1\r\nHost: a\r\n\r\n", "q".repeat(200));
-    wait_until("the mended file is taken up", PATIENCE, || server.connect().ask(&long).status == 414);
+    wait_until("the corrected file is applied", PATIENCE, || server.connect().ask(&long).status == 414);
 }
 
 #[test]

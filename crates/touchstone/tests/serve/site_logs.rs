@@ -86,7 +86,7 @@ fn a_reload_opens_and_closes_logs() {
     assert!(file.exists(), "{}", file.display());
     fs::write(&file, site(&tree, "access_log = \"two.log\"\n")).unwrap();
     server.signal(Signal::HUP);
-    server.wait_for_error_line("the reload", |line| line.contains("taken up"));
+    server.wait_for_error_line("the reload", |line| line.contains("applied"));
     get(&server, "a", "/a.txt?2");
     wait_until("the line is written", PATIENCE, || !targets(&tree.beside("two.log")).is_empty());
     // Rotation.

@@ -83,7 +83,7 @@ fn keys_are_shared_by_all_instances_and_stay_over_a_reload() {
     assert_eq!(get(&server, "/get-many/sessions/a/b/new"), Ok("42 none 5".to_string()));
     assert_eq!(get(&server, "/get/other/a"), Err("no such store".to_string()));
     server.signal(Signal::HUP);
-    server.wait_for_error_line("the reload", |line| line.contains("taken up"));
+    server.wait_for_error_line("the reload", |line| line.contains("applied"));
     assert_eq!(get(&server, "/get/sessions/a"), Ok("42".to_string()));
     assert_eq!(get(&server, "/delete-many/sessions/a/b"), done());
     assert_eq!(get(&server, "/delete/sessions/new"), done());

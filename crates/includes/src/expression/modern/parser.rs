@@ -335,7 +335,9 @@ impl Parser<'_> {
 fn node(operand: Operand) -> Result<Node, String> {
     match operand {
         Operand::Node(node) => Ok(node),
-        Operand::Word(_) => Err("a comparison is missing after a value; use -n to test whether it is empty".to_owned()),
+        Operand::Word(_) => {
+            Err("a comparison is missing after a value; use -n to test whether it is empty".to_owned())
+        }
     }
 }
 

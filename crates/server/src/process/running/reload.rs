@@ -41,7 +41,7 @@ impl Running {
         let answer = match self.try_reload(&file) {
             Ok(()) => {
                 self.reloads += 1;
-                let message = format!("configuration {} taken up", file.display());
+                let message = format!("configuration {} applied", file.display());
                 self.parts.error_log.info(&message);
                 Answer { facts: self.facts(), ..Answer::done(message) }
             }
@@ -50,7 +50,7 @@ impl Running {
                     self.parts.error_log.error(problem);
                 }
                 self.parts.metrics.reload_failed();
-                let message = "the configuration was not taken up; the one before stays";
+                let message = "the configuration was not applied; the one before stays";
                 self.parts.error_log.error(message);
                 Answer::refused(message, problems)
             }

@@ -229,7 +229,7 @@ fn what_is_stored_stays_when_the_origins_of_its_route_change() {
         fs::write(tree.beside("touchstone.toml"), text(&origins, &disk)).unwrap();
         server.signal(Signal::HUP);
         wait_until("it is read again", Duration::from_secs(20), || {
-            server.error_text().matches("taken up").count() == index + 1
+            server.error_text().matches("applied").count() == index + 1
         });
         assert_eq!(crate::accelerator::text(&get(&server, "/a", "")), "1");
     }

@@ -249,7 +249,7 @@ fn what_is_known_of_origins_outlives_a_reload() {
     let connections = good.connections();
     server.signal(rustix::process::Signal::HUP);
     server.wait_for_error_line("it is read again", |line| {
-        line.contains("configuration") && line.contains("taken up")
+        line.contains("configuration") && line.contains("applied")
     });
     for _ in 0..6 {
         assert_eq!(text(&server, "/app/"), "good");

@@ -664,7 +664,7 @@ fn a_reload_keeps_the_processes() {
     let process = || text(&server.get("/app/?pid"));
     let before = process();
     server.signal(Signal::HUP);
-    server.wait_for_error_line("about the reload", |line| line.contains("taken up"));
+    server.wait_for_error_line("about the reload", |line| line.contains("applied"));
     assert_eq!(process(), before);
     // A changed environment gives new programs, and the old ones end.
     let path = tree.around().join("touchstone.toml");

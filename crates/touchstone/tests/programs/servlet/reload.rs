@@ -57,10 +57,10 @@ impl Replaceable {
 }
 
 fn reload_with(server: &Server, tree: &Tree, configuration: &str) {
-    let before = server.error_text().matches(" taken up").count();
+    let before = server.error_text().matches(" applied").count();
     fs::write(tree.root().join("touchstone.toml"), configuration).unwrap();
     server.signal(Signal::HUP);
-    wait_until("it is taken up", START, || server.error_text().matches(" taken up").count() > before);
+    wait_until("it is applied", START, || server.error_text().matches(" applied").count() > before);
 }
 
 /// Requests of every kind, each in the middle.

@@ -1,4 +1,4 @@
-//! Sessions that are taken up again, and requests before the end of the handshake (RFC 8470).
+//! Resumed sessions, and requests before the end of the handshake (RFC 8470).
 
 use serde_json::json;
 

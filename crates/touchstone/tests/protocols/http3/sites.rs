@@ -160,8 +160,8 @@ fn a_reload_switches_it_on_and_off() {
     let reload = |http3: bool, more: &str, times: usize| {
         fs::write(tree.around().join("touchstone.toml"), with(http3, more)).expect("it is written");
         server.signal(Signal::HUP);
-        wait_until("the configuration is taken up", std::time::Duration::from_secs(20), || {
-            server.error_text().matches("taken up").count() == times
+        wait_until("the configuration is applied", std::time::Duration::from_secs(20), || {
+            server.error_text().matches("applied").count() == times
         });
     };
     reload(true, "", 1);

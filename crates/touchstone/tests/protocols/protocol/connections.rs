@@ -64,7 +64,7 @@ fn table() -> Vec<Case> {
         .body(ALPHABET)
         .closed(),
         case(
-            "an upgrade is not taken up",
+            "an upgrade is ignored",
             get(
                 "/alphabet.txt",
                 "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
