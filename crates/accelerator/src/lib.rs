@@ -1,10 +1,11 @@
-//! The accelerator: a cache in front of programs and origins.
+//! The accelerator: a cache for the answers of programs and origins.
 //!
-//! - [`rules`] decide: RFC 9111 and its relatives as functions from values to decisions.
-//! - [`store`] keeps: responses in memory within a budget of bytes, and each core's own view of them.
-//! - [`disk`] keeps copies of that, which outlive the process.
-//! - [`layer`] does: it stands before a handler, answers from the store what it can, and stores what comes.
-//! - [`purge`] is what an operator wants removed, as it is written, and as keys of the store.
+//! - [`rules`] has the decisions: RFC 9111 and related documents as functions from values to decisions.
+//! - [`store`] keeps responses in memory up to a limit of bytes, and has each core's own view of them.
+//! - [`disk`] keeps copies of them, which survive the process.
+//! - [`layer`] wraps a handler: it answers requests from the store if possible, and stores the handler's
+//!   answers.
+//! - [`purge`] has an operator's purges as text, and runs them on the store.
 
 pub mod disk;
 pub mod layer;

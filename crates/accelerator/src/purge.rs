@@ -1,5 +1,4 @@
-//! What an operator wants out of the cache before programs and origins: by URL, by the beginning of URLs, by
-//! tag, or all.
+//! Purges: responses that an operator removes from the cache, by URL, by a prefix of URLs, by tag, or all.
 
 use serde_json::{Value, json};
 use touchstone_http::path::PathRules;
@@ -8,12 +7,12 @@ use crate::layer::CachedRoute;
 use crate::rules::key::{self, Target};
 use crate::store::{Purge, PurgeMode};
 
-/// What is to go.
+/// What is purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// One URL, such as `http://example.org/a?b`; or a path alone, `/a?b`, of any host.
     Url(String),
-    /// All URLs that begin so; or all paths that do, of any host.
+    /// All URLs with this prefix; or all paths with it, of any host.
     Prefix(String),
     /// All responses with this tag.
     Tag(String),
@@ -21,17 +20,17 @@ pub enum Wanted {
     All,
 }
 
-/// What is to go, and how.
+/// A purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PurgeOrder {
-    /// What.
+    /// What is purged.
     pub wanted: Wanted,
-    /// It becomes stale instead of leaving.
+    /// Whether responses become stale instead of being removed.
     pub is_soft: bool,
 }
 
 impl PurgeOrder {
-    /// Reads one from what a request says: exactly one of `url`, `prefix`, `tag` and `all`.
+    /// Parses the parameters of a request: exactly one of `url`, `prefix`, `tag` and `all`.
     pub fn parse(said: &[(&str, String)]) -> Result<PurgeOrder, String> {
         let mut wanted = Vec::new();
         let mut is_soft = false;
@@ -44,17 +43,17 @@ impl PurgeOrder {
                 "all" => wanted.push(Wanted::All),
                 "soft" => is_soft = value != "0" && value != "false",
                 other => {
-                    return Err(format!("'{other}' is not known; there are url, prefix, tag, all and soft"));
+                    return Err(format!("unknown parameter '{other}'; write url, prefix, tag, all or soft"));
                 }
             }
         }
         match <[Wanted; 1]>::try_from(wanted) {
             Ok([wanted]) => Ok(PurgeOrder { wanted, is_soft }),
-            Err(_) => Err("say what is to be purged: one of url, prefix, tag and all".to_string()),
+            Err(_) => Err("one of url, prefix, tag and all is required".to_string()),
         }
     }
 
-    /// As it stands in a request to a running server.
+    /// The purge as JSON, for a request to a running server.
     pub fn to_json(&self) -> Value {
         let mut value = match &self.wanted {
             Wanted::Url(url) => json!({ "url": url }),
@@ -68,14 +67,14 @@ impl PurgeOrder {
         value
     }
 
-    /// Reads one from there.
+    /// Parses a purge from JSON.
     pub fn from_json(value: &Value) -> Result<PurgeOrder, String> {
         let names = ["url", "prefix", "tag", "all", "soft"];
         let said = names.iter().filter_map(|name| Some((*name, value[*name].as_str()?.to_string())));
         PurgeOrder::parse(&said.collect::<Vec<_>>())
     }
 
-    /// Carries it out for these routes; gives how many stored responses it was for.
+    /// Runs the purge for these routes; returns the number of affected responses.
     pub fn carry_out(&self, routes: &[CachedRoute]) -> usize {
         let mode = if self.is_soft { PurgeMode::Soft } else { PurgeMode::Remove };
         let Some(first) = routes.first() else { return 0 };
@@ -120,21 +119,21 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
                 true => key = key::prefix(&target),
                 false => key::write(&target, &route.policy, &mut key),
             }
-            // Behind the space, the scheme and no host at all.
+            // The part after the space without scheme and host.
             Purge::Path { path: key.split_off(key::SPACE_BYTES + 1), is_prefix }
         }
     }
 }
 
-/// The URL as sites ask for it, which write paths anew: with repeated slashes as one, and as they came. What
-/// is no good path, such as the beginning of one that ends in a part of an escape, stays as it is.
+/// The URL in the form of the sites' requests: a site either merges repeated slashes in paths or keeps them.
+/// A text that is not a valid path, such as a prefix that ends within an escape, is unchanged.
 fn written_forms(text: &str, is_prefix: bool) -> Vec<String> {
     let (_, _, rest) = split_url(text);
     let before = text.strip_suffix(rest).unwrap_or(text);
     let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
     let last = path.rsplit('/').next().unwrap_or_default();
     if is_prefix && matches!(last, "." | "..") {
-        // The beginning of a name. As a segment it would take away more than is written there.
+        // The prefix may end within a segment. Normalising the segment would cover more than is written.
         return vec![text.to_string()];
     }
     let mut forms = Vec::new();
@@ -153,7 +152,7 @@ fn written_forms(text: &str, is_prefix: bool) -> Vec<String> {
     forms
 }
 
-/// Whether it is HTTPS, the host, and path and query.
+/// Whether the URL is HTTPS, its host, and its path and query.
 fn split_url(text: &str) -> (bool, &str, &str) {
     let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),

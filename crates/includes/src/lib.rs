@@ -6,8 +6,8 @@
 //!
 //! - [`parse()`] turns a file's bytes into a [`Page`]; [`PageCache`] keeps it until the file changes.
 //! - [`Rendering`] evaluates it for a request; a [`Host`] provides the functions of the server. The output
-//! comes in pieces; static text is never copied. [`DependsOn`] says what the output depends on besides files,
-//! so that an output that is equal for many requests is made only once a second.
+//!   comes in pieces; static text is never copied. [`DependsOn`] says what the output depends on besides
+//!   files, so that an output that is equal for many requests is made only once a second.
 //!
 //! This crate uses no sockets and opens no files.
 //!

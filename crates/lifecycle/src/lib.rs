@@ -3,9 +3,9 @@
 //!
 //! - [`control`] is the control socket, with both of its sides.
 //! - [`handover`] passes the listening sockets to a successor; [`inherited`] is what a process received in
-//! this way.
+//!   this way.
 //! - [`systemd`] implements the protocols of that manager; [`heartbeat`] has the signs of life for its
-//! watchdog.
+//!   watchdog.
 //! - [`privileges`] changes root to another user; [`pid_file`] and [`private_socket`] are files of the
 //!   process.
 //!

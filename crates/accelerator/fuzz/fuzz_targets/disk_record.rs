@@ -1,5 +1,5 @@
-//! Any bytes as what a disk gives back, as they are and with sums that fit: no panic, and what is believed
-//! can be written, and is the same then.
+//! Fuzzes records from a disk, both unchanged and with valid checksums: no panic, and a valid record can be
+//! written again and is then equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use touchstone_accelerator::disk::{Record, decode, encode_object, encode_purge};
 use touchstone_accelerator::store::Purge;
 
-/// With the mark of the format, its own length, and the sums over its head and all of it (see
-/// `disk/record.rs`): chance finds none of these.
+/// Adds the mark of the format, the length, and the checksums of the head and the whole record (see
+/// `disk/record.rs`): a fuzzer cannot guess these.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
     let mut record = bytes.to_vec();
     let any = encode_purge(&Purge::All, 1).expect("it is short");

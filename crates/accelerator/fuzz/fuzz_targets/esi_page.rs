@@ -1,5 +1,5 @@
-//! Any bytes as a page of parts: no panic, no more includes than allowed, and no text that the page does not
-//! have.
+//! Fuzzes pages with parts: no panic, no more includes than allowed, and no text that the page does not
+//! contain.
 #![no_main]
 
 use bytes::Bytes;

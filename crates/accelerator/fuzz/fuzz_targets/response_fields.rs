@@ -1,5 +1,5 @@
-//! Any bytes as the field lines of a response, and of the request that it answers: no panic; what is stored
-//! selects the request that it answered, and has no field of the connection.
+//! Fuzzes the field lines of a response and of its request: no panic; a stored response selects the request
+//! that it answered, and has no field of the connection.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

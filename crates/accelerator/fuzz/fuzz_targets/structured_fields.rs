@@ -1,5 +1,5 @@
-//! Any bytes, up to the first byte 0, as the value of the fields that are structured, and the rest as a
-//! query: no panic, the limits hold, and what is left out of a query makes no difference.
+//! Fuzzes the values of structured fields (the bytes up to the first byte 0), and queries (the rest): no
+//! panic, the limits are kept, and the parts that are removed from a query make no difference.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let members = dictionary(value).unwrap_or_default();
     for (index, (key, _)) in members.iter().enumerate() {
-        assert!(members[..index].iter().all(|(other, _)| other != key), "a key is there twice");
+        assert!(members[..index].iter().all(|(other, _)| other != key), "a key is duplicated");
     }
     if let Some(variance) = Variance::of_response(&field("No-Vary-Search")) {
         let canonical = variance.canonical(query);

@@ -1,9 +1,10 @@
-//! Whether the machine has stopped without warning since the directory was written.
+//! Detects whether the machine has stopped without a shutdown since the directory was last written.
 //!
-//! A process that is killed loses nothing that it has given to the kernel. A machine that stops does, in no
-//! order: the copies that are torn then are found by their checksums, but a purge that had not reached the
-//! disk is not missed, and what it was for would be given again. So a file says on which start of the machine
-//! the directory was last used, or that it was left in order; where neither holds nothing in it is believed.
+//! A process that is killed loses nothing that it has passed to the kernel. A machine that stops loses writes
+//! in no particular order: checksums find incomplete copies, but a lost purge would not be noticed, and the
+//! purged response would be served again. So a file records the boot of the machine in which the directory
+//! was last used, or that it was left in order. If neither is true, the contents of the directory are
+//! discarded.
 
 use std::io;
 
@@ -14,7 +15,7 @@ const NEXT_NAME: &str = "boot.new";
 
 const IN_ORDER: &str = "left in order\n";
 
-/// Whether what is in the directory can be believed.
+/// Whether the contents of the directory are reliable.
 pub fn is_good(directory: &dyn Directory) -> bool {
     let Some(mark) = read_whole(directory, NAME).ok().and_then(|mark| String::from_utf8(mark).ok()) else {
         return false;
@@ -22,24 +23,24 @@ pub fn is_good(directory: &dyn Directory) -> bool {
     mark == IN_ORDER || directory.start_of_machine().is_some_and(|start| mark == start)
 }
 
-/// Says that the directory is in use. Where that cannot be said there is no file, and nothing is believed the
-/// next time; an error if that could not be reached either.
+/// Records that the directory is in use. If that fails, the file is removed and the next process discards the
+/// contents; an error is returned if the removal fails too.
 pub fn begin(directory: &dyn Directory) -> io::Result<()> {
     let start = directory.start_of_machine().ok_or(io::ErrorKind::NotFound.into());
     start.and_then(|start| write(directory, &start)).or_else(|_| distrust(directory))
 }
 
-/// Says that nothing in the directory can be believed: what was purged could not be written down.
+/// Records that the contents of the directory are unreliable, because a purge could not be written.
 pub fn distrust(directory: &dyn Directory) -> io::Result<()> {
     match directory.remove(NAME) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Without this, the file is there again after a power cut.
+    // Without the sync, the file would be back after a power failure.
     directory.sync()
 }
 
-/// Says that everything in the directory has reached the disk, and that it is left.
+/// Records that everything in the directory has reached the disk, and that the process leaves it.
 pub fn end(directory: &dyn Directory) -> io::Result<()> {
     write(directory, IN_ORDER)
 }
@@ -63,7 +64,7 @@ mod tests {
         let directory = RealDirectory::new(place.path());
         assert!(!is_good(&directory));
         begin(&directory).unwrap();
-        assert!(is_good(&directory), "killed on this start");
+        assert!(is_good(&directory), "killed during this boot");
         std::fs::write(place.path().join(NAME), "another start\n").unwrap();
         assert!(!is_good(&directory));
         end(&directory).unwrap();

@@ -1,5 +1,5 @@
-//! What goes wrong with the directory while it is in use: counted by its cause, and told once for each until
-//! that has gone away. None of it costs more than hits.
+//! Faults of the directory while it is in use: counted by cause, and reported once until the cause has ended.
+//! A fault only costs hits.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,21 +9,21 @@ use touchstone_handler::handler::Level;
 
 use crate::store::TierFaults;
 
-/// Who is told what goes wrong, and what was found.
+/// Receives the reports of faults and of what was found.
 pub type Report = dyn Fn(Level, &str) + Send + Sync;
 
-/// Why something could not be done.
+/// Why an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// There is no room.
+    /// There is no space left.
     Full,
-    /// It must not be written to.
+    /// The directory is read-only.
     ReadOnly,
-    /// The directory, or a file in it, has been taken away.
+    /// The directory, or a file in it, was removed.
     Missing,
-    /// Writing has failed otherwise.
+    /// Writing failed for another reason.
     Write,
-    /// Reading has failed.
+    /// Reading failed.
     Read,
 }
 
@@ -40,22 +40,22 @@ impl Cause {
     }
 }
 
-/// What has gone wrong.
+/// The faults so far.
 pub struct Faults {
     directory: PathBuf,
     report: Box<Report>,
     counts: [AtomicU64; CAUSES],
-    /// What has been told, and lasts.
+    /// The causes that were reported and have not ended.
     lasting: [AtomicBool; CAUSES],
 }
 
 impl Faults {
-    /// Nothing so far.
+    /// No faults.
     pub fn new(directory: PathBuf, report: Box<Report>) -> Faults {
         Faults { directory, report, counts: Default::default(), lasting: Default::default() }
     }
 
-    /// Something has failed; gives why. `otherwise`: the cause where the error does not say it.
+    /// Records a failure; returns its cause. `otherwise` is the cause if the error does not say it.
     pub fn note(&self, otherwise: Cause, what: &str, error: &io::Error) -> Cause {
         let cause = Cause::of(error, otherwise);
         self.counts[cause as usize].fetch_add(1, Ordering::Relaxed);
@@ -66,22 +66,22 @@ impl Faults {
         cause
     }
 
-    /// Says something that is no failure of the directory.
+    /// Reports something that is not a fault of the directory.
     pub fn tell(&self, level: Level, message: &str) {
         (self.report)(level, message);
     }
 
-    /// A cause has gone away.
+    /// A cause has ended.
     pub fn end(&self, cause: Cause) {
         self.lasting[cause as usize].store(false, Ordering::Relaxed);
     }
 
-    /// Whether a cause has not gone away.
+    /// Whether a cause has not ended.
     pub fn lasts(&self, cause: Cause) -> bool {
         self.lasting[cause as usize].load(Ordering::Relaxed)
     }
 
-    /// How often what has failed.
+    /// The number of failures by cause.
     pub fn counts(&self) -> TierFaults {
         let count = |cause: Cause| self.counts[cause as usize].load(Ordering::Relaxed);
         TierFaults {

@@ -1,6 +1,6 @@
-//! The directory and its files, as the disk uses them: a few operations behind two traits, so that the
-//! simulator can put a disk with faults in the place of the real one. Beside the system call that each of
-//! them makes, a virtual call costs nothing.
+//! The operations on the directory and its files, behind two traits, so that the simulator can replace the
+//! disk by one with faults. Compared with the system call of each operation, the cost of a virtual call is
+//! negligible.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -12,22 +12,22 @@ use rustix::fs::{FlockOperation, flock};
 
 /// A directory.
 pub trait Directory: Send + Sync {
-    /// What it is called in messages.
+    /// Its name in messages.
     fn path(&self) -> &Path;
 
-    /// Makes it, with permissions only for its owner; does nothing if it is there.
+    /// Creates it, with permissions only for its owner; does nothing if it exists.
     fn make(&self) -> io::Result<()>;
 
     /// The names of its files, in any order.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Makes a file, or empties the one that is there.
+    /// Creates a file, or truncates an existing one.
     fn create(&self, name: &str) -> io::Result<Box<dyn StoredFile>>;
 
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn StoredFile>>;
 
-    /// Gives a file another name. It replaces the file of that name.
+    /// Renames a file. It replaces an existing file with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
@@ -39,26 +39,26 @@ pub trait Directory: Send + Sync {
     /// Locks it until the lock is dropped; `None`: another process has locked it.
     fn lock(&self) -> io::Result<Option<Box<dyn Send>>>;
 
-    /// What tells this start of the machine from others, if it is known.
+    /// An identifier of this boot of the machine, if one is known.
     fn start_of_machine(&self) -> Option<String>;
 }
 
 /// An open file.
 pub trait StoredFile: Send + Sync + Debug {
-    /// Its length.
+    /// The length of the file.
     fn length(&self) -> io::Result<u64>;
 
-    /// Fills the buffer from this position.
+    /// Fills the buffer, from this position of the file.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all bytes at this position. If that fails, some of them may be written.
+    /// Writes all bytes at this position. If that fails, a part of them may be written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all bytes behind what was written last to a file that was made. If that fails, some of them may
-    /// be written, and the next ones come behind these.
+    /// Appends all bytes to a file that was created by this process. If that fails, a part of them may be
+    /// written, and later bytes follow that part.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Cuts the file to this length.
+    /// Truncates the file to this length.
     fn set_length(&self, length: u64) -> io::Result<()>;
 
     /// Syncs the contents to the disk.
@@ -72,7 +72,7 @@ pub trait StoredFile: Send + Sync + Debug {
 pub struct RealDirectory(PathBuf);
 
 impl RealDirectory {
-    /// The directory at this path, which need not be there.
+    /// The directory at this path, which need not exist.
     pub fn new(path: &Path) -> RealDirectory {
         RealDirectory(path.to_path_buf())
     }
@@ -168,9 +168,9 @@ impl StoredFile for File {
 struct FileLock(File);
 
 impl Drop for FileLock {
-    /// Unlocks the file explicitly, because closing it is not enough: a program that is being started holds a
-    /// copy of it, and so the lock, between its fork and its exec. The next process that opens the directory
-    /// would have to wait for that.
+    /// Unlocks the file explicitly, because closing it is not enough: a program that is being started has a
+    /// copy of the descriptor, and so the lock, between fork and exec. The next process that opens the
+    /// directory would have to wait for that.
     fn drop(&mut self) {
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
@@ -178,7 +178,7 @@ impl Drop for FileLock {
 
 /// The error of a write to a file that was removed.
 pub fn taken_away() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "another program has taken it away")
+    io::Error::new(io::ErrorKind::NotFound, "another program has removed it")
 }
 
 /// The contents of a file.

@@ -1,12 +1,12 @@
-//! Where which response is, and what has been purged since it was written.
+//! The index: the position of each response on disk, and the purges since it was written.
 //!
-//! Everything that is given to the disk gets a *ticket*, a number that only grows and is part of its record.
-//! A purge takes what has a lower ticket than its own: so it holds for what is written, for what waits to be
-//! written, and after a restart.
+//! Every response and purge that is passed to the disk gets a *ticket*, a number that only grows and is part
+//! of its record. A purge applies to responses with lower tickets than its own: those that are written, those
+//! that wait to be written, and also after a restart.
 //!
-//! Until a process has locked the directory it does not know the tickets in it, and the process before may
-//! still give out others. So an index begins *closed*, and its tickets are provisional. When it takes up what
-//! was found, they are raised above all tickets that were found.
+//! Before a process has locked the directory it does not know the tickets in it, and the previous process may
+//! still issue others. So an index begins *closed*, and its tickets are provisional. When it adopts the
+//! contents of the directory, its own tickets are raised above all tickets found there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,68 +18,68 @@ use crate::rules::groups::of_response;
 use crate::rules::key::origin;
 use crate::store::{Purge, hash_of, tags};
 
-/// Where a record is.
+/// The position of a record.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The file.
     pub segment: Arc<Segment>,
-    /// Where it begins there.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its length.
     pub length: u32,
-    /// When it was given.
+    /// Its ticket.
     pub ticket: u64,
 }
 
-/// A ticket as it was given: [`Index::current`] says what it is now.
+/// A ticket as it was issued: [`Index::current`] returns its present value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ticket {
     number: u64,
-    /// By how much tickets had been raised by then.
+    /// The amount by which tickets had been raised at that time.
     raised_by: u64,
 }
 
 struct Entry {
     hash: u64,
     selector_sum: u32,
-    /// It was read since it was written.
+    /// Whether it was read since it was written.
     is_used: bool,
     place: Place,
 }
 
-/// So many replaced responses are remembered while the index is closed.
+/// The maximum number of replaced responses that are remembered while the index is closed.
 const MOST_REPLACED: usize = 1 << 20;
 
-/// Where everything is.
+/// The positions of all responses.
 #[derive(Default)]
 pub struct Index {
     entries: HashTable<Entry>,
     segments: Vec<Arc<Segment>>,
     purges: Purges,
     last_ticket: u64,
-    /// By how much tickets were raised so far.
+    /// The total amount by which tickets have been raised.
     raised_by: u64,
     /// The entries found in the directory are in use.
     is_open: bool,
     /// The last ticket from before the index was closed.
     closed_at: u64,
-    /// The hashes and the sums of the selectors of responses that came while the index was closed and were
-    /// not written: older ones may be found.
+    /// The hashes and selector sums of responses that arrived while the index was closed and were not
+    /// written: older versions may be found on disk.
     replaced: Vec<(u64, u32)>,
-    /// The highest ticket of the records that were taken out of the index, and may be on disk still: another
+    /// The highest ticket of the records that were removed from the index, and may still be on disk: another
     /// process would find them.
     last_unlisted: u64,
 }
 
-/// What has been purged, each with the ticket of the last time.
+/// The purges, each with its last ticket.
 #[derive(Default)]
 struct Purges {
     all: u64,
-    /// By the hash of the key: what is written is taken out of the index at once, so these are for what
-    /// waits.
+    /// By the hash of the key. Written responses are removed from the index at once, so these apply only to
+    /// responses that wait.
     keys: HashMap<u64, u64>,
     tags: HashMap<Vec<u8>, u64>,
-    /// By the origin, and then by the name.
+    /// By the origin, then by the name.
     groups: HashMap<Vec<u8>, HashMap<Vec<u8>, u64>>,
     /// Prefixes, paths and spaces.
     others: Vec<(Purge, u64)>,
@@ -109,7 +109,7 @@ impl Purges {
         }
     }
 
-    /// Raises the tickets of all of them.
+    /// Raises the tickets of all purges.
     fn raise(&mut self, by: u64) {
         if self.all > 0 {
             self.all += by;
@@ -119,8 +119,8 @@ impl Purges {
         lasts.chain(self.others.iter_mut().map(|(_, last)| last)).for_each(|last| *last += by);
     }
 
-    /// Adds those that were found in the directory. They were applied to what was found with them, and what
-    /// waits is newer than they are: those by key have nothing left to do.
+    /// Adds the purges that were found in the directory. They have been applied to the contents found with
+    /// them, and waiting responses are newer: purges by key are no longer needed.
     fn merge(&mut self, found: Purges) {
         self.all = self.all.max(found.all);
         for (tag, ticket) in found.tags {
@@ -158,7 +158,7 @@ impl Purges {
 }
 
 impl Index {
-    /// How many responses there are.
+    /// The number of responses.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -179,12 +179,12 @@ impl Index {
         Ticket { number: self.last_ticket, raised_by: self.raised_by }
     }
 
-    /// What a ticket is by now.
+    /// The present value of a ticket.
     pub fn current(&self, ticket: Ticket) -> u64 {
         ticket.number + (self.raised_by - ticket.raised_by)
     }
 
-    /// Raises all tickets that this process has given.
+    /// Raises all tickets that this process has issued.
     fn raise(&mut self, by: u64) {
         self.raised_by += by;
         self.last_ticket += by;
@@ -192,9 +192,9 @@ impl Index {
         self.purges.raise(by);
     }
 
-    /// Takes up what was found in the directory: `found` is an index of it alone. What this process has given
-    /// a ticket to since the index was closed came later than all of it, and so has what still waits: all of
-    /// that has higher tickets than `reached`.
+    /// Adopts the contents of the directory: `found` is an index of them alone. Everything to which this
+    /// process has given a ticket since the index was closed is newer, and so is everything that still waits:
+    /// its tickets are raised above `reached`.
     pub fn open(&mut self, found: Index, reached: Ticket) {
         let reached = self.current(reached);
         self.raise(found.last_ticket.saturating_sub(reached.min(self.closed_at)));
@@ -203,7 +203,7 @@ impl Index {
         self.purges.merge(found.purges);
         self.is_open = true;
         if self.replaced.len() >= MOST_REPLACED {
-            // Others were not remembered.
+            // Other replaced responses were not remembered.
             self.entries.clear();
             self.last_unlisted = self.last_unlisted.max(found.last_ticket);
         }
@@ -212,7 +212,7 @@ impl Index {
         }
     }
 
-    /// The directory was removed, or is used by another process now: nothing of it is known any more.
+    /// Forgets all contents: the directory was removed, or another process uses it now.
     pub fn close(&mut self) {
         self.entries.clear();
         self.segments.clear();
@@ -220,36 +220,36 @@ impl Index {
         self.closed_at = self.last_ticket;
     }
 
-    /// A ticket was found on disk.
+    /// Records a ticket that was found on disk.
     pub fn note_ticket(&mut self, ticket: u64) {
         self.last_ticket = self.last_ticket.max(ticket);
     }
 
-    /// How many responses there are with this hash.
+    /// The number of responses with this hash.
     pub fn count(&self, hash: u64) -> usize {
         self.entries.iter_hash(hash).filter(|entry| entry.hash == hash).count()
     }
 
-    /// Where they are.
+    /// Their positions.
     pub fn places(&self, hash: u64) -> Vec<Place> {
         let found = self.entries.iter_hash(hash).filter(|entry| entry.hash == hash);
         found.map(|entry| entry.place.clone()).collect()
     }
 
-    /// A response was read.
+    /// Records that a response was read.
     pub fn mark_used(&mut self, hash: u64, place: &Place) {
         if let Some(entry) = self.entries.find_mut(hash, |entry| entry.place.ticket == place.ticket) {
             entry.is_used = true;
         }
     }
 
-    /// A response is not what it should be; `false`: it had gone already.
+    /// Removes a response that is damaged; `false`: it had been removed already.
     pub fn remove_place(&mut self, hash: u64, place: &Place) -> bool {
         self.last_unlisted = self.last_unlisted.max(place.ticket);
         self.remove(hash, |entry| entry.place.ticket == place.ticket)
     }
 
-    /// A newer response has come that is not written: the older is not given any more.
+    /// Removes an older response, because a newer one has arrived that is not written.
     pub fn remove_replaced(&mut self, hash: u64, selector_sum: u32) {
         if !self.is_open {
             if self.replaced.len() < MOST_REPLACED {
@@ -274,8 +274,8 @@ impl Index {
         }
     }
 
-    /// A response is written, or was found, and takes the place of an older one that the same requests
-    /// select; unless it was purged by its key since.
+    /// Adds a response that was written or found, in place of an older one that the same requests select;
+    /// unless a later purge by key applies to it.
     pub fn insert(&mut self, hash: u64, selector_sum: u32, place: Place) {
         if self.purges.take_by_key(place.ticket, hash) {
             return;
@@ -291,8 +291,8 @@ impl Index {
         self.entries.insert_unique(hash, entry, |entry| entry.hash);
     }
 
-    /// Takes out what a purge is for, as far as that is known without reading; the rest is found out when it
-    /// is read. Gives whether there can be anything on disk that it is for.
+    /// Removes the responses to which a purge applies, as far as the index shows it; the rest is checked when
+    /// a response is read. Returns whether the purge can apply to anything on disk.
     pub fn purge(&mut self, purge: &Purge, ticket: u64) -> bool {
         self.note_ticket(ticket);
         self.purges.add(purge, ticket);
@@ -313,23 +313,23 @@ impl Index {
         }
     }
 
-    /// Whether a response that was given with this ticket has been purged since.
+    /// Whether a later purge applies to a response with this ticket.
     pub fn is_purged(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
         self.purges.take(ticket, hash, key, fields)
     }
 
-    /// Everything that was given before this ticket is written or forgotten: purges by key have nothing left
-    /// to wait for.
+    /// Called when every response with a ticket below this one is written or dropped: purges by key then
+    /// apply to no waiting response.
     pub fn forget_key_purges(&mut self, before: u64) {
         self.purges.keys.retain(|_, last| *last >= before);
     }
 
-    /// The lowest ticket of what may be on disk.
+    /// The lowest ticket that may be on disk.
     pub fn oldest_ticket(&self) -> u64 {
         self.segments.iter().map(|segment| segment.first_ticket()).min().unwrap_or(u64::MAX)
     }
 
-    /// A file was begun or found.
+    /// Adds a file that was begun or found.
     pub fn add_segment(&mut self, segment: Arc<Segment>) {
         self.segments.push(segment);
     }
@@ -339,18 +339,18 @@ impl Index {
         self.segments.first().cloned()
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub fn segment_count(&self) -> usize {
         self.segments.len()
     }
 
-    /// Where the responses of a file are that were read since they were written, up to so many bytes.
+    /// The positions of a file's responses that were read since they were written, up to this many bytes.
     pub fn used_in(&self, segment: &Arc<Segment>, most_bytes: u64) -> Vec<(u64, u32, Place)> {
         let is_used = |entry: &&Entry| entry.is_used && Arc::ptr_eq(&entry.place.segment, segment);
         let used = self.entries.iter().filter(is_used);
         let mut used: Vec<_> =
             used.map(|entry| (entry.hash, entry.selector_sum, entry.place.clone())).collect();
-        // As they lie in the file.
+        // In their order in the file.
         used.sort_unstable_by_key(|(_, _, place)| place.offset);
         let mut bytes = 0;
         used.into_iter()
@@ -361,11 +361,11 @@ impl Index {
             .collect()
     }
 
-    /// A file goes, with all that is in it. All that waits to be written is behind the ticket `reached`.
+    /// Removes a file with all its responses. All waiting responses have tickets above `reached`.
     pub fn remove_segment(&mut self, segment: &Arc<Segment>, reached: u64) {
         self.entries.retain(|entry| !Arc::ptr_eq(&entry.place.segment, segment));
         self.segments.retain(|other| !Arc::ptr_eq(other, segment));
-        // Purges that are older than everything that is there have nothing left to do.
+        // Purges that are older than all responses are no longer needed.
         let oldest = self.oldest_ticket().min(reached);
         self.purges.tags.retain(|_, last| *last > oldest);
         self.purges.others.retain(|(_, last)| *last > oldest);

@@ -1,24 +1,24 @@
-//! Copies of stored responses on disk, which stay after the process has ended.
+//! Copies of stored responses on disk, which survive the process.
 //!
 //! ```text
 //! directory/00000001.segment  records, one after the other, only ever appended to
 //!          /00000002.segment  ...
 //!          /lock              held by the process that uses the directory
 //!          /purges            the purges; each is written before it is reported as done
-//!          /boot              the start of the machine on which the directory was last used
+//!          /boot              the boot of the machine in which the directory was last used
 //! ```
 //!
-//! A record is a response or a purge. Each has a checksum, so bytes that a crash or a full or failing disk
-//! has left are not taken for a record. An index in memory holds the positions of the records. It is made
-//! from their heads at the start. When the directory is full, the oldest segment is dropped. Responses that
-//! were read from it are written again before, so that used responses stay.
+//! A record is a response or a purge. Each has a checksum, so that incomplete bytes after a crash or from a
+//! full or failing disk are not taken for a record. An index in memory has the positions of the records; it
+//! is built from their heads at the start. When the directory is full, the oldest segment is dropped.
+//! Responses that were read from it are first written again, so that used responses stay.
 //!
-//! While the process before still uses the directory, what this one has to write waits, and comes after what
-//! that one writes.
+//! While the previous process still uses the directory, this process's writes wait until that one has left
+//! it.
 //!
 //! One thread writes. Responses that arrive faster than it can write are not kept: a missing copy only costs
 //! a hit. The same holds for a directory that is full, read-only, removed or broken: each cause is reported
-//! once, and the cache works without copies until the cause has ended. A removed directory is made again.
+//! once, and the cache works without copies until the cause has ended. A removed directory is created again.
 //!
 //! | module | |
 //! |---|---|
@@ -62,19 +62,20 @@ use record::selector_sum;
 pub use stepped::{Steps, open_stepped};
 use writer::{Job, Writer};
 
-/// The most bytes that wait to be written.
+/// The maximum number of bytes that wait to be written.
 const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// So many purges are remembered while the directory is not locked; more become one of everything.
+/// The maximum number of purges that are remembered before the directory is locked; more become one purge of
+/// everything.
 const MOST_PURGED_BEFORE: usize = 1 << 16;
 
-/// A response that is useful for less than this many seconds is not written.
+/// A response that is useful for fewer seconds than this is not written.
 const LEAST_SECONDS_OF_USE: i64 = 5;
 
 /// Copies on disk.
 pub struct Disk {
     shared: Arc<Shared>,
-    /// `None` at the end.
+    /// `None` once the disk has been left.
     jobs: Mutex<Option<Sender<Job>>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -87,14 +88,13 @@ struct Shared {
     purge_log: Mutex<Option<PurgeLog>>,
     /// The purges from the time before this process had locked the directory.
     purged_before: Mutex<Vec<(Purge, Ticket)>>,
-    /// The contents of the directory are indexed, and what was purged before is taken out.
+    /// The contents of the directory are indexed, and earlier purges have been applied.
     is_indexed: AtomicBool,
-    /// A purge could not be written down, or a file not be removed: another process must not believe what it
-    /// finds.
+    /// A purge could not be written, or a file not be removed: another process must discard the contents.
     is_distrusted: AtomicBool,
-    /// That could not be written down yet.
+    /// Recording that has failed so far.
     has_unwritten_distrust: AtomicBool,
-    /// The directory could not be used when that was tried last, though no other process has it.
+    /// The last attempt to use the directory failed, although no other process uses it.
     is_unusable: AtomicBool,
     limit_bytes: u64,
     queued_bytes: AtomicU64,
@@ -125,8 +125,8 @@ impl Shared {
         }))
     }
 
-    /// Has no other process believe what it finds in the directory. Where that cannot be written down now, it
-    /// is tried again with the next purge.
+    /// Makes other processes discard the contents of the directory. If this cannot be recorded now, the next
+    /// purge tries again.
     fn distrust(&self) {
         self.is_distrusted.store(true, Ordering::Relaxed);
         self.write_distrust();
@@ -148,7 +148,7 @@ impl Shared {
         self.has_unwritten_distrust.store(!is_written, Ordering::Relaxed);
     }
 
-    /// Says that the directory is in use, and that all is well with it.
+    /// Records that the directory is in use and in order.
     fn begin_use(&self) {
         self.is_distrusted.store(false, Ordering::Relaxed);
         let is_written = boot::begin(&*self.directory).is_ok();
@@ -157,9 +157,9 @@ impl Shared {
 }
 
 impl Disk {
-    /// Uses a directory for at most this many bytes, and makes it if it is missing. Its contents are indexed
-    /// in the background; if another process still uses it, after that has ended. `report` is called with
-    /// faults and with what was found.
+    /// Uses a directory for at most this many bytes, and creates it if it is missing. Its contents are
+    /// indexed in the background; if another process still uses it, after that process has left it. `report`
+    /// gets faults and a summary of what was found.
     pub fn open(
         directory: &Path,
         limit_bytes: u64,
@@ -174,7 +174,7 @@ impl Disk {
         Ok(Disk { shared, jobs: Mutex::new(Some(jobs)), writer })
     }
 
-    /// Waits until everything so far was written, for tests and for an orderly end.
+    /// Waits until everything so far has been written, for tests and for an orderly end.
     pub fn flush(&self) {
         let (done, written) = channel();
         self.give(Job::Flush(done));
@@ -182,7 +182,7 @@ impl Disk {
         let _ = written.recv();
     }
 
-    /// Reads a response. One that cannot be read, or is damaged, is removed from the index.
+    /// Reads a response. An unreadable or damaged one is removed from the index.
     fn read(&self, hash: u64, place: &Place) -> Option<Object> {
         let faults = &self.shared.faults;
         let is_corrupt = match place.segment.read(place.offset, place.length) {
@@ -199,7 +199,7 @@ impl Disk {
                 false
             }
         };
-        // If the segment was dropped meanwhile, its entry was removed too.
+        // If the segment was dropped meanwhile, its entries were removed too.
         if lock(&self.shared.index).remove_place(hash, place) && is_corrupt {
             self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
         }
@@ -270,8 +270,8 @@ impl Tier for Disk {
             return;
         }
         self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // The job is sent while the lock is held, so that a purge with a later ticket does not reach the
-        // writer first.
+        // The job is sent while the lock is held, so that the writer does not get a purge with a later ticket
+        // first.
         let mut index = lock(&self.shared.index);
         let ticket = index.next_ticket();
         self.give(Job::Keep { object: object.clone(), ticket, bytes });
@@ -279,7 +279,7 @@ impl Tier for Disk {
 
     fn purge(&self, purge: &Purge) {
         let mut log = lock(&self.shared.purge_log);
-        // From here on no earlier response is found, whether it was already written or not.
+        // From here on no earlier response is found, whether it has been written or not.
         let (given, ticket, may_be_there) = {
             let mut index = lock(&self.shared.index);
             let given = index.next_ticket();
@@ -294,8 +294,8 @@ impl Tier for Disk {
             None => {
                 self.shared.remember_purge(purge, given);
                 if self.shared.is_unusable.load(Ordering::Relaxed) {
-                    // The next process may be able to use it, and must not believe what this one could not
-                    // take out.
+                    // The next process may be able to use the directory, and must not use the records that
+                    // this one could not remove.
                     self.shared.distrust();
                 }
                 return;
@@ -304,7 +304,7 @@ impl Tier for Disk {
                 Ok(()) => Job::Purged { ticket: given },
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);
-                    // At once: this process may be killed before everything is dropped.
+                    // This is done at once: this process may be killed before everything is dropped.
                     self.shared.distrust();
                     Job::DropEverything
                 }

@@ -1,8 +1,8 @@
-//! The file of purges. Each purge is written at once, so that a purge that was reported as done also holds
-//! after a crash.
+//! The file of purges. Each purge is written at once, so that a purge that was reported as done also survives
+//! a crash.
 //!
-//! Purges have a file of their own, because they must not wait for the segments, and must not be dropped with
-//! the oldest segment. Appending some hundred bytes takes the kernel a few microseconds, so a core can do it.
+//! Purges have their own file, because they must not wait for the segments, and must not be dropped with the
+//! oldest segment. Appending a few hundred bytes takes the kernel a few microseconds, so a core can do it.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +15,10 @@ use crate::store::Purge;
 const NAME: &str = "purges";
 const NEXT_NAME: &str = "purges.new";
 
-/// It is rewritten when it is longer than twice its length after the last rewrite and this many bytes.
+/// The file is rewritten when it is longer than twice its length after the last rewrite and this many bytes.
 const LEAST_GROWTH_BYTES: u64 = 1024 * 1024;
 
-/// The greatest length after a rewrite.
+/// The maximum length after a rewrite.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The file.
@@ -32,11 +32,11 @@ pub struct PurgeLog {
 
 /// The contents of the file.
 pub struct Found {
-    /// Purges with their tickets.
+    /// The purges with their tickets.
     pub purges: Vec<(Purge, u64)>,
-    /// The file is damaged, so other purges are unknown.
+    /// The file is damaged, so some purges are unknown.
     pub is_damaged: bool,
-    /// There is no file.
+    /// The file does not exist.
     pub is_missing: bool,
 }
 
@@ -65,9 +65,9 @@ impl PurgeLog {
     /// Appends a purge.
     pub fn append(&mut self, purge: &Purge, ticket: u64) -> io::Result<()> {
         let Some(record) = encode_purge(purge, ticket) else {
-            return Err(io::Error::other("too long to be written down"));
+            return Err(io::Error::other("it is too long to be written"));
         };
-        // If only a part is written, a later record counts as damage. That is right, because the purge is
+        // If only a part is written, a later record counts as damage. That is correct, because the purge is
         // then unknown.
         if self.file.is_removed() {
             return Err(taken_away());
@@ -92,7 +92,7 @@ impl PurgeLog {
         self.file.is_removed()
     }
 
-    /// Whether it should be rewritten.
+    /// Whether it must be rewritten.
     pub fn has_grown(&self) -> bool {
         self.length > self.compact_length * 2 + LEAST_GROWTH_BYTES
     }
@@ -132,8 +132,8 @@ fn read(directory: &dyn Directory) -> io::Result<Found> {
     while !rest.is_empty() {
         let head = decode_head(rest);
         let Some(whole) = head.and_then(|head| rest.get(..head.length as usize)) else {
-            // A record that is shorter than a head, or than its head says, was cut off. Otherwise it is
-            // damaged.
+            // A record that is shorter than a head, or than its head says, was cut off by a crash. Any other
+            // invalid record is damaged.
             found.is_damaged |= head.is_none() && rest.len() >= HEAD_BYTES;
             break;
         };

@@ -1,8 +1,8 @@
-//! What a record is in bytes: a head of a fixed length with a checksum of its own, so that its lengths can be
-//! trusted, then what it is about. A checksum over all of it comes first.
+//! The format of a record: a head of fixed length with its own checksum, so that its lengths can be trusted,
+//! then the contents. A checksum over the whole record comes first.
 //!
 //! ```text
-//!  0 checksum of everything behind it, 16 bytes of SHA-256
+//!  0 checksum of the bytes after it, 16 bytes of SHA-256
 //! 16 mark of the format, u32 | kind, u8 | flags, u8 | status, u16
 //! 24 length of the record, u32 | of key, selector, fields, u32 each
 //! 40 unused, 12 bytes | length of trailers, u32
@@ -44,48 +44,48 @@ pub enum Record {
         /// The response.
         object: Object,
     },
-    /// Something that was purged.
+    /// A purge.
     Purge {
-        /// What.
+        /// What was purged.
         purge: Purge,
-        /// When: it is for everything with a lower ticket.
+        /// Its ticket: it applies to everything with a lower one.
         ticket: u64,
     },
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordError {
-    /// The head is none of this format, or was changed.
+    /// The head has another format, or is damaged.
     Head,
-    /// There are fewer bytes than it says, or they were changed.
+    /// The record is shorter than its head says, or damaged.
     Body,
 }
 
-/// What the head of a record says.
+/// The contents of a record's head.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordHead {
     /// The length of the whole record.
     pub length: u32,
-    /// It is a response.
+    /// Whether it is a response.
     pub is_object: bool,
-    /// The length of its key, which is right behind the head.
+    /// The length of its key, which follows the head.
     pub key_length: u32,
-    /// The length of what selects it, which is right behind the key.
+    /// The length of its selector, which follows the key.
     pub selector_length: u32,
-    /// When it was given to be written.
+    /// Its ticket.
     pub ticket: u64,
 }
 
-/// The mark of the format. Records of format 1 may hold answers that were made for one visitor.
+/// The mark of the format. Records of format 1 may contain answers that were made for one client.
 const MARK: u32 = 0x5453_4302;
 
-/// Tells responses under one key apart, by the fields that select them.
+/// Distinguishes responses with the same key by the fields that select them.
 pub fn selector_sum(selector: &[u8]) -> u32 {
     (hash_of(selector) >> 32) as u32
 }
 
-/// A response as a record; `None`: it is too large for one.
+/// A response as a record; `None`: it is too large.
 pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
     let terms = &object.terms;
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
@@ -168,7 +168,7 @@ fn sum<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
     std::array::from_fn(|index| digest[index])
 }
 
-/// Reads a head alone: what it says is what was written, whatever is behind it.
+/// Parses a head alone: it is valid whatever follows it.
 pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
     let head = bytes.get(..HEAD_BYTES)?;
     let head_sum: [u8; 8] = sum(&head[16..120]);
@@ -184,7 +184,7 @@ pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
     })
 }
 
-/// Reads a whole record.
+/// Parses a whole record.
 pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
     let head = decode_head(bytes).ok_or(RecordError::Head)?;
     if bytes.len() != head.length as usize || sum::<16>(&bytes[16..]) != bytes[..16] {

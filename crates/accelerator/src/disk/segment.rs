@@ -14,7 +14,7 @@ pub struct Segment {
     name: String,
     file: Box<dyn StoredFile>,
     length: AtomicU64,
-    /// The lowest ticket of its records; the greatest number: it has no records.
+    /// The lowest ticket of its records; the maximum number if it has no records.
     first_ticket: AtomicU64,
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Segment {
 }
 
 impl Segment {
-    /// Makes a file.
+    /// Creates a file.
     pub fn create(directory: &Arc<dyn Directory>, number: u32) -> io::Result<Segment> {
         let name = format!("{number:08x}.{SUFFIX}");
         let file = directory.create(&name)?;
@@ -44,17 +44,17 @@ impl Segment {
         Segment { directory: directory.clone(), name, file, length, first_ticket }
     }
 
-    /// Its length.
+    /// The length of the file.
     pub fn length(&self) -> u64 {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// The lowest ticket of its records; the greatest number: it has no records.
+    /// The lowest ticket of its records; the maximum number if it has no records.
     pub fn first_ticket(&self) -> u64 {
         self.first_ticket.load(Ordering::Relaxed)
     }
 
-    /// Notes a ticket of a record in it.
+    /// Records that a record in the file has this ticket.
     pub fn note_ticket(&self, ticket: u64) {
         self.first_ticket.fetch_min(ticket, Ordering::Relaxed);
     }
@@ -66,8 +66,8 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Appends a record and returns its position. If that fails, the written part is cut off again. If it
-    /// cannot be cut off, it is still not a valid record.
+    /// Appends a record and returns its position. If that fails, the written part is truncated. If that fails
+    /// too, the part is still not a valid record.
     pub fn append(&self, record: &[u8]) -> io::Result<u64> {
         let offset = self.length();
         if let Err(error) = self.file.write_all_at(record, offset) {
@@ -83,15 +83,15 @@ impl Segment {
         self.file.sync()
     }
 
-    /// Cuts the file to this length.
+    /// Truncates the file to this length.
     pub fn cut(&self, length: u64) {
         let _ = self.file.set_length(length);
         self.length.store(length, Ordering::Relaxed);
     }
 
     /// Removes the file and truncates it. So its space is free at once, even if another process still has it
-    /// open (such as a program that is being started, between its fork and its exec), and the contents of a
-    /// file that cannot be removed do not come back. A reader of the file finds its end.
+    /// open (such as a program that is being started, between fork and exec), and the contents of a file that
+    /// cannot be removed are gone. A reader of the file finds its end.
     pub fn remove(&self) -> io::Result<()> {
         let removed = self.directory.remove(&self.name);
         let emptied = self.file.set_length(0);
@@ -104,7 +104,7 @@ impl Segment {
     }
 }
 
-/// The segments in a directory, in their order.
+/// The segments in a directory, in order.
 pub fn found_in(directory: &dyn Directory) -> io::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for name in directory.names()? {

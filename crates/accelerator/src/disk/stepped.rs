@@ -1,5 +1,5 @@
-//! The same disk without a thread of its own: what writes goes on only when it is told to, so that a
-//! simulator decides what happens in what order. Segments are smaller, so that they are dropped soon.
+//! The same disk without a thread: the simulator runs the writer step by step, and so decides the order of
+//! events. Segments are smaller, so that they are dropped soon.
 
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
@@ -17,8 +17,8 @@ pub struct Steps {
     jobs: Receiver<Job>,
 }
 
-/// A disk whose writer only works when [`Steps`] is told to. Dropped without [`Steps::leave`], it is a
-/// process that was killed.
+/// A disk whose writer works only when [`Steps`] is called. Dropping it without [`Steps::leave`] is like
+/// killing the process.
 pub fn open_stepped(
     directory: Arc<dyn Directory>,
     limit_bytes: u64,
@@ -32,7 +32,7 @@ pub fn open_stepped(
 }
 
 impl Steps {
-    /// Does the next job; false if there is none.
+    /// Runs the next job; false if there is none.
     pub fn step(&mut self) -> bool {
         match self.jobs.try_recv() {
             Ok(job) => {
@@ -46,7 +46,7 @@ impl Steps {
         }
     }
 
-    /// Leaves the directory in order, when all jobs are done.
+    /// Runs all jobs and leaves the directory in order.
     pub fn leave(mut self) {
         while self.step() {}
         self.writer.leave();

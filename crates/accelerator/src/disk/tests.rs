@@ -90,7 +90,7 @@ fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
         let disk = open(directory.path(), LIMIT);
         disk.keep(&kept);
     }
-    // A list of purges that cannot be opened.
+    // The list of purges cannot be opened.
     let (list, away) = (directory.path().join("purges"), directory.path().join("away"));
     fs::rename(&list, &away).unwrap();
     fs::create_dir(&list).unwrap();
@@ -99,7 +99,7 @@ fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
     disk.purge(&Purge::All);
     fs::remove_dir(&list).unwrap();
     fs::rename(&away, &list).unwrap();
-    // The next process comes before this one tries again.
+    // The next process starts before this one tries again.
     let (next, mut steps) = stepped(directory.path());
     while steps.step() {}
     assert!(load(&next, &kept).is_none(), "it was purged");
@@ -147,8 +147,8 @@ fn what_was_purged_does_not_come_back() {
         let there = |disk: &Disk| [&tagged, &plain, &other].map(|object| load(disk, object).is_some());
         let disk = open(directory.path(), LIMIT);
         [&tagged, &plain, &other].into_iter().for_each(|object| disk.keep(object));
-        // At once, although nothing of it need have been written; and nothing that was on its way comes
-        // later.
+        // The purge applies at once, although nothing need have been written, and no earlier response is
+        // written later.
         disk.purge(&purge);
         assert!(!there(&disk).iter().zip(left).any(|(is_there, stays)| *is_there && !stays), "{purge:?}");
         disk.flush();
@@ -156,7 +156,7 @@ fn what_was_purged_does_not_come_back() {
         drop(disk);
         let disk = open(directory.path(), LIMIT);
         assert_eq!(there(&disk), left, "{purge:?} after a restart");
-        // What is stored after it stays.
+        // Responses that are stored after it are kept.
         [&tagged, &plain, &other].into_iter().for_each(|object| disk.keep(object));
         disk.flush();
         assert_eq!(there(&disk), [true; 3], "{purge:?}");
@@ -175,7 +175,7 @@ fn damage_costs_what_is_damaged_and_is_counted() {
     let segment = directory.path().join("00000000.segment");
     let mut bytes = fs::read(&segment).unwrap();
     let record = bytes.len() / 20;
-    // In the body of one, and a torn one at the end.
+    // One record is damaged in its body, and one is incomplete at the end.
     bytes[3 * record + 500] ^= 1;
     bytes.truncate(19 * record + 700);
     fs::write(&segment, bytes).unwrap();
@@ -240,7 +240,7 @@ fn a_directory_has_one_owner_at_a_time() {
     first.flush();
     let second = open(directory.path(), LIMIT);
     assert!(load(&second, &one).is_none());
-    // What the second purges while it waits holds for what the first has written.
+    // A purge by the second process, while it waits, applies to responses that the first one has written.
     second.purge(&Purge::Key(other.key().to_vec()));
     drop(first);
     let mut tries = 0;
@@ -275,7 +275,7 @@ fn what_the_next_process_keeps_and_purges_comes_after_what_the_one_before_writes
     second.keep(&version("replaced", 21));
     second.keep(&version("purged by key", 21));
     second_steps.step();
-    // The first one gives tickets until its end.
+    // The first process issues tickets until its end.
     for key in ["replaced", "purged", "purged by key"] {
         first.keep(&version(key, 11));
     }
@@ -305,7 +305,7 @@ fn a_removed_directory_that_another_process_has_used_is_taken_up_again() {
         let other = open(&place, LIMIT);
         (1..20).for_each(|number| other.keep(&version(number)));
     }
-    // The first one notices when it writes this one, and finds higher tickets than it has given.
+    // The first process notices it when it writes this one, and finds higher tickets than it has issued.
     first.keep(&version(20));
     while first_steps.step() {}
     assert_eq!(load(&first, &version(0)).map(|object| object.body()[0]), Some(20));

@@ -1,5 +1,5 @@
-//! The thread that writes. It indexes the contents of the directory, then appends the responses that it gets,
-//! and makes room for them.
+//! The writer thread. It indexes the contents of the directory, then appends the responses that it gets, and
+//! makes room for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,10 +29,10 @@ const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 /// the memory.
 const BYTES_AN_ENTRY: u64 = 4096;
 
-/// How often writing a response is tried if the cause of the failure can be removed.
+/// The maximum number of attempts to write a response if the cause of the failure can be removed.
 const MOST_TRIES: usize = 3;
 
-/// The pause between two checks whether another process has unlocked the directory.
+/// The interval between checks whether another process has unlocked the directory.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
 /// A job for the writer.
@@ -43,7 +43,7 @@ pub enum Job {
         object: Arc<Object>,
         /// Its ticket.
         ticket: Ticket,
-        /// The bytes that it takes of the queue.
+        /// The bytes that it uses of the queue.
         bytes: u64,
     },
     /// A purge was written to the file of purges. All jobs before this one are done when it is handled.
@@ -66,14 +66,14 @@ pub struct Writer {
     next_number: u32,
     /// Held while the directory is used.
     lock: Option<Box<dyn Send>>,
-    /// A file that was dropped is still there.
+    /// A dropped file that could not be removed.
     has_unremoved: bool,
-    /// The ticket of the last response that was written or given up: all that wait have higher ones.
+    /// The ticket of the last response that was written or dropped: all that wait have higher tickets.
     reached: Ticket,
     /// The bytes on disk when it was last full.
     full_bytes: u64,
-    /// Jobs that wait until another process has unlocked the directory. Their bytes stay in the queue's sum,
-    /// which limits them.
+    /// Jobs that wait until another process has unlocked the directory. Their bytes stay in the sum of the
+    /// queue, which limits them.
     held_back: VecDeque<Job>,
 }
 
@@ -107,7 +107,7 @@ impl Writer {
         Writer { segment_bytes, ..self }
     }
 
-    /// Locks the directory if another process has left it meanwhile, and does what waits for that.
+    /// Locks the directory if the other process has left it, and runs the jobs that waited for that.
     pub fn lock_if_free(&mut self) {
         if self.lock.is_none() {
             self.try_lock();
@@ -119,7 +119,7 @@ impl Writer {
         }
     }
 
-    /// Another process has locked the directory, and will unlock it at its end.
+    /// Another process has locked the directory, and will unlock it when it ends.
     fn has_to_wait(&self) -> bool {
         self.lock.is_none() && !self.shared.is_unusable.load(Ordering::Relaxed)
     }
@@ -143,8 +143,8 @@ impl Writer {
         }
     }
 
-    /// Does one job, or holds it back until another process has left the directory. Who waits for a flush is
-    /// not held back: all is done that can be.
+    /// Runs one job, or delays it until another process has left the directory. A flush is not delayed:
+    /// everything possible has been done.
     pub fn handle(&mut self, job: Job) {
         self.lock_if_free();
         if self.has_to_wait() && !matches!(job, Job::Flush(_)) {
@@ -169,7 +169,7 @@ impl Writer {
         }
     }
 
-    /// Whether the directory was removed. Another process may have made and locked it again.
+    /// Whether the directory was removed. Another process may have created and locked it again.
     fn is_taken_away(&self) -> bool {
         lock(&self.shared.purge_log).as_ref().is_some_and(PurgeLog::is_removed)
     }
@@ -213,7 +213,7 @@ impl Writer {
         self.shared.is_unusable.store(is_unusable, Ordering::Relaxed);
     }
 
-    /// Begins again after the directory, or a file in it, was removed. Only the copies in it are lost.
+    /// Starts again after the directory, or a file in it, was removed. Only the copies in it are lost.
     /// Returns false if the directory cannot be used yet.
     fn begin_again(&mut self) -> bool {
         self.current = None;
@@ -229,7 +229,7 @@ impl Writer {
         if !boot::is_good(&*self.directory)
             && let Err(error) = self.begin_empty()
         {
-            // Nothing is believed, so nothing can be used until it can be removed.
+            // The contents are unreliable, so the directory cannot be used until they can be removed.
             self.lock = None;
             self.failed("cannot be used", &error);
             return;
@@ -246,8 +246,8 @@ impl Writer {
                 return;
             }
         };
-        // An index of its own, until all of it is known: what this process has given tickets to meanwhile
-        // came later than all of it.
+        // A separate index until everything is known: responses to which this process has given tickets
+        // meanwhile are newer.
         let mut index = Index::default();
         for (purge, ticket) in &purged.purges {
             index.purge(purge, *ticket);
@@ -267,16 +267,15 @@ impl Writer {
             self.start_over();
         }
         if is_unknown {
-            self.shared.faults.tell(
-                Level::Warning,
-                "what was purged is not known for certain any more: all stored responses on disk are dropped",
-            );
+            self.shared
+                .faults
+                .tell(Level::Warning, "some purges are unknown: all stored responses on disk are dropped");
             self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
             self.drop_everything();
         }
         {
             let mut index = lock(&self.shared.index);
-            // The older ones are for nothing that waits.
+            // The older purges apply to no waiting response.
             let reached = index.current(self.reached);
             index.forget_key_purges(reached);
         }
@@ -294,7 +293,7 @@ impl Writer {
         if !found.is_empty() {
             self.shared.faults.tell(
                 Level::Warning,
-                "the machine was not shut down in order, so what was purged is not known: all stored \
+                "the machine was not shut down in order, so some purges may be lost: all stored \
                  responses on disk are dropped",
             );
         }
@@ -303,7 +302,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes from record to record by their heads. An incomplete record at the end, from a crash, is cut off.
+    /// Reads the heads of all records. An incomplete record at the end, from a crash, is truncated.
     fn take_up_segment(&self, segment: &Arc<Segment>, index: &mut Index) {
         index.add_segment(segment.clone());
         let mut offset = 0;
@@ -340,7 +339,7 @@ impl Writer {
         let place = self.append(object, ticket);
         let mut index = lock(&self.shared.index);
         match place {
-            // It may have been purged by tag or prefix while it was written. This is checked when it is read.
+            // A purge by tag or prefix may have come while it was written. This is checked when it is read.
             Some(place) => {
                 index.insert(object.hash, sum, place);
                 true
@@ -365,13 +364,13 @@ impl Writer {
             log.compact(oldest).is_err() || log.is_too_long()
         };
         if is_too_long {
-            // This costs hits, but a list that grows without a limit costs more.
+            // Dropping entries costs hits, but an unlimited list costs more.
             self.start_over();
         }
     }
 
-    /// Applies the purges from before the directory was locked to what was found there, and uses its list of
-    /// purges from now on. Returns false if they could not be written down.
+    /// Applies the purges from before the directory was locked to its contents, and uses its list of purges
+    /// from now on. Returns false if they could not be written.
     fn apply_earlier_purges(&self, mut log: PurgeLog) -> bool {
         let mut place = lock(&self.shared.purge_log);
         let mut is_written = true;
@@ -416,7 +415,7 @@ impl Writer {
                 // Dropping the oldest file makes room on a full disk.
                 Cause::Full => self.drop_oldest(false),
                 Cause::Missing if self.begin_again() => {
-                    // What was found there may have raised it.
+                    // The contents found there may have raised it.
                     ticket = lock(&self.shared.index).current(given);
                     record = encode_object(object, ticket)?;
                     true
@@ -430,8 +429,8 @@ impl Writer {
         None
     }
 
-    /// Called after a write has succeeded: the causes of failed writes have ended. A full disk counts as
-    /// ended only when it holds more than when it was full, because dropping a file makes room too.
+    /// Called after a successful write: the causes of failed writes have ended. A full disk counts as ended
+    /// only when it holds more than when it was full, because dropping a file makes room too.
     fn has_written(&mut self) {
         let faults = &self.shared.faults;
         [Cause::Write, Cause::ReadOnly, Cause::Missing].into_iter().for_each(|cause| faults.end(cause));
@@ -477,7 +476,7 @@ impl Writer {
                 (is_over, self.is_long(index.len()), index.segment_count() <= 1)
             };
             if is_over {
-                // This many bytes have fitted on the disk.
+                // The disk had room for this many bytes.
                 self.has_room_again();
             }
             if !is_over && !is_long || is_last || !self.drop_oldest(true) {
@@ -490,7 +489,7 @@ impl Writer {
         self.is_long(lock(&self.shared.index).len())
     }
 
-    /// Whether this many entries take too much memory: the limit is one entry for every few KiB of the
+    /// Whether this many entries use too much memory: the limit is one entry for every few KiB of the
     /// directory.
     fn is_long(&self, entries: usize) -> bool {
         entries as u64 >= self.shared.limit_bytes / BYTES_AN_ENTRY
@@ -520,10 +519,7 @@ impl Writer {
             index.remove_segment(&oldest, first.min(waiting));
         }
         if let Err(error) = oldest.remove() {
-            self.failed(
-                "has a file that cannot be removed, and what was purged may come back with it",
-                &error,
-            );
+            self.failed("has a file that cannot be removed; purged responses in it may reappear", &error);
             self.has_unremoved = true;
             self.shared.distrust();
         }
@@ -541,14 +537,14 @@ impl Writer {
         true
     }
 
-    /// Drops all responses, and the purges, which then apply to none.
+    /// Drops all responses and the purges, which then apply to none.
     fn start_over(&mut self) {
         self.drop_everything();
         let mut log = lock(&self.shared.purge_log);
         let Some(log) = log.as_mut().filter(|_| !self.has_unremoved) else { return };
         match log.compact(u64::MAX) {
             Ok(()) => {
-                // Nothing is left that a lost purge could be for.
+                // Nothing is left to which a lost purge could apply.
                 self.shared.begin_use();
             }
             Err(error) => _ = self.shared.faults.note(Cause::Write, "cannot be written to", &error),
@@ -573,7 +569,7 @@ impl Writer {
 const FIRST_READ_BYTES: u64 = 512;
 
 /// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is
-/// not a response that fits into the file.
+/// not a response within the file.
 fn read_names(segment: &Segment, offset: u64) -> Option<(RecordHead, u64, u32)> {
     let rest = segment.length().checked_sub(offset)?;
     let read = |length: u64| segment.read(offset, u32::try_from(length).ok()?).ok();

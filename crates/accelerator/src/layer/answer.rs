@@ -1,4 +1,4 @@
-//! Answers made of what is stored, or on its way.
+//! Answers made from stored responses, or from responses that are being fetched.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::rules::conditions::{Selected, select};
 use crate::rules::fields::{append, lines, list_has};
 use crate::store::Object;
 
-/// How much of a body waits for a client that is slower than the origin.
+/// The maximum part of a body that waits for a client that is slower than the origin.
 const PIPE_BYTES: usize = 128 * 1024;
 
-/// The answer to a request that selects this response; `None`: it has not all that is asked for.
+/// The answer to a request that selects this response; `None`: the response lacks requested bytes.
 pub fn of_object(
     object: &Arc<Object>,
     request: &Request,
@@ -77,7 +77,7 @@ pub fn of_object(
     Some(answer)
 }
 
-/// The bytes that a request asks for, where these are one piece.
+/// The bytes that a request asks for, if they are one range.
 pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<ByteRange> {
     let fields = RequestFields(&request.received);
     let of = (object.terms.date, now);
@@ -87,12 +87,12 @@ pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<Byte
     }
 }
 
-/// Whether the client wants to know what is behind a body.
+/// Whether the client wants trailers.
 fn takes_trailers(request: &Request) -> bool {
     request.received.values("te").any(|value| list_has(value, b"trailers"))
 }
 
-/// The body and what is behind it: of a body of a known length nothing is.
+/// The body and its trailers: a body with a known length has none.
 fn with_trailers(object: &Object) -> BodyPart {
     let (mut sender, body) = pipe(PIPE_BYTES);
     sender.push(Bytes::copy_from_slice(object.body()));
@@ -100,7 +100,7 @@ fn with_trailers(object: &Object) -> BodyPart {
     BodyPart::Stream { body, length: None }
 }
 
-/// 304 with what it must have (RFC 9110 section 15.4.5), and whatever else does not describe a body.
+/// 304 with its required fields (RFC 9110 section 15.4.5), and all others that do not describe a body.
 fn not_modified(fields: &[u8]) -> Answer {
     let mut answer = Answer::new(304);
     for (name, value) in lines(fields) {
@@ -156,7 +156,7 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     answer
 }
 
-/// The part that is stored, whichever was asked for: an origin may give another than that (RFC 9110 section
+/// The stored part, whichever was requested: an origin may send another part than that (RFC 9110 section
 /// 15.3.7).
 pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64) -> Option<Answer> {
     let part = object.part()?;
@@ -167,7 +167,7 @@ pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64
     Some(answer)
 }
 
-/// A boundary that a body cannot hold unless its author knows the process's random key.
+/// A boundary that a body cannot contain unless its author knows the process's random key.
 fn boundary(hash: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::OnceLock;
@@ -175,7 +175,7 @@ fn boundary(hash: u64) -> u64 {
     KEY.get_or_init(RandomState::new).hash_one(hash)
 }
 
-/// A piece of the stored body: long ones are not copied.
+/// A slice of the stored body: long ones are not copied.
 fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> BodyPart {
     match object.long_body() {
         Some(body) => BodyPart::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
@@ -183,7 +183,8 @@ fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> BodyPart {
     }
 }
 
-/// The answer to a request that selects a response on its way: its body as it comes.
+/// The answer to a request that selects a response that is being fetched: the body is passed on as it
+/// arrives.
 pub fn of_shared_fetch(
     head: &Head,
     mut reader: Reader,
@@ -220,7 +221,7 @@ pub fn of_shared_fetch(
                         return sender.finish_with_trailers(reader.trailers().to_vec());
                     }
                     Ok(None) => return sender.finish(),
-                    // Dropped, the pipe tells the connection that the body broke off.
+                    // Dropping the pipe tells the connection that the body broke off.
                     Err(_) => return,
                 }
             }

@@ -1,7 +1,7 @@
-//! The layer that composes pages of parts (Edge Side Includes), before the cache: the page and each part come
-//! through the cache by their own rules, and what is composed of them is not stored.
+//! The layer that composes pages from parts (Edge Side Includes), in front of the cache: the page and each
+//! part go through the cache by their own rules, and the composed page is not stored.
 //!
-//! All parts are fetched side by side, and written in their order as they come.
+//! All parts are fetched in parallel, and written in order as they arrive.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -27,35 +27,35 @@ use crate::rules::fields::{FieldText, Fields, append, lines};
 use crate::rules::invalidation::same_origin_target;
 use crate::store::hash_of;
 
-/// The longest page before it is composed, in bytes.
+/// The maximum length of a page before it is composed, in bytes.
 const MOST_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The longest part, in bytes.
+/// The maximum length of a part, in bytes.
 const MOST_PART_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most includes of a page, of a part that is a page of parts itself, and of a part of that. Deeper ones
-/// are not composed.
+/// The maximum number of includes of a page, of a part that contains includes, and of a part of that part.
+/// Deeper includes are not composed.
 const MOST_INCLUDES: [usize; 3] = [128, 16, 4];
 
-/// How many parts of one page are asked for at the same time.
+/// The maximum number of parts of one page that are fetched in parallel.
 const MOST_AT_ONCE: usize = 32;
 
-/// How many targets that are pages are remembered; where there are more, all are forgotten.
+/// The maximum number of remembered targets that are pages; if there are more, all are forgotten.
 const MOST_KNOWN_PAGES: usize = 4096;
 
-/// How much of a composed page waits for a client that is slower.
+/// The maximum part of a composed page that waits for a slower client.
 const PIPE_BYTES: usize = 128 * 1024;
 
-/// An interface, with its cache, whose pages are composed.
+/// An interface with its cache, whose pages are composed.
 pub struct Composed {
     inner: Arc<dyn Interface>,
     route: CachedRoute,
-    /// What the paths of parts begin with: the route's own path.
+    /// The prefix of the paths of parts: the route's own path.
     path: Arc<[u8]>,
 }
 
 impl Composed {
-    /// Composes the pages of `inner`, a route whose path is `path`.
+    /// Composes the pages of `inner`, a route with the path `path`.
     pub fn new(inner: Arc<dyn Interface>, route: CachedRoute, path: &str) -> Composed {
         Composed { inner, route, path: path.as_bytes().into() }
     }
@@ -94,7 +94,7 @@ struct OfCore {
     route: CachedRoute,
     path: Arc<[u8]>,
     server: Rc<dyn Server>,
-    /// The hashes of targets that were pages when they were last asked for.
+    /// The hashes of targets that were pages at their last request.
     known_pages: RefCell<FxHashSet<u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Handler for OfCore {
     }
 }
 
-/// Fields of a page that are not true of what is composed of it.
+/// Fields of a page that do not apply to the composed page.
 const LEFT_OUT: [&str; 15] = [
     "accept-ranges",
     "age",
@@ -123,7 +123,7 @@ const LEFT_OUT: [&str; 15] = [
     "use-as-dictionary",
 ];
 
-/// Fields of a request with which an answer is not the whole page as it is.
+/// Fields of a request because of which an answer may not be the whole page.
 const OF_FORM: [&str; 5] = ["accept-encoding", "if-modified-since", "if-none-match", "if-range", "range"];
 
 impl OfCore {
@@ -131,8 +131,8 @@ impl OfCore {
         let details = request.without_body();
         let is_get = details.method() == Method::Get;
         let target = hash_of_target(&details);
-        // Methods that change something cannot be sent twice, and a page is not asked for in a form of which
-        // it cannot be composed. All else is asked for as it was: scripts and images are no pages.
+        // Requests that change something cannot be sent twice, and a page is not requested in a form that
+        // cannot be composed. All other requests are unchanged: scripts and images are not pages.
         let is_safe = matches!(details.method(), Method::Get | Method::Head);
         if !is_safe || (is_get && self.known_pages.borrow().contains(&target)) {
             request.received = whole_form(&details).unwrap_or_else(|| details.received.clone());
@@ -187,20 +187,20 @@ impl OfCore {
         known.insert(target);
     }
 
-    /// Whether it is a coded page, a part of a page, or says that a page has not changed.
+    /// Whether the answer is compressed, is partial, or says that the page has not changed.
     fn may_be_form_of_page(&self, answer: &Answer) -> bool {
         matches!(answer.status, 206 | 304)
             || (FieldText(&answer.fields).has("content-encoding")
                 && is_page(&self.route.policy, answer.status, &answer.fields))
     }
 
-    /// The page with its parts; the error says why there is none.
+    /// Parses the page and starts the fetches of its parts; the error says why that is impossible.
     async fn composed(self: &Rc<Self>, details: &Request, mut answer: Answer) -> Result<Answer, String> {
         if FieldText(&answer.fields).has("content-encoding") {
             return Err("the page is compressed, so its parts cannot be found".to_string());
         }
         let Some(&most_includes) = MOST_INCLUDES.get(details.depth as usize) else {
-            return Err("parts of parts stand too deep in one another".to_string());
+            return Err("parts are nested too deep".to_string());
         };
         let page = whole_body(std::mem::take(&mut answer.body), MOST_PAGE_BYTES).await?;
         let nodes = parse(&page, most_includes)
@@ -213,7 +213,7 @@ impl OfCore {
         let (mut sender, body) = pipe(PIPE_BYTES);
         spawn_local(async move {
             let pieces = composition.begin(nodes);
-            // Dropped without its end, the pipe tells the connection that the page broke off.
+            // Dropping the pipe without its end tells the connection that the page broke off.
             if composition.write(pieces, &mut sender).await.is_ok() {
                 sender.finish();
             }
@@ -224,7 +224,7 @@ impl OfCore {
     }
 }
 
-/// The head of a request for the whole page as it is; `None`: the request has no valid one.
+/// The head of a request for the whole page without conditions; `None`: the request has no valid one.
 fn whole_form(request: &Request) -> Option<Rc<ReceivedHead>> {
     let is_of_form = |name: &[u8]| OF_FORM.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
     request.received.with_fields(|name| !is_of_form(name), []).map(Rc::new)
@@ -237,7 +237,7 @@ fn hash_of_target(request: &Request) -> u64 {
     hash_of(&target)
 }
 
-/// No cache may keep what is composed: a part may be one visitor's own.
+/// No cache may store the composed page: a part may be private to one client.
 fn with_fields_of_composed(mut answer: Answer) -> Answer {
     let mut fields = Vec::with_capacity(answer.fields.len());
     let is_left_out = |name: &[u8]| LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
@@ -249,7 +249,7 @@ fn with_fields_of_composed(mut answer: Answer) -> Answer {
     answer
 }
 
-/// A page while it is composed.
+/// A page that is being composed.
 struct Composition {
     of_core: Rc<OfCore>,
     /// The request for the page, without its body.
@@ -257,20 +257,20 @@ struct Composition {
     at_once: Rc<Semaphore>,
 }
 
-/// A piece of the page, whose fetches have begun.
+/// A piece of the page whose fetches have started.
 enum Piece {
     Text(Bytes),
     Part { fetch: Fetching, is_optional: bool },
     Try { attempt: Vec<Piece>, except: Vec<Node> },
 }
 
-/// A piece that is there.
+/// A piece that is complete.
 enum FetchedPiece {
     Text(Bytes),
     Answer(Answer),
 }
 
-/// A part that is being fetched. Dropped, it is not fetched any more.
+/// A part that is being fetched. Dropping it cancels the fetch.
 struct Fetching(JoinHandle<Option<Answer>>);
 
 impl Drop for Fetching {
@@ -279,11 +279,11 @@ impl Drop for Fetching {
     }
 }
 
-/// Why a page, or a part of it, is not written to its end.
+/// Why a page, or a part of it, cannot be written completely.
 enum Stopped {
-    /// The client has left.
+    /// The client has disconnected.
     Gone,
-    /// A part cannot be had.
+    /// A part is not available.
     NoPart,
 }
 
@@ -294,7 +294,7 @@ impl From<ReceiverDropped> for Stopped {
 }
 
 impl Composition {
-    /// Begins to fetch all parts.
+    /// Starts to fetch all parts.
     fn begin(self: &Rc<Self>, nodes: Vec<Node>) -> Vec<Piece> {
         let begin = |node| match node {
             Node::Text(text) => Piece::Text(text),
@@ -308,7 +308,7 @@ impl Composition {
         nodes.into_iter().map(begin).collect()
     }
 
-    /// Fetches a part where it is, or where it is else.
+    /// Fetches a part from its first address, or from its alternative.
     async fn fetch(self: Rc<Self>, include: Include) -> Option<Answer> {
         for target in [Some(include.src), include.alt].into_iter().flatten() {
             match self.fetch_from(&target).await {
@@ -342,8 +342,8 @@ impl Composition {
         Ok(answer)
     }
 
-    /// The request for a part: of the same visitor, at the same origin, and by the same route. So a text that
-    /// was put into a page leads nowhere but to where its visitor can go.
+    /// The request for a part: for the same client, to the same origin, and by the same route. So a text that
+    /// was injected into a page can lead only to where its client is allowed.
     fn request_for(&self, target: &[u8]) -> Result<Request, String> {
         let page = &self.page;
         let host = page.host.as_deref().unwrap_or_default();
@@ -353,17 +353,17 @@ impl Composition {
             Some(query) => [&path[..], b"?", &query[..]].concat(),
             None => path,
         };
-        let mut request = page.derive(&written).ok_or("it is no path")?;
+        let mut request = page.derive(&written).ok_or("it is not a path")?;
         if !is_at_or_below(&request.path, &self.of_core.path) {
             return Err("it is not on the route of the page".to_string());
         }
         let is_coding = |name: &[u8]| name.eq_ignore_ascii_case(b"accept-encoding");
-        let head = request.received.with_fields(|name| !is_coding(name), []).ok_or("it is no path")?;
+        let head = request.received.with_fields(|name| !is_coding(name), []).ok_or("it is not a path")?;
         request.received = Rc::new(head);
         Ok(request)
     }
 
-    /// Writes pieces in their order, as they come.
+    /// Writes pieces in order, as they arrive.
     fn write<'a>(
         self: &'a Rc<Self>,
         pieces: Vec<Piece>,
@@ -455,7 +455,7 @@ impl Composition {
         Ok(())
     }
 
-    /// A part that has begun has no end, so the page has none.
+    /// A part that has started is incomplete, so the page is too.
     fn broke_off(&self, why: &str) -> Result<(), Stopped> {
         let page = self.page.path_as_sent.escape_ascii();
         let message = format!("{page} ends within a part: {why}");
@@ -464,7 +464,7 @@ impl Composition {
     }
 }
 
-/// A part of a body that is no stream.
+/// The body of a part that is not a stream.
 async fn bytes_of(part: BodyPart) -> std::io::Result<Bytes> {
     match part {
         BodyPart::Bytes(bytes) => Ok(bytes),
@@ -484,7 +484,7 @@ async fn bytes_of(part: BodyPart) -> std::io::Result<Bytes> {
     }
 }
 
-/// A whole body of at most so many bytes.
+/// A whole body of at most this many bytes.
 async fn whole_body(parts: Vec<BodyPart>, most: usize) -> Result<Bytes, String> {
     let mut whole = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! The task that fetches a response. It goes on while a client waits, and to the end if the response is to be
+//! The task that fetches a response. It runs while a client waits, and to the end if the response is to be
 //! stored.
 
 use std::cell::RefCell;
@@ -29,8 +29,9 @@ use crate::rules::storing::{Response, Storable, Terms, judge};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
 
-/// Bodies to be stored may take the store's memory divided by this number while they arrive. Further bodies
-/// are not stored: the origin then waits for the slowest client, and the fetch ends if no client waits.
+/// Bodies that will be stored may use the store's memory divided by this number while they arrive. Further
+/// bodies are not stored: the origin then waits for the slowest client, and the fetch ends if no client
+/// waits.
 const FETCHING_PART: u64 = 4;
 
 /// A response to be fetched.
@@ -57,8 +58,8 @@ pub struct Fetch {
     pub client: Option<Weak<dyn TakesInterim>>,
 }
 
-/// Takes interim responses of the handler (RFC 9110 section 15.2). The client waits in another task, which
-/// must be told of them.
+/// Receives interim responses of the handler (RFC 9110 section 15.2). The client waits in another task, which
+/// must be woken for them.
 #[derive(Default)]
 struct Relay {
     interim: InterimResponses,
@@ -85,7 +86,7 @@ impl Relay {
     }
 }
 
-/// Ends a shared fetch when its task ends, in whatever way.
+/// Ends a shared fetch when its task ends for any reason.
 struct Ending<'a> {
     core: &'a AcceleratedOfCore,
     shared_fetch: &'a Arc<SharedFetch>,
@@ -468,8 +469,8 @@ impl Fetched<'_> {
         is_plain && !facts.has_range && is_of_page(answer.status)
     }
 
-    /// Called for a response that is not stored: the stored one is not valid any more, and other requests
-    /// need not wait for the next one.
+    /// Called for a response that is not stored: the stored one is no longer valid, and other requests need
+    /// not wait for the next one.
     async fn note_not_stored(&self, answer: &Answer) {
         if is_origin_error(answer.status) {
             return;
@@ -486,7 +487,7 @@ impl Fetched<'_> {
 
 /// Whether other requests for the page would get the same answer, if one with this status is not stored.
 /// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) show nothing about
-/// others.
+/// other requests.
 fn is_of_page(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
 }

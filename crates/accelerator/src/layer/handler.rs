@@ -1,5 +1,4 @@
-//! Answers a request: from the store, with the response of another request, or with one that is fetched for
-//! it.
+//! Answers a request: from the store, with the response that another request fetches, or with its own fetch.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,7 +32,7 @@ use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, groups, query, storing, vary};
 use crate::store::{NewObject, Object, State, hash_of, is_equivalent};
 
-/// How often a request tries again after the response that it waited for was not for it.
+/// The maximum number of attempts after the awaited response was not for the request.
 const MOST_ROUNDS: usize = 4;
 
 /// The result of one attempt.
@@ -221,7 +220,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// The stored response that the request selects, and whether there are others under its key.
+    /// The stored response that the request selects, and whether there are others with its key.
     async fn stored(&self, request: &Request, facts: &LookupFacts) -> (Option<Arc<Object>>, bool) {
         let under = self.under(facts.hash, &facts.key).await;
         let mut scratch = Vec::new();
@@ -257,11 +256,11 @@ impl AcceleratedOfCore {
         (selected, has_others)
     }
 
-    /// All that is stored under a key, in memory and on disk.
+    /// All responses that are stored under a key, in memory and on disk.
     async fn under(&self, hash: u64, key: &[u8]) -> Vec<Arc<Object>> {
         let store = &self.route.accelerator.store;
         let mut under = store.under(hash, key);
-        // The disk may hold more of them than the memory.
+        // The disk may have more of them than the memory.
         if let Some(tier) = store.tier().filter(|tier| tier.held(hash) > under.len()).cloned() {
             let owned = key.to_vec();
             let fetching = store.begin_fetch(hash);
@@ -413,7 +412,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// Waits for a response that is fetched for another request.
+    /// Waits for a response that another request fetches.
     async fn wait_for_other(
         self: Rc<Self>,
         mut reader: Reader,
@@ -607,8 +606,8 @@ impl AcceleratedOfCore {
         self.route.accelerator.invalidate(keys, groups).await;
     }
 
-    /// Sends HEAD to the origin if the stored response is not fresh. Its answer freshens the stored response,
-    /// or shows that it is not valid any more (RFC 9111 section 4.3.5).
+    /// Sends HEAD to the origin if the stored response is not fresh. The answer freshens the stored response,
+    /// or shows that it is no longer valid (RFC 9111 section 4.3.5).
     async fn head(
         &self,
         request: &Request,
@@ -668,7 +667,7 @@ impl AcceleratedOfCore {
             }
             // `no-store` of this request does not affect the stored response.
             Err(_) if facts.directives.no_store => {}
-            // The origin does not allow the response to be stored any more.
+            // The origin no longer allows the response to be stored.
             Err(_) => self.route.accelerator.remove(object).await,
         }
     }

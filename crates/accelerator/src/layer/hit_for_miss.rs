@@ -3,16 +3,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Targets that are remembered.
+/// The number of targets that are remembered.
 const PLACES: usize = 16 * 1024;
 
-/// How long, in seconds.
+/// The time for which a target is remembered, in seconds.
 const REMEMBERED_SECONDS: u64 = 120;
 
-/// A table in which a newer target takes an older one's place. What is forgotten, or taken for another, costs
-/// a wait or a request more.
+/// A table in which a newer target replaces an older one. Forgetting or confusing a target costs one wait or
+/// one request.
 pub struct HitForMiss {
-    /// 32 bits of a hash, and the second until which it counts.
+    /// 32 bits of a hash, and the second until which the entry is valid.
     places: Box<[AtomicU64]>,
 }
 
@@ -29,7 +29,7 @@ impl HitForMiss {
         self.place(hash).store((hash & !0xffff_ffff) | until, Ordering::Relaxed);
     }
 
-    /// Its response was one for everybody after all.
+    /// Forgets a target, because its response was for all clients.
     pub fn forget(&self, hash: u64) {
         if self.place(hash).load(Ordering::Relaxed) >> 32 == hash >> 32 {
             self.place(hash).store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! The layer that puts the cache before any handler. It answers requests from the store if possible, passes
-//! on the others, and stores the responses.
+//! The layer that adds the cache to a handler. It answers requests from the store if possible, passes on the
+//! others, and stores the responses.
 //!
 //! ```text
 //! request -> stored and usable? --------------------------------> answer
@@ -57,7 +57,7 @@ pub struct Accelerator {
 }
 
 impl Accelerator {
-    /// Makes an accelerator with this store.
+    /// Creates an accelerator with this store.
     pub fn new(store: Store) -> Accelerator {
         Accelerator {
             store: Arc::new(store),
@@ -84,8 +84,8 @@ impl Accelerator {
                 }
                 store.purge(&Purge::Key(key), PurgeMode::Remove);
             }
-            // What these share with others does not matter: invalidation by groups does not go on from group
-            // to group (RFC 9875 section 2.2.1).
+            // Groups are not followed further: invalidation does not extend from group to group (RFC 9875
+            // section 2.2.1).
             for name in groups {
                 store.purge(&Purge::Group { origin: origin.clone(), name }, PurgeMode::Remove);
             }
@@ -93,14 +93,14 @@ impl Accelerator {
         self.change_store(looks_at_all, purge).await;
     }
 
-    /// Removes a response that is not valid any more.
+    /// Removes a response that is no longer valid.
     async fn remove(&self, object: &Arc<Object>) {
         let object = object.clone();
         self.change_store(false, move |store| store.remove(&object)).await;
     }
 
-    /// Changes the store. If there are copies on disk, or the change looks at all that is stored, this runs
-    /// on a thread that may take its time, because a core must not wait.
+    /// Changes the store. If there are copies on disk, or the change examines all stored responses, this runs
+    /// on a thread that may block, because a core must not wait.
     async fn change_store(&self, looks_at_all: bool, change: impl FnOnce(&Store) + Send + 'static) {
         if self.store.tier().is_none() && !looks_at_all {
             return change(&self.store);
@@ -114,7 +114,7 @@ impl Accelerator {
 /// A route whose responses are cached.
 #[derive(Clone)]
 pub struct CachedRoute {
-    /// What all routes share.
+    /// The state that all routes share.
     pub accelerator: Arc<Accelerator>,
     /// The policy of its configuration.
     pub policy: Arc<Policy>,
@@ -122,14 +122,14 @@ pub struct CachedRoute {
     pub space: u64,
 }
 
-/// An interface with the cache before it.
+/// An interface with the cache in front of it.
 pub struct Accelerated {
     route: CachedRoute,
     inner: Arc<dyn Interface>,
 }
 
 impl Accelerated {
-    /// Puts the cache before `inner`.
+    /// Puts the cache in front of `inner`.
     pub fn new(route: CachedRoute, inner: Arc<dyn Interface>) -> Accelerated {
         Accelerated { route, inner }
     }

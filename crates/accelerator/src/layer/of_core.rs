@@ -1,4 +1,4 @@
-//! The cache before the handler of one core, and what it knows of a request.
+//! The cache in front of the handler of one core, and the facts about a request.
 
 use std::rc::Rc;
 
@@ -8,26 +8,26 @@ use touchstone_handler::handler::{Handler, Server};
 use super::CachedRoute;
 use crate::rules::directives::RequestDirectives;
 
-/// The cache before the handler of one core.
+/// The cache in front of the handler of one core.
 pub struct AcceleratedOfCore {
     pub(super) route: CachedRoute,
     pub(super) inner: Rc<dyn Handler>,
     pub(super) server: Rc<dyn Server>,
 }
 
-/// The facts of a request that matter to the cache.
+/// The facts about a request that matter to the cache.
 pub struct LookupFacts {
     /// The key under which its response is stored.
     pub key: Vec<u8>,
     /// The hash of the key.
     pub hash: u64,
-    /// Its directives for caches.
+    /// Its cache directives.
     pub directives: RequestDirectives,
-    /// It has `Authorization`, or the server knows who the client is.
+    /// It has `Authorization`, or the server knows the client's identity.
     pub is_authorized: bool,
-    /// It has `Cookie`, and the policy respects that.
+    /// It has `Cookie`, and the policy does not ignore cookies.
     pub has_cookie: bool,
-    /// It has `Range`, and its method is one for which that counts.
+    /// It has `Range`, and its method allows that.
     pub has_range: bool,
     /// The content of a QUERY, which is part of its key.
     pub query_content: Option<Bytes>,

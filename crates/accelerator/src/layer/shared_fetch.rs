@@ -1,7 +1,7 @@
 //! A shared fetch: a response that is being fetched, for all requests that wait for it, on any core.
 //!
-//! The task that fetches it adds its head and the pieces of its body. Each reader reads them as they arrive,
-//! from its own position. The lock is held only while one item is added or taken.
+//! The task that fetches it adds its head and the pieces of its body. Each reader receives them as they
+//! arrive, from its own position. The lock is held only while one item is added or taken.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use crate::rules::storing::Terms;
 use crate::store::Object;
 use crate::store::lock;
 
-/// The most bytes of a response that wait for its slowest reader, if it will not be stored.
+/// The maximum number of bytes of a response that wait for its slowest reader, if it will not be stored.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
 /// The shared fetches that other requests may join.
@@ -78,9 +78,9 @@ impl Phase {
 
 /// A response that is being fetched.
 pub struct SharedFetch {
-    /// The key under which it is found; empty: no other request may join it.
+    /// The key by which it is found; empty: no other request may join it.
     key: Box<[u8]>,
-    /// The number of purges when its request was sent; not set: it was not sent yet.
+    /// The number of purges when its request was sent; not set: it has not been sent yet.
     purge_count: OnceLock<u64>,
     state: Mutex<State>,
 }
@@ -434,7 +434,7 @@ mod tests {
         let shared_fetches = SharedFetches::default();
         let Joined::Own(older) = shared_fetches.join(b"a", |_| true) else { panic!("joined another fetch") };
         let _reader = older.read(false).unwrap();
-        // A request that was not sent yet is sent after the purge.
+        // A request that has not been sent yet is sent after the purge.
         assert!(matches!(shared_fetches.join(b"a", |count| count < 2), Joined::Other(_)));
         older.begin(1);
         let Joined::Own(newer) = shared_fetches.join(b"a", |count| count < 2) else { panic!("joined") };

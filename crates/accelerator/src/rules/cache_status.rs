@@ -1,6 +1,6 @@
-//! `Cache-Status`: what this cache did with a request (RFC 9211).
+//! `Cache-Status`: what the cache did with a request (RFC 9211).
 
-/// The name by which the cache speaks of itself.
+/// The cache's name in the field.
 pub const NAME: &str = "touchstone";
 
 /// What the cache did.
@@ -8,48 +8,48 @@ pub const NAME: &str = "touchstone";
 pub enum CacheOutcome {
     /// A stored response was the answer.
     Hit,
-    /// A stored response that was stale.
+    /// A stale stored response was the answer.
     HitStale,
-    /// The request went on: nothing was stored under its key.
+    /// The request was forwarded: nothing was stored under its key.
     Miss,
-    /// Another response was stored, for other values of the fields that select one.
+    /// The request was forwarded: only responses for other values of the selecting fields were stored.
     VaryMiss,
-    /// What was stored was stale: it has been validated, or replaced.
+    /// The stored response was stale: it was validated or replaced.
     Stale,
-    /// The client asked for more than what is stored.
+    /// The client's request directives did not allow the stored response.
     Request,
-    /// Requests of this kind are not answered from the cache.
+    /// Requests of this kind bypass the cache.
     Bypass,
-    /// Requests with this method go on.
+    /// Requests with this method are forwarded.
     Method,
-    /// Parts of the answer were stored.
+    /// Only a part of the answer was stored.
     Partial,
-    /// Nothing was stored that could answer, and the client asked for nothing else.
+    /// The request was forwarded: no stored response could answer, and the client had asked for nothing else.
     OnlyIfCached,
 }
 
-/// What the field says.
+/// The contents of the field.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheStatus {
     /// What the cache did.
     pub outcome: CacheOutcome,
-    /// For how many seconds the response is fresh still.
+    /// The number of seconds for which the response is still fresh.
     pub fresh_for: Option<i64>,
-    /// What the origin answered, where that is not the status of the answer.
+    /// The origin's status, if it differs from that of the answer.
     pub forward_status: Option<u16>,
     /// The response was stored.
     pub is_stored: bool,
-    /// The request waited for another's response.
+    /// The request waited for another request's response.
     pub is_collapsed: bool,
 }
 
 impl CacheStatus {
-    /// For an outcome, with nothing else to say.
+    /// A field for an outcome, without further facts.
     pub fn new(outcome: CacheOutcome) -> CacheStatus {
         CacheStatus { outcome, fresh_for: None, forward_status: None, is_stored: false, is_collapsed: false }
     }
 
-    /// Appends the field line, behind what caches nearer to the origin have said.
+    /// Appends the field line, after the entries of caches nearer to the origin.
     pub fn append(&self, out: &mut Vec<u8>) {
         let forward = match self.outcome {
             CacheOutcome::Hit | CacheOutcome::HitStale => "; hit",

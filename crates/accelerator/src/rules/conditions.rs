@@ -1,4 +1,4 @@
-//! Answering a client's own conditions and ranges from what is stored (RFC 9111 section 4.3.2, RFC 9110
+//! Evaluates a client's own conditions and ranges for a stored response (RFC 9111 section 4.3.2, RFC 9110
 //! section 13).
 
 use touchstone_http::conditional::{
@@ -9,29 +9,29 @@ use touchstone_http::range::{self, ByteRange, Ranges};
 
 use super::fields::{FieldText, Fields};
 
-/// Most ranges of one request.
+/// The maximum number of ranges of one request.
 const MOST_RANGES: usize = 32;
 
-/// What of a stored response answers a request.
+/// The part of a stored response that answers a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selected {
     /// All of it.
     Whole,
     /// These bytes: 206.
     Ranges(Vec<ByteRange>),
-    /// None of its body: 304.
+    /// Nothing of its body: 304.
     NotModified,
-    /// Only bytes that it does not have: 416.
+    /// The requested bytes are outside its body: 416.
     Unsatisfiable,
 }
 
-/// The conditions of a request that only the origin can judge: they are about what is there now (RFC 9111
+/// The conditions of a request that only the origin can evaluate: they are about its current state (RFC 9111
 /// section 4.3.2).
 pub fn is_for_origin(request: impl Fields) -> bool {
     request.has("if-match") || request.has("if-unmodified-since")
 }
 
-/// Says what of a stored response with this body answers the request. `date` is the response's.
+/// Selects the part of a stored response with this body that answers the request. `date` is the response's.
 pub fn select(
     request: impl Fields,
     is_get: bool,
@@ -40,7 +40,7 @@ pub fn select(
     complete_length: u64,
     (date, now): (i64, i64),
 ) -> Selected {
-    // RFC 9110 section 13.2.1: conditions count where the answer would be a success.
+    // RFC 9110 section 13.2.1: conditions are evaluated only if the answer would be a success.
     if status != 200 && status != 206 {
         return Selected::Whole;
     }
@@ -57,7 +57,7 @@ pub fn select(
     let modified = stored.first("last-modified").and_then(|value| parse_http_date(value, now));
     let validators = Validators {
         etag: stored.first("etag").unwrap_or_default(),
-        // Section 4.3.2: without Last-Modified the time at which it was generated stands for it.
+        // Section 4.3.2: without Last-Modified the time at which the response was generated is used.
         last_modified: modified.unwrap_or(date),
     };
     let lines = |values: &'_ [&'_ [u8]]| values.first().copied().map(<[u8]>::to_vec);

@@ -1,14 +1,14 @@
-//! `Cache-Control` as it is sent (RFC 9111 section 5.2).
+//! Parses `Cache-Control` (RFC 9111 section 5.2).
 //!
-//! Where a directive is said twice the first counts, as section 4.2.1 allows; a number that is none makes a
-//! response stale rather than fresh, as it advises.
+//! Of a repeated directive the first counts, as section 4.2.1 allows; an invalid number makes a response
+//! stale rather than fresh, as the section advises.
 
 use touchstone_http::grammar::trim_optional_white_space;
 
-/// The greatest number of seconds that is told apart (section 1.2.2).
+/// The maximum number of seconds (section 1.2.2).
 pub const MOST_SECONDS: u32 = i32::MAX as u32;
 
-/// What a response's `Cache-Control` says.
+/// The `Cache-Control` of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
     /// `max-age`
@@ -35,12 +35,12 @@ pub struct ResponseDirectives {
     pub stale_while_revalidate: Option<u32>,
     /// `stale-if-error` (RFC 5861)
     pub stale_if_error: Option<u32>,
-    /// The field names that `no-cache` or `private` are limited to: these fields are not stored.
+    /// The field names that limit `no-cache` or `private`: these fields are not stored.
     pub fields: Vec<Box<[u8]>>,
 }
 
 impl ResponseDirectives {
-    /// Takes in one value of the field.
+    /// Adds one value of the field.
     pub fn add(&mut self, value: &[u8]) {
         for Directive { name, argument } in Members::new(value) {
             let name = Name::of(name);
@@ -82,12 +82,12 @@ impl ResponseDirectives {
     }
 }
 
-/// What a request's `Cache-Control` says.
+/// The `Cache-Control` of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     /// `max-age`
     pub max_age: Option<u32>,
-    /// `max-stale`; without an argument: any.
+    /// `max-stale`; without an argument: any time.
     pub max_stale: Option<u32>,
     /// `min-fresh`
     pub min_fresh: Option<u32>,
@@ -102,12 +102,12 @@ pub struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    /// Takes in one value of the field.
+    /// Adds one value of the field.
     pub fn add(&mut self, value: &[u8]) {
         for Directive { name, argument } in Members::new(value) {
             let number = argument.and_then(seconds);
             match Name::of(name) {
-                // What cannot be read asks for nothing that is not fresh.
+                // An invalid argument never asks for a stale response.
                 Name::MaxAge => _ = self.max_age.get_or_insert(number.unwrap_or(0)),
                 Name::MaxStale if argument.is_none() => _ = self.max_stale.get_or_insert(MOST_SECONDS),
                 Name::MaxStale => _ = self.max_stale.get_or_insert(number.unwrap_or(0)),
@@ -122,7 +122,7 @@ impl RequestDirectives {
     }
 }
 
-/// The directives that are known.
+/// The known directives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Name {
     MaxAge,
@@ -172,17 +172,17 @@ impl Name {
 pub struct Directive<'a> {
     /// Its name, without white space around it.
     pub name: &'a [u8],
-    /// What stands behind its first `=`, with its quotes if it has them.
+    /// The text after its first `=`, with its quotes if it has them.
     pub argument: Option<&'a [u8]>,
 }
 
-/// The directives of one value, in order. Commas within quoted strings separate nothing.
+/// The directives of one value, in order. Commas within quoted strings do not separate.
 pub struct Members<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Members<'a> {
-    /// Those of this value.
+    /// The directives of this value.
     pub fn new(value: &'a [u8]) -> Members<'a> {
         Members { rest: value }
     }
@@ -230,7 +230,7 @@ fn unquote(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// `delta-seconds` (section 1.2.2), also as a quoted string; what is too great is the greatest.
+/// Parses `delta-seconds` (section 1.2.2), also as a quoted string; a larger number becomes the maximum.
 pub fn seconds(text: &[u8]) -> Option<u32> {
     let digits = unquote(text).unwrap_or(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

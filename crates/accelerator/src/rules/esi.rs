@@ -1,8 +1,8 @@
-//! Edge Side Includes: the language of pages that are composed of parts (W3C Note "ESI Language Specification
-//! 1.0", 2001): `include`, `remove`, `comment`, `try` and `<!--esi -->`.
+//! Edge Side Includes: the language of pages that are composed from parts (W3C Note "ESI Language
+//! Specification 1.0", 2001): `include`, `remove`, `comment`, `try` and `<!--esi -->`.
 //!
-//! There are no variables and no expressions: nothing of a request is put into a page, or into the address of
-//! a part.
+//! There are no variables and no expressions: nothing from a request is inserted into a page, or into the
+//! address of a part.
 
 use bytes::Bytes;
 
@@ -11,17 +11,17 @@ use super::fields::{FieldText, Fields};
 use super::policy::{Esi, Policy};
 use super::surrogate::{is_for_us, split_target};
 
-/// How deep `try` and `<!--esi -->` may stand in one another.
+/// The maximum nesting of `try` and `<!--esi -->`.
 const MOST_DEPTH: usize = 8;
 
 /// A piece of a page, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// Text as it stands.
+    /// Text that is unchanged.
     Text(Bytes),
     /// A part that is fetched.
     Include(Include),
-    /// The first, or where a part of it cannot be had, the second.
+    /// The first list, or the second one if a part of the first is not available.
     Try {
         /// `esi:attempt`
         attempt: Vec<Node>,
@@ -33,24 +33,24 @@ pub enum Node {
 /// `esi:include`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Include {
-    /// Where the part is.
+    /// The address of the part.
     pub src: Vec<u8>,
-    /// Where it is else, where it cannot be had there.
+    /// The alternative address, if the first one fails.
     pub alt: Option<Vec<u8>>,
-    /// `onerror="continue"`: without it the page is as it should be.
+    /// `onerror="continue"`: the page is valid without the part.
     pub is_optional: bool,
 }
 
-/// What is wrong with a page.
+/// A fault in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// Where, in bytes from its beginning.
+    /// The position, in bytes from its beginning.
     pub position: usize,
-    /// What.
+    /// The message.
     pub message: &'static str,
 }
 
-/// Whether a response with these fields is a page that is composed here.
+/// Whether a response with these fields is a page to compose.
 pub fn is_page(policy: &Policy, status: u16, fields: &[u8]) -> bool {
     let has_whole_page = (200..600).contains(&status) && !matches!(status, 204..=206 | 304);
     if policy.esi == Esi::Off || !has_whole_page {
@@ -78,7 +78,7 @@ fn names_esi(value: &[u8]) -> bool {
     })
 }
 
-/// Reads a page with at most this many includes.
+/// Parses a page with at most this many includes.
 pub fn parse(page: &Bytes, most_includes: usize) -> Result<Vec<Node>, Fault> {
     let mut parser = Parser { page, at: 0, end: page.len(), left: most_includes };
     parser.nodes(b"", 0)
@@ -87,13 +87,13 @@ pub fn parse(page: &Bytes, most_includes: usize) -> Result<Vec<Node>, Fault> {
 struct Parser<'p> {
     page: &'p Bytes,
     at: usize,
-    /// Where the present block ends.
+    /// The end of the present block.
     end: usize,
-    /// Includes that may come yet.
+    /// The number of includes that are still allowed.
     left: usize,
 }
 
-/// A tag, without what is between its brackets.
+/// A tag, without the contents of the element.
 struct Tag {
     name: Vec<u8>,
     is_end: bool,
@@ -102,10 +102,10 @@ struct Tag {
 }
 
 impl Parser<'_> {
-    /// Reads until the end of the element with this name, which is passed, or to the end of the block.
+    /// Reads up to the end of the element with this name, which is consumed, or to the end of the block.
     fn nodes(&mut self, until: &[u8], depth: usize) -> Result<Vec<Node>, Fault> {
         if depth > MOST_DEPTH {
-            return Err(self.fault("elements stand too deep in one another"));
+            return Err(self.fault("elements are nested too deep"));
         }
         let mut nodes = Vec::new();
         let mut text_begin = self.at;
@@ -129,7 +129,7 @@ impl Parser<'_> {
                     if tag.name == until && !until.is_empty() {
                         return Ok(nodes);
                     }
-                    // The end of an element that is not known here, such as `esi:vars`.
+                    // The end of an unknown element, such as `esi:vars`.
                 } else {
                     nodes.extend(self.element(tag, depth)?);
                 }
@@ -138,7 +138,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is in `<!--esi -->` is a part of the page.
+    /// The contents of `<!--esi -->` are a part of the page.
     fn hidden_block(&mut self, depth: usize) -> Result<Vec<Node>, Fault> {
         let found = memchr::memmem::find(self.rest(), b"-->");
         let Some(length) = found else { return Err(self.fault("`<!--esi` has no `-->`")) };
@@ -170,8 +170,8 @@ impl Parser<'_> {
             b"comment" if tag.is_empty => Ok(Vec::new()),
             b"comment" | b"remove" if !tag.is_empty => self.skip(&tag.name).map(|()| Vec::new()),
             b"try" if !tag.is_empty => self.try_block(depth).map(|node| vec![node]),
-            b"attempt" | b"except" => Err(self.fault("`attempt` and `except` stand in `try` alone")),
-            // Elements that are not known are taken out, and what is in them stays.
+            b"attempt" | b"except" => Err(self.fault("`attempt` and `except` are allowed only in `try`")),
+            // Tags of unknown elements are removed, and their contents stay.
             _ => Ok(Vec::new()),
         }
     }
@@ -198,7 +198,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes the end of an element, whatever is in it.
+    /// Skips to the end of an element, whatever it contains.
     fn skip(&mut self, name: &[u8]) -> Result<(), Fault> {
         let end = [b"</esi:", name].concat();
         let Some(length) = memchr::memmem::find(self.rest(), &end) else {
@@ -208,7 +208,7 @@ impl Parser<'_> {
         self.tag().map(|_| ())
     }
 
-    /// A tag, from its `<`.
+    /// Reads a tag, from its `<`.
     fn tag(&mut self) -> Result<Tag, Fault> {
         let is_end = self.rest().starts_with(b"</");
         self.at += if is_end { b"</esi:".len() } else { b"<esi:".len() };
@@ -243,7 +243,7 @@ impl Parser<'_> {
         self.white_space();
         let quote = match self.rest() {
             [quote @ (b'"' | b'\''), ..] if !name.is_empty() => *quote,
-            _ => return Err(self.fault("the value of an attribute stands in quotation marks")),
+            _ => return Err(self.fault("the value of an attribute must be in quotation marks")),
         };
         self.at += 1;
         let Some(length) = memchr::memchr(quote, self.rest()) else {
@@ -272,7 +272,7 @@ impl Parser<'_> {
         self.page.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Where the next tag or block begins.
+    /// The position of the next tag or block.
     fn next_mark(&self) -> Option<usize> {
         let rest = self.rest();
         let mut from = 0;
@@ -300,7 +300,7 @@ impl Parser<'_> {
     }
 }
 
-/// The value of an attribute with the five entities of XML in it.
+/// The value of an attribute with XML's five entities decoded.
 fn unescape(value: &[u8]) -> Vec<u8> {
     const ENTITIES: [(&[u8], u8); 5] =
         [(b"&amp;", b'&'), (b"&lt;", b'<'), (b"&gt;", b'>'), (b"&quot;", b'"'), (b"&apos;", b'\'')];
@@ -380,7 +380,7 @@ mod tests {
         for (page, message) in [
             ("<esi:include/>", "an include has no `src`"),
             ("<esi:include src=\"/a\"", "a tag has no `>`"),
-            ("<esi:include src=/a/>", "the value of an attribute stands in quotation marks"),
+            ("<esi:include src=/a/>", "the value of an attribute must be in quotation marks"),
             ("<esi:include src=\"/a/>", "the value of an attribute has no end"),
             ("<esi:include src/>", "an attribute has no value"),
             ("<esi:include src=\"/a\">", "an element has no end"),
@@ -389,9 +389,9 @@ mod tests {
             ("<esi:try><esi:attempt>a</esi:attempt></esi:try>", "`try` holds one `attempt` and one `except`"),
             ("<esi:try><esi:attempt>a", "an element has no end"),
             ("<esi:try>", "`try` has no end"),
-            ("<esi:attempt>a</esi:attempt>", "`attempt` and `except` stand in `try` alone"),
+            ("<esi:attempt>a</esi:attempt>", "`attempt` and `except` are allowed only in `try`"),
             (&"<esi:include src=\"/a\"/>".repeat(5), "there are more includes than a page may have"),
-            (&"<esi:try><esi:attempt>".repeat(9), "elements stand too deep in one another"),
+            (&"<esi:try><esi:attempt>".repeat(9), "elements are nested too deep"),
         ] {
             assert_eq!(read(page), Err(message), "{page}");
         }

@@ -1,4 +1,4 @@
-//! Walking over field lines, and leaving out those that are not stored (RFC 9111 section 3.1).
+//! Iterates over field lines, and removes those that are not stored (RFC 9111 section 3.1).
 
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
 use touchstone_http::h2::StreamRequest;
@@ -9,7 +9,7 @@ pub trait Fields: Copy {
     /// Calls `each` for every field line in order.
     fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8]));
 
-    /// Calls `each` for the value of every line of this name.
+    /// Calls `each` for the value of every line with this name.
     fn values<'a>(&'a self, name: &str, each: &mut dyn FnMut(&'a [u8])) {
         self.each(&mut |other, value| {
             if other.eq_ignore_ascii_case(name.as_bytes()) {
@@ -18,14 +18,14 @@ pub trait Fields: Copy {
         });
     }
 
-    /// The value of the first line of this name.
+    /// The value of the first line with this name.
     fn first<'a>(&'a self, name: &str) -> Option<&'a [u8]> {
         let mut first = None;
         self.values(name, &mut |value| first = first.or(Some(value)));
         first
     }
 
-    /// Whether there is a line of this name.
+    /// Whether there is a line with this name.
     fn has(&self, name: &str) -> bool {
         self.first(name).is_some()
     }
@@ -75,7 +75,7 @@ pub fn append(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Fields that speak of one connection or of a proxy, and are never stored.
+/// Fields about one connection or about a proxy, which are never stored.
 const NEVER_STORED: [&str; 11] = [
     "connection",
     "keep-alive",
@@ -87,11 +87,11 @@ const NEVER_STORED: [&str; 11] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
-    // Its value is made anew for each answer.
+    // Its value is new in each answer.
     "age",
 ];
 
-/// Whether a field of this name is one that is said anew for each answer, or of one connection.
+/// Whether a field has a new value in each answer, or is about one connection.
 pub fn is_never_stored(name: &[u8]) -> bool {
     NEVER_STORED.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
@@ -101,8 +101,8 @@ pub fn list_has(list: &[u8], name: &[u8]) -> bool {
     list_members(list).any(|member| member.eq_ignore_ascii_case(name))
 }
 
-/// The field lines of a response as they are stored: without those of the connection, `Age`, and those that
-/// `left_out` names. `Date` and `Content-Length` stand apart.
+/// The field lines of a response as they are stored: without those of the connection, `Age`, and the names in
+/// `left_out`. `Date` and `Content-Length` are stored separately.
 pub fn stored_fields(fields: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(fields.len());
     let text = FieldText(fields);
@@ -129,8 +129,8 @@ pub fn lines_named(fields: &[u8], names: &[Box<[u8]>]) -> Vec<u8> {
     found
 }
 
-/// The stored fields after a newer response about the same representation has come (RFC 9111 section 3.2):
-/// each field that it has replaces all of that name, but for those that describe the body that is stored, and
+/// The stored fields, updated by a newer response for the same representation (RFC 9111 section 3.2): each
+/// field in it replaces all stored fields with that name, except those that describe the stored body, and
 /// `left_out`.
 pub fn updated_fields(stored: &[u8], newer: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     const KEPT: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];

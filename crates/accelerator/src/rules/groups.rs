@@ -4,10 +4,10 @@
 use super::fields::{FieldText, Fields};
 use super::structured::{Value, list};
 
-/// The groups of one field that count; what comes behind them does not. RFC 9875 asks for 32 at least.
+/// The maximum number of groups of one field; further ones are ignored. RFC 9875 requires at least 32.
 pub const MOST_GROUPS: usize = 128;
 
-/// The longest name of a group, in bytes; a longer one does not count. RFC 9875 asks for 32 at least.
+/// The maximum length of a group's name in bytes; a longer name is ignored. RFC 9875 requires at least 32.
 pub const MOST_NAME_BYTES: usize = 128;
 
 /// The groups that a response belongs to.
@@ -20,7 +20,7 @@ pub fn invalidated_by(fields: &[u8]) -> Vec<Vec<u8>> {
     named(fields, "cache-group-invalidation")
 }
 
-/// The strings of a list. A field that is no list of strings is ignored whole.
+/// The strings of a list. A field that is not a list of strings is ignored.
 fn named(fields: &[u8], name: &str) -> Vec<Vec<u8>> {
     let mut values = Vec::new();
     let fields = FieldText(fields);

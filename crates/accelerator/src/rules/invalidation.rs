@@ -1,14 +1,14 @@
-//! What an unsafe request makes stale (RFC 9111 section 4.4).
+//! The responses that an unsafe request makes stale (RFC 9111 section 4.4).
 
 use touchstone_http::host::split_port;
 
-/// Whether an answer with this status says that something was done.
+/// Whether an answer with this status means that the request has changed something.
 pub fn is_success(status: u16) -> bool {
     (200..400).contains(&status)
 }
 
-/// The path and query of a `Location` or `Content-Location` that names something at the same origin as the
-/// request. `path` is that of the request, for references that are relative to it.
+/// The path and query of a `Location` or `Content-Location`, if it has the same origin as the request. `path`
+/// is that of the request, for relative references.
 pub fn same_origin_target(
     reference: &[u8],
     is_secure: bool,
@@ -53,7 +53,7 @@ pub fn same_origin_target(
     Some((without_dot_segments(target_path), query))
 }
 
-/// A scheme and what is behind its colon.
+/// Splits a URI into a scheme and the rest after its colon.
 fn split_scheme(reference: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = memchr::memchr(b':', reference)?;
     let scheme = &reference[..colon];
@@ -68,7 +68,7 @@ fn is_same_authority(one: &[u8], other: &[u8], is_secure: bool) -> bool {
     one.eq_ignore_ascii_case(other) && one_port.unwrap_or(default) == other_port.unwrap_or(default)
 }
 
-/// RFC 3986 section 5.2.4.
+/// Removes dot segments (RFC 3986 section 5.2.4).
 fn without_dot_segments(path: &[u8]) -> Vec<u8> {
     let mut segments: Vec<&[u8]> = Vec::new();
     let mut parts = path.split(|&byte| byte == b'/').skip(1).peekable();

@@ -1,18 +1,18 @@
-//! What a response is stored under (RFC 9111 section 2): the target URI, in a form in which spellings of one
-//! are one, and what tells the routes of a server apart.
+//! The key under which a response is stored (RFC 9111 section 2): the target URI, with equivalent spellings
+//! made equal, and a number that distinguishes the routes of a server.
 //!
 //! ```text
-//! 8 bytes: the space, that is the site and what answers | h or s | host | path | ? query
+//! 8 bytes: the space: the site and its handler | h or s | host | path | ? query
 //! ```
 
 use touchstone_http::host::split_port;
 
 use super::policy::Policy;
 
-/// What a key is made of.
+/// The parts of a key.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// Keys of different spaces never meet.
+    /// Keys of different spaces are always different.
     pub space: u64,
     /// The request came over TLS.
     pub is_secure: bool,
@@ -24,10 +24,10 @@ pub struct Target<'a> {
     pub query: Option<&'a [u8]>,
 }
 
-/// The number of bytes that name the space.
+/// The length of the space's number in bytes.
 pub const SPACE_BYTES: usize = 8;
 
-/// Writes the key over `out`.
+/// Writes the key to `out`, which is cleared.
 pub fn write(target: &Target<'_>, policy: &Policy, out: &mut Vec<u8>) {
     out.clear();
     write_origin(target.space, target.is_secure, target.host, out);
@@ -66,7 +66,7 @@ fn write_origin(space: u64, is_secure: bool, host: &[u8], out: &mut Vec<u8>) {
     out.extend(host.iter().map(u8::to_ascii_lowercase));
 }
 
-/// The beginning of the keys of all paths that begin so.
+/// The prefix of the keys of all paths with a prefix.
 pub fn prefix(target: &Target<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     write_origin(target.space, target.is_secure, target.host, &mut out);
@@ -81,10 +81,10 @@ pub fn origin(key: &[u8]) -> &[u8] {
     &behind_space[..end]
 }
 
-/// A key without what the content of a QUERY adds to it: the key of its target.
+/// A key without the part for the content of a QUERY: the key of its target.
 pub fn target_part(key: &[u8]) -> &[u8] {
     let behind_space = key.get(SPACE_BYTES..).unwrap_or_default();
-    // No target has a space.
+    // A target contains no space.
     match memchr::memchr(b' ', behind_space) {
         Some(end) => &key[..SPACE_BYTES + end],
         None => key,
@@ -100,8 +100,8 @@ pub fn url(key: &[u8]) -> String {
     format!("{scheme}://{}", rest[1..].escape_ascii())
 }
 
-/// Appends a path with its escapes in one spelling: what need not be escaped is not, and hexadecimal digits
-/// are capital (RFC 3986 section 6.2.2). Dot segments stay: programs may take them as they come.
+/// Appends a path with its escapes in one spelling: unneeded escapes are decoded, and hexadecimal digits are
+/// capital (RFC 3986 section 6.2.2). Dot segments are kept: programs may get them unchanged.
 fn append_path(path: &[u8], out: &mut Vec<u8>) {
     let mut rest = path;
     while let Some(percent) = memchr::memchr(b'%', rest) {
@@ -189,7 +189,7 @@ mod tests {
             append_path(&path, &mut once);
             let mut twice = Vec::new();
             append_path(&once, &mut twice);
-            // `%2541` becomes `%2541`, not `%41`: one pass alone decides.
+            // `%2541` stays `%2541` and does not become `%41`: there is only one pass.
             prop_assert!(twice.len() <= once.len());
         }
     }

@@ -1,13 +1,13 @@
-//! `No-Vary-Search`: which parts of a query do not matter to a response
+//! `No-Vary-Search`: the parts of a query that do not matter to a response
 //! (draft-ietf-httpbis-no-vary-search-05).
 //!
-//! The response says so itself, and only of its own path. A field that is not valid means what no field
-//! means: every part matters, byte by byte.
+//! The response itself says so, and only for its own path. An invalid field is the same as no field: every
+//! part matters, byte by byte.
 
 use super::fields::{FieldText, Fields};
 use super::structured::{Value, dictionary};
 
-/// Which parts of a query matter. The default is that all do.
+/// The parts of a query that matter. By default all do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variance {
     parameters: Parameters,
@@ -17,9 +17,9 @@ pub struct Variance {
 /// The parameters that matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Parameters {
-    /// All but these.
+    /// All except these.
     AllBut(Vec<Vec<u8>>),
-    /// These alone.
+    /// Only these.
     Only(Vec<Vec<u8>>),
 }
 
@@ -30,7 +30,7 @@ impl Default for Variance {
 }
 
 impl Variance {
-    /// What a response says (sections 4.1 and 4.2); `None`: all matters, byte by byte.
+    /// What a response says (sections 4.1 and 4.2); `None`: everything matters, byte by byte.
     pub fn of_response(fields: &[u8]) -> Option<Variance> {
         let mut values = Vec::new();
         let fields = FieldText(fields);
@@ -42,8 +42,8 @@ impl Variance {
         (variance != Variance::default()).then_some(variance)
     }
 
-    /// The query without what does not matter (section 5). Two queries of one path are the same for the
-    /// response if this is the same for both.
+    /// The query without the parts that do not matter (section 5). Two queries of one path are equivalent for
+    /// the response if this is equal for both.
     pub fn canonical(&self, query: &[u8]) -> Vec<u8> {
         let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = query
             .split(|&byte| byte == b'&')
@@ -61,7 +61,7 @@ impl Variance {
             })
             .collect();
         if !self.order_matters {
-            // By name alone, and stable: the values of one name keep their order.
+            // The sort is by name alone, and stable: the values of one name keep their order.
             pairs.sort_by(|one, other| one.0.cmp(&other.0));
         }
         let mut canonical = Vec::with_capacity(query.len());
@@ -75,7 +75,7 @@ impl Variance {
     }
 }
 
-/// Reads a field value.
+/// Parses a field value.
 fn read(text: &[u8]) -> Option<Variance> {
     let members = dictionary(text)?;
     let member =
@@ -108,8 +108,8 @@ fn strings(items: &[Value]) -> Option<Vec<Vec<u8>>> {
     items.iter().map(name).collect()
 }
 
-/// A name or a value of application/x-www-form-urlencoded: `+` is a space, escapes are decoded, and bytes
-/// that are not UTF-8 become U+FFFD.
+/// Decodes a name or value of application/x-www-form-urlencoded: `+` is a space, escapes are decoded, and
+/// bytes that are not UTF-8 become U+FFFD.
 fn decode(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -252,7 +252,7 @@ mod tests {
             prop_assert!(is_same("params=(\"x\")", &query, &query));
             let variance = variance("key-order").unwrap();
             let plain = Variance::default();
-            // Queries that are the same byte by byte are never told apart, whatever a response says.
+            // Queries that are equal byte by byte are always equivalent, whatever a response says.
             prop_assert_eq!(variance.canonical(query.as_bytes()), variance.canonical(query.as_bytes()));
             let moved = query.split('&').rev().collect::<Vec<_>>().join("&");
             if plain.canonical(query.as_bytes()) == plain.canonical(moved.as_bytes()) {

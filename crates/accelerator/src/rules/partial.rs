@@ -6,17 +6,16 @@ use touchstone_http::range::ByteRange;
 
 use super::fields::{FieldText, Fields};
 
-/// What `Content-Range` says of a part whose whole is known.
+/// The `Content-Range` of a part with a known complete length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
-    /// Which bytes.
+    /// The bytes of the part.
     pub range: ByteRange,
-    /// Of how many.
+    /// The complete length.
     pub complete_length: u64,
 }
 
-/// Reads `Content-Range: bytes first-last/length`; `None` where the length is not known, or anything is
-/// wrong.
+/// Parses `Content-Range: bytes first-last/length`; `None` if the length is unknown, or the value is invalid.
 pub fn content_range(value: &[u8]) -> Option<ContentRange> {
     let rest = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes ")).map(|_| &value[6..])?;
     let slash = memchr::memchr(b'/', rest)?;
@@ -29,7 +28,7 @@ pub fn content_range(value: &[u8]) -> Option<ContentRange> {
         .then_some(ContentRange { range: ByteRange { first, last }, complete_length })
 }
 
-/// The strong validator by which parts of one representation are known to be of one (section 3.4).
+/// The strong validator that shows that parts belong to one representation (section 3.4).
 pub fn strong_etag(fields: &[u8]) -> Option<Vec<u8>> {
     let text = FieldText(fields);
     let etag = text.first("etag")?;
@@ -37,7 +36,7 @@ pub fn strong_etag(fields: &[u8]) -> Option<Vec<u8>> {
     tag.matches_strongly(&tag).then(|| etag.to_vec())
 }
 
-/// Puts two parts of one representation together; `None` where there would be a hole between them.
+/// Joins two parts of one representation; `None` if there would be a gap between them.
 pub fn combine(one: (ContentRange, &[u8]), other: (ContentRange, &[u8])) -> Option<(ContentRange, Vec<u8>)> {
     let ((first, first_body), (second, second_body)) =
         if one.0.range.first <= other.0.range.first { (one, other) } else { (other, one) };
@@ -58,8 +57,8 @@ pub fn combine(one: (ContentRange, &[u8]), other: (ContentRange, &[u8])) -> Opti
     Some((ContentRange { range: ByteRange { first: first.range.first, last }, ..first }, body))
 }
 
-/// What is missing of a range that a part has the beginning or the end of; `None` where it has all of it,
-/// none of it, or only what is in the middle.
+/// The bytes of a range that are missing from a part that has its beginning or its end; `None` if the part
+/// has all of it, none of it, or only its middle.
 pub fn missing(part: ContentRange, wanted: ByteRange) -> Option<ByteRange> {
     let there = part.range;
     let has_beginning = (there.first..=there.last).contains(&wanted.first);
@@ -72,12 +71,12 @@ pub fn missing(part: ContentRange, wanted: ByteRange) -> Option<ByteRange> {
 }
 
 impl ContentRange {
-    /// Whether nothing is missing.
+    /// Whether the part is complete.
     pub fn is_everything(&self) -> bool {
         self.range.first == 0 && self.range.last + 1 == self.complete_length
     }
 
-    /// Whether it has all of these bytes.
+    /// Whether it contains all of these bytes.
     pub fn holds(&self, range: ByteRange) -> bool {
         self.range.first <= range.first && range.last <= self.range.last
     }

@@ -1,66 +1,66 @@
-//! What a route's configuration says beyond the rules.
+//! The settings of a route beyond the caching rules.
 
-/// How the responses of a route are cached. Everything here starts from what the responses themselves say.
+/// How the responses of a route are cached. The responses' own fields are the starting point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// How long a response is fresh that says nothing of it and has no `Last-Modified`, in seconds. With more
-    /// than 0, dynamic answers are cached that never asked for it.
+    /// How long a response without freshness information and `Last-Modified` is fresh, in seconds. With more
+    /// than 0, dynamic answers are cached that have not asked for it.
     pub default_freshness: u32,
-    /// A response that may be stored is fresh at least so long, unless it must be validated each time.
+    /// The minimum freshness of a response that may be stored, unless it must be validated each time.
     pub minimum_freshness: u32,
-    /// No response is fresh for longer.
+    /// The maximum freshness of a response.
     pub maximum_freshness: u32,
-    /// How long 404 and its like are fresh that say nothing of it.
+    /// How long 404 and similar responses without freshness information are fresh.
     pub negative_freshness: u32,
-    /// Part of its age when it was sent that a response is heuristically fresh for, in percent.
+    /// Heuristic freshness in percent of a response's age when it was sent.
     pub heuristic_percent: u32,
-    /// No response is heuristically fresh for longer.
+    /// The maximum heuristic freshness.
     pub heuristic_maximum: u32,
-    /// How long a stale response is served while it is validated, where the response does not say it.
+    /// How long a stale response is served while it is validated, if the response does not say it.
     pub stale_while_revalidate: u32,
-    /// How long a stale response is served when the origin fails, where the response does not say it.
+    /// How long a stale response is served when the origin fails, if the response does not say it.
     pub stale_if_error: u32,
-    /// The query is not part of the key.
+    /// Whether the query is excluded from the key.
     pub ignore_query: bool,
-    /// Parameters of the query that are not part of the key; a `*` at the end stands for any ending.
+    /// Parameters of the query that are excluded from the key; a `*` at the end matches any ending.
     pub ignore_parameters: Vec<Box<[u8]>>,
-    /// Parameters are put in order in the key.
+    /// Whether parameters are sorted in the key.
     pub sort_query: bool,
-    /// Cookies neither select a response nor keep one from being stored; `Set-Cookie` is not stored.
+    /// Cookies neither select a response nor prevent it from being stored; `Set-Cookie` is not stored.
     pub ignore_cookies: bool,
-    /// What becomes of a response that sets a cookie.
+    /// The treatment of responses that set a cookie.
     pub set_cookie: SetCookie,
-    /// Fields of the request that select a response as if every response named them in `Vary`.
+    /// Request fields that select a response as if every response named them in `Vary`.
     pub vary_also: Vec<Box<[u8]>>,
-    /// What clients ask of caches counts: `Cache-Control` and `Pragma` of requests.
+    /// Whether the cache directives of requests are respected: `Cache-Control` and `Pragma`.
     pub client_directives: bool,
-    /// The longest body that is stored, in bytes.
+    /// The maximum size of a stored body in bytes.
     pub object_bytes: u64,
-    /// Answers say what the cache did, in `Cache-Status`.
+    /// Whether answers have `Cache-Status`.
     pub cache_status: bool,
-    /// Which pages are composed of parts.
+    /// The pages that are composed from parts.
     pub esi: Esi,
 }
 
-/// Which pages are composed of parts (Edge Side Includes).
+/// The pages that are composed from parts (Edge Side Includes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Esi {
     /// None.
     Off,
-    /// Those of which the origin says so: `Surrogate-Control: content="ESI/1.0"`.
+    /// Pages that the origin marks: `Surrogate-Control: content="ESI/1.0"`.
     Origin,
-    /// These, and every page of HTML.
+    /// Marked pages, and every HTML page.
     Html,
 }
 
-/// What becomes of a response with `Set-Cookie` that could be stored otherwise.
+/// The treatment of a response with `Set-Cookie` that could otherwise be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetCookie {
     /// It is not stored.
     Refuse,
-    /// It is stored without the field; only the client whose request was sent on gets that.
+    /// It is stored without the field; only the client whose request was forwarded gets the field.
     Remove,
-    /// It is stored as it is, if it says how long it is fresh: every client gets the same cookie.
+    /// It is stored with the field, if it has freshness information: every client gets the same cookie.
     Store,
 }
 

@@ -1,26 +1,26 @@
-//! Answers to QUERY (RFC 10008): what its content adds to the key of a stored response.
+//! Answers to QUERY (RFC 10008): the request's content is part of the key of a stored response.
 //!
-//! The key of an answer to QUERY is that of its target, a space, which no target has, and a digest of the
-//! content and of the fields that say what the content means. So the same question finds the same answer, and
-//! never the answer to GET.
+//! The key of an answer to QUERY is that of its target, a space, which is in no target, and a digest of the
+//! content and of the fields that describe the content. So an equal query finds the same answer, and never
+//! the answer to GET.
 
 use sha2::{Digest, Sha256};
 
 use super::fields::Fields;
 
-/// The longest content of a request whose answer is stored, in bytes.
+/// The maximum length of a request's content whose answer is stored, in bytes.
 pub const MOST_CONTENT_BYTES: u64 = 64 * 1024;
 
-/// The fields that say what the content means.
+/// The fields that describe the content.
 const OF_CONTENT: [&str; 3] = ["content-type", "content-encoding", "content-language"];
 
 /// Whether the answer to a request with these fields and a content of this length may be stored. Without a
-/// media type the content means nothing, and the origin refuses it.
+/// media type the content has no meaning, and the origin refuses it.
 pub fn may_be_stored(request: impl Fields, content_length: Option<u64>) -> bool {
     content_length.is_some_and(|length| length <= MOST_CONTENT_BYTES) && request.has("content-type")
 }
 
-/// Appends to the key of the target what makes it that of this content. `epoch` counts how often the target
+/// Appends the part for the content to the key of the target. `epoch` is the number of times that the target
 /// was purged or changed.
 pub fn append_to_key(request: impl Fields, content: &[u8], epoch: [u8; 12], key: &mut Vec<u8>) {
     let mut digest = Sha256::new();
@@ -39,8 +39,8 @@ pub fn append_to_key(request: impl Fields, content: &[u8], epoch: [u8; 12], key:
     key.extend_from_slice(&digest.finalize());
 }
 
-/// A value in a form in which spellings of one are one: type and subtype, and names of codings and languages,
-/// have no case (RFC 9110 sections 8.3 to 8.5). Parameters stay as they are.
+/// Normalises a value: type and subtype, and names of codings and languages, are not case-sensitive (RFC 9110
+/// sections 8.3 to 8.5). Parameters are unchanged.
 fn normal(name: &str, value: &[u8]) -> Vec<u8> {
     let mut normal = value.to_vec();
     let end = match name {

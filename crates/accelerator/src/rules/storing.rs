@@ -1,4 +1,4 @@
-//! Whether a response may be stored, and how long it is fresh (RFC 9111 sections 3 and 4.2).
+//! Decides whether a response may be stored, and how long it is fresh (RFC 9111 sections 3 and 4.2).
 
 use touchstone_http::date::parse_http_date;
 use touchstone_http::grammar::list_members;
@@ -8,20 +8,20 @@ use super::fields::{FieldText, Fields};
 use super::policy::{Policy, SetCookie};
 use super::{surrogate, targeted};
 
-/// A response, and what of its request matters here.
+/// A response, with the relevant facts about its request.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
     /// Its status.
     pub status: u16,
     /// Its field lines, each with its CRLF.
     pub fields: &'a [u8],
-    /// Its `Date`, where that is valid.
+    /// Its `Date`, if that is valid.
     pub date: Option<i64>,
     /// When the request was sent.
     pub request_time: i64,
-    /// When the response came.
+    /// When the response arrived.
     pub response_time: i64,
-    /// The request had `Authorization`, or the server knows who the client is (a certificate, a user).
+    /// The request had `Authorization`, or the server knows the client's identity (a certificate, a user).
     pub is_authorized: bool,
     /// The request had `Cookie`.
     pub has_cookie: bool,
@@ -29,30 +29,30 @@ pub struct Response<'a> {
     pub request_no_store: bool,
 }
 
-/// How long a stored response is good for what.
+/// The terms of reuse of a stored response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// When it came.
+    /// When it arrived.
     pub response_time: i64,
-    /// Its `Date`; when it came, where it had none.
+    /// Its `Date`, or the time of its arrival.
     pub date: i64,
-    /// How old it was when it came.
+    /// Its age when it arrived.
     pub initial_age: u32,
-    /// How old it may become.
+    /// Its freshness lifetime.
     pub lifetime: u32,
-    /// How long after that it is served while it is validated.
+    /// How long after that it may be served while it is validated.
     pub stale_while_revalidate: u32,
-    /// How long after that it is served when the origin fails.
+    /// How long after that it may be served when the origin fails.
     pub stale_if_error: u32,
-    /// It is never served without having been validated.
+    /// It must be validated before each use.
     pub no_cache: bool,
-    /// It is never served stale.
+    /// It must not be served stale.
     pub must_revalidate: bool,
     /// It may answer requests with `Authorization`.
     pub is_for_authorized: bool,
-    /// It may answer requests with `Cookie`: it has said itself that it is fresh for a while, or `public`.
+    /// It may answer requests with `Cookie`: it has its own freshness information, or `public`.
     pub is_for_cookies: bool,
-    /// It answered a request with `Authorization`, or of a client that the server knows.
+    /// It answered a request with `Authorization`, or from a known client.
     pub answered_authorized: bool,
     /// It answered a request with `Cookie`.
     pub answered_cookie: bool,
@@ -60,14 +60,14 @@ pub struct Terms {
 
 impl Terms {
     /// Whether it may answer a request with or without `Authorization` and `Cookie`. A request with
-    /// credentials is answered only with a response that has said itself that it may be shared.
+    /// credentials is answered only with a response that declares itself shareable.
     #[inline]
     pub fn may_answer(&self, is_authorized: bool, has_cookie: bool) -> bool {
         (!is_authorized || self.is_for_authorized) && (!has_cookie || self.is_for_cookies)
     }
 
-    /// It answered a request with credentials: it is given as far as it has said so itself, and never stale
-    /// because a client or the policy wants it.
+    /// It answered a request with credentials: its own directives alone limit its use, and it is never served
+    /// stale because a client or the policy allows it.
     pub fn is_of_credentials(&self) -> bool {
         self.answered_authorized || self.answered_cookie
     }
@@ -79,17 +79,17 @@ impl Terms {
         self.initial_age.saturating_add(resident).min(MOST_SECONDS)
     }
 
-    /// For how many seconds it is fresh still; negative: it has been stale for so long.
+    /// The number of seconds for which it is still fresh; negative: the time since it became stale.
     #[inline]
     pub fn fresh_for(&self, now: i64) -> i64 {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
 }
 
-/// What is to be stored.
+/// The decision to store a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storable {
-    /// How long it is good for what.
+    /// The terms of its reuse.
     pub terms: Terms,
     /// Fields that are not stored.
     pub left_out: Vec<Box<[u8]>>,
@@ -98,41 +98,41 @@ pub struct Storable {
 /// Why a response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotStored {
-    /// The response, or its request, says so.
+    /// The directives of the response or its request forbid it.
     NoStore,
-    /// It is for one user.
+    /// It is private to one user.
     Private,
-    /// The request had `Authorization`, and the response does not say that others may have it.
+    /// The request had `Authorization`, and the response does not declare itself shareable.
     Authorization,
-    /// The request had `Cookie`, and the response does not say that others may have it.
+    /// The request had `Cookie`, and the response does not declare itself shareable.
     Cookie,
-    /// Its status is not one that is stored.
+    /// Responses with its status are not stored.
     Status,
-    /// It would never be selected again: `Vary: *`.
+    /// No request would select it: `Vary: *`.
     Varies,
-    /// It would be of no use: not fresh, and nothing to validate it with.
+    /// It would be useless: it is not fresh, and has no validator.
     Useless,
     /// It sets a cookie.
     SetsCookie,
 }
 
-/// Statuses whose meaning for caches is understood (sections 3 and 5.2.2.3).
+/// Statuses that this cache understands (sections 3 and 5.2.2.3).
 const UNDERSTOOD: [u16; 39] = [
     200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407,
     408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421, 422, 429, 451, 500, 501, 502, 503,
 ];
 
-/// Statuses that may be fresh without saying so (RFC 9110 section 15.1).
+/// Statuses that are heuristically cacheable (RFC 9110 section 15.1).
 fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// The directives of a response that count for this cache.
+/// The directives of a response that apply to this cache.
 pub fn response_directives(fields: FieldText<'_>) -> ResponseDirectives {
     directives(fields).0
 }
 
-/// The directives that count for this cache, and whether they come of a targeted field.
+/// The directives that apply to this cache, and whether they are from a targeted field.
 fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
     let mut targeted = Vec::new();
     fields.values("cdn-cache-control", &mut |value| targeted.push(value));
@@ -146,12 +146,12 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
     }
     let mut directives = ResponseDirectives::default();
     fields.values("cache-control", &mut |value| directives.add(value));
-    // Section 5.4 leaves Pragma in responses without meaning; caches have long taken it for what its authors
-    // meant.
+    // Section 5.4 defines no meaning for Pragma in responses; caches have long treated it as its authors
+    // meant it.
     (directives, false)
 }
 
-/// Says whether a response is stored.
+/// Decides whether a response is stored.
 pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotStored> {
     let fields = FieldText(response.fields);
     let (directives, is_targeted) = directives(fields);
@@ -162,7 +162,7 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     if directives.must_understand && !is_understood {
         return Err(NotStored::Status);
     }
-    // Section 5.2.2.3: where the status is understood, must-understand stands above no-store.
+    // Section 5.2.2.3: for an understood status, must-understand overrides no-store.
     if response.request_no_store || (directives.no_store && !directives.must_understand) {
         return Err(NotStored::NoStore);
     }
@@ -193,7 +193,7 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     let mut is_of_policy = false;
     let mut lifetime = match explicit {
         Some(lifetime) => lifetime,
-        // How long another visitor's response is fresh is not guessed.
+        // The freshness of a response for another client is never guessed.
         None if is_of_credentials && !directives.public => 0,
         None => {
             let implicit = implicit_lifetime(response, &directives, fields, date, policy);
@@ -214,8 +214,8 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         || directives.no_cache;
     let initial_age = initial_age(response, fields, date);
     if is_of_policy && lifetime > 0 {
-        // What the policy grants counts from when it came: an origin's clock, or a Date that it made once,
-        // says nothing of it.
+        // The policy's times count from the arrival: the origin's clock, or a Date that was generated once,
+        // does not matter.
         lifetime = lifetime.saturating_add(initial_age);
     }
     let stale = |said: Option<u32>, of_policy: u32| match must_revalidate {
@@ -250,8 +250,8 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     Ok(Storable { terms, left_out })
 }
 
-/// What becomes of the `Set-Cookie` of this response. A response that names the field itself in `no-cache` or
-/// `private` is stored without it; so is one that has none.
+/// The treatment of this response's `Set-Cookie`. A response that names the field in `no-cache` or `private`
+/// is stored without it; so is one without the field.
 fn set_cookie_rule(fields: FieldText<'_>, directives: &ResponseDirectives, policy: &Policy) -> SetCookie {
     let is_named = || directives.fields.iter().any(|name| name.eq_ignore_ascii_case(b"set-cookie"));
     if policy.ignore_cookies || !fields.has("set-cookie") || is_named() {
@@ -264,7 +264,7 @@ fn may_be_heuristic(status: u16, directives: &ResponseDirectives) -> bool {
     is_heuristically_cacheable(status) || directives.public
 }
 
-/// What the response says itself (section 4.2.1).
+/// The lifetime that the response states (section 4.2.1).
 fn explicit_lifetime(
     directives: &ResponseDirectives,
     is_targeted: bool,
@@ -275,7 +275,7 @@ fn explicit_lifetime(
     if let Some(lifetime) = directives.s_maxage.or(directives.max_age) {
         return Some(lifetime);
     }
-    // RFC 9213 section 2.2: a targeted field stands for Expires as well.
+    // RFC 9213 section 2.2: a targeted field also replaces Expires.
     if is_targeted {
         return None;
     }
@@ -286,19 +286,19 @@ fn explicit_lifetime(
         [value] => parse_http_date(value, now),
         _ => None,
     };
-    // An invalid date means that it has expired (section 5.3).
+    // An invalid date means that the response has expired (section 5.3).
     let lifetime = expires.map_or(0, |expires| (expires - date).max(0));
     Some(u32::try_from(lifetime).unwrap_or(MOST_SECONDS).min(MOST_SECONDS))
 }
 
-/// How long a response is fresh that does not say it.
+/// The freshness of a response that does not state it.
 struct Implicit {
     lifetime: u32,
-    /// The policy says how long.
+    /// The policy states it.
     is_of_policy: bool,
 }
 
-/// What is assumed where it says nothing (section 4.2.2).
+/// The heuristic lifetime (section 4.2.2).
 fn implicit_lifetime(
     response: &Response<'_>,
     directives: &ResponseDirectives,
@@ -310,7 +310,7 @@ fn implicit_lifetime(
     if !may_be_heuristic(response.status, directives) || directives.no_cache {
         return known(0);
     }
-    // Section 5.4: where nothing else is said, Pragma in a response is taken for what it means.
+    // Section 5.4: if nothing else is stated, Pragma in a response is respected.
     let mut is_pragma = false;
     fields.values("pragma", &mut |value| is_pragma |= value.eq_ignore_ascii_case(b"no-cache"));
     if is_pragma && !fields.has("cache-control") {
@@ -330,12 +330,12 @@ fn implicit_lifetime(
     known(0)
 }
 
-/// How old the response was when it came (section 4.2.3). Of several ages the first counts, and none where
-/// that is not a number (section 5.1).
+/// The age of the response when it arrived (section 4.2.3). Of several Age values the first counts, and none
+/// if that is not a number (section 5.1).
 fn initial_age(response: &Response<'_>, fields: FieldText<'_>, date: i64) -> u32 {
     let mut first = None;
     fields.values("age", &mut |value| first = first.or_else(|| list_members(value).next()));
-    // In directives alone a number may stand between quotation marks.
+    // Only in directives may a number be in quotation marks.
     let said = first.filter(|age| !age.starts_with(b"\"")).and_then(seconds).unwrap_or(0);
     let apparent = (response.response_time - date).max(0);
     let corrected = i64::from(said) + (response.response_time - response.request_time).max(0);
@@ -378,7 +378,7 @@ mod tests {
             ("Cache-Control: max-age=5, s-maxage=7\r\n".to_string(), Ok(7)),
             (format!("Cache-Control: max-age=5\r\n{expires}"), Ok(5)),
             (expires.clone(), Ok(100)),
-            // Section 4.2: a date counts whatever its case, and only in GMT.
+            // Section 4.2: a date is valid in any case, and only in GMT.
             (format!("Expires: {}\r\n", date(100).to_uppercase()), Ok(100)),
             (format!("Expires: {}\r\n", date(100).to_lowercase()), Ok(100)),
             (format!("Expires: {}\r\n", date(100).replace("GMT", "UTC")), Ok(0)),
@@ -465,9 +465,9 @@ mod tests {
             let judged = judge(&with_cookie, &policy);
             assert_eq!(judged.as_ref().ok().map(|storable| storable.terms.lifetime), expected, "{fields}");
             let terms = judged.map(|storable| storable.terms).unwrap_or_default();
-            // Neither the policy nor a client makes it last longer than it says.
+            // Neither the policy nor a client extends its own lifetime.
             assert_eq!((terms.stale_if_error, terms.stale_while_revalidate), (0, 0), "{fields}");
-            // What was stored for a visitor without credentials is given to others under the same condition.
+            // A response for a client without credentials is served to others under the same condition.
             if let Ok(storable) = judge(&response(200, fields), &policy) {
                 assert_eq!(storable.terms.may_answer(false, true), expected.is_some(), "{fields}");
             }
@@ -506,9 +506,9 @@ mod tests {
             ("1, 2", 1),
             ("7200, 0", 7200),
             ("0, 0", 0),
-            // RFC 9110 section 5.6.1.2: empty members are none.
+            // RFC 9110 section 5.6.1.2: empty members are ignored.
             (", 3", 3),
-            // Section 1.2.2: what is too great is the greatest.
+            // Section 1.2.2: a larger number becomes the maximum.
             ("2147483647", MOST_SECONDS),
             ("2147483648", MOST_SECONDS),
             ("99999999999999999999", MOST_SECONDS),
@@ -517,7 +517,7 @@ mod tests {
         }
         for invalid in ["x", "-1", "+1", "1.5", "1;a=b", "1 2", "\"3\"", "x, 3", ""] {
             assert_eq!(age(&format!("Age: {invalid}\r\n"), 0, 0), 0, "{invalid}");
-            // Ignored is that field alone.
+            // Only that field is ignored.
             assert_eq!(age(&format!("Age: {invalid}\r\n"), 2, -7), 7, "{invalid}");
         }
         for (lines, expected) in [("Age: 10\r\nAge: 0\r\n", 10), ("Age: 0\r\nAge: 10\r\n", 0)] {
@@ -543,7 +543,7 @@ mod tests {
         assert_eq!(lifetime(200, "Cache-Control: max-age=500\r\n"), Ok(50));
         assert_eq!(lifetime(200, "X: 1\r\n"), Ok(10));
         assert_eq!(lifetime(404, "X: 1\r\n"), Ok(20));
-        // Whatever the origin's clock says.
+        // The origin's clock does not matter.
         let late = |status, fields: &'static str| {
             let response = response(status, fields);
             Response { date: Some(response.response_time - 1000), ..response }
@@ -557,7 +557,7 @@ mod tests {
         let cookie = Response { has_cookie: true, ..response(200, "X: 1\r\n") };
         let policy = Policy { default_freshness: 7, ..Policy::default() };
         assert_eq!(judge(&cookie, &policy), Err(NotStored::Cookie));
-        // With `ignore_cookies` the layer says of no request that it has one.
+        // With `ignore_cookies` the layer treats each request as one without cookies.
         let policy = Policy { ignore_cookies: true, ..policy };
         assert_eq!(judge(&response(200, "X: 1\r\n"), &policy).unwrap().terms.lifetime, 7);
     }

@@ -1,12 +1,12 @@
-//! Structured fields (RFC 9651), as far as caching has a use for them: dictionaries and lists. What is not
-//! valid is ignored whole by those who ask, because what its author meant is not known.
+//! Parses structured fields (RFC 9651) as far as caching needs them: dictionaries and lists. Callers ignore
+//! an invalid field as a whole, because its meaning is unknown.
 
-/// A value, as far as caching has a use for it.
+/// A value, as far as caching needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// `?0` or `?1`, or a key alone.
+    /// `?0` or `?1`, or a key without a value.
     Boolean(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A string.
     Text(Vec<u8>),
@@ -18,7 +18,7 @@ pub enum Value {
     Other,
 }
 
-/// The members of a dictionary; of those with the same key the last (RFC 9651 section 4.2.2).
+/// The members of a dictionary; of those with the same key the last one (RFC 9651 section 4.2.2).
 pub fn dictionary(text: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
     let mut parser = Parser { rest: text.trim_ascii_start() };
     let mut members: Vec<(Vec<u8>, Value)> = Vec::new();
@@ -76,7 +76,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads what stands behind a member: nothing, or a comma and another member.
+    /// Reads the end of a member: the end of the text, or a comma before another member.
     fn end_of_member(&mut self) -> Option<()> {
         self.white_space();
         if self.rest.is_empty() {
@@ -173,7 +173,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An integer of at most 15 digits, or a decimal with at most 12 before its point and 3 behind.
+    /// An integer of at most 15 digits, or a decimal with at most 12 before its point and 3 after it.
     fn number(&mut self) -> Option<Value> {
         let is_negative = self.take(b'-');
         let digits = self.while_bytes(|byte| byte.is_ascii_digit());

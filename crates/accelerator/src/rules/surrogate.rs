@@ -1,13 +1,13 @@
-//! `Surrogate-Control`, with which programs spoke to caches like this one before `CDN-Cache-Control` was (W3C
-//! Note "Edge Architecture Specification", 2001). It has no grammar of its own but that of its examples:
-//! `max-age=3600+600;target, no-store, content="ESI/1.0"`.
+//! `Surrogate-Control`, the predecessor of `CDN-Cache-Control` for caches like this one (W3C Note "Edge
+//! Architecture Specification", 2001). Its only grammar is that of its examples: `max-age=3600+600;target,
+//! no-store, content="ESI/1.0"`.
 
 use super::directives::{Members, ResponseDirectives, seconds};
 
-/// What this cache is called in a target.
+/// The name of this cache in a target.
 pub const TARGET: &str = "touchstone";
 
-/// What the values of the field say to this cache; `None`: nothing that it understands.
+/// The directives of the field for this cache; `None`: it has none that this cache understands.
 pub fn parse(values: &[&[u8]]) -> Option<ResponseDirectives> {
     let mut directives = ResponseDirectives::default();
     let mut says_something = false;
@@ -37,7 +37,7 @@ pub(super) fn is_for_us(target: Option<&[u8]>) -> bool {
     target.is_none_or(|target| target.eq_ignore_ascii_case(TARGET.as_bytes()))
 }
 
-/// A text and what stands behind its semicolon.
+/// Splits a text at its semicolon.
 pub(super) fn split_target(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(b';', text) {
         Some(semicolon) => (&text[..semicolon], Some(text[semicolon + 1..].trim_ascii())),

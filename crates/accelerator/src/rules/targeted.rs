@@ -1,13 +1,13 @@
-//! `CDN-Cache-Control`, which speaks to caches like this one before `Cache-Control` does: a dictionary of
+//! `CDN-Cache-Control`, which takes precedence over `Cache-Control` for caches like this one: a dictionary of
 //! structured fields (RFC 9213, RFC 9651 section 3.2).
 //!
-//! A field that is no valid dictionary is ignored whole, and so is one whose numbers are not integers: what
-//! its author meant is not known.
+//! A field that is not a valid dictionary is ignored as a whole, and so is one whose numbers are not
+//! integers, because its meaning is unknown.
 
 use super::directives::{MOST_SECONDS, ResponseDirectives};
 use super::structured::{Value, dictionary};
 
-/// What the values of the field say; `None`: nothing valid, or nothing at all.
+/// The directives of the field; `None`: it is absent or invalid.
 pub fn parse(values: &[&[u8]]) -> Option<ResponseDirectives> {
     let joined = values.join(&b", "[..]);
     let members = dictionary(&joined)?;

@@ -1,11 +1,11 @@
-//! Asking the origin whether a stored response is still right (RFC 9111 section 4.3).
+//! Validates a stored response with its origin (RFC 9111 section 4.3).
 
 use touchstone_http::date::parse_http_date;
 use touchstone_http::entity_tag::EntityTag;
 
 use super::fields::{FieldText, Fields};
 
-/// The conditions that ask whether a stored response with these fields is still right: name and value.
+/// The conditions that validate a stored response with these fields: name and value.
 pub fn conditions(stored_fields: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let fields = FieldText(stored_fields);
     let mut conditions = Vec::new();
@@ -18,8 +18,8 @@ pub fn conditions(stored_fields: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     conditions
 }
 
-/// Whether a 200 answer to HEAD is about the same representation as what is stored, so that it may freshen
-/// that (section 4.3.5): validators that both have are the same, and so is the length.
+/// Whether a 200 answer to HEAD describes the same representation as the stored response, so that it may
+/// freshen that (section 4.3.5): validators that both have are equal, and so is the length.
 pub fn is_same_representation(
     stored_fields: &[u8],
     stored_length: u64,

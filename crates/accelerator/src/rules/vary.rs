@@ -1,8 +1,8 @@
-//! Which stored response a request selects (RFC 9111 section 4.1): the fields that `Vary` names, in a form in
-//! which what means the same is the same.
+//! Selects the stored response for a request (RFC 9111 section 4.1) by the fields in `Vary`, whose values are
+//! normalised so that equivalent values are equal.
 //!
-//! A *selector* is kept with each stored response: the names in small letters and the values in their normal
-//! form, of the request that it answered.
+//! A *selector* is stored with each response: the names in lower case and the normalised values of the
+//! request that it answered.
 
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
 use touchstone_http::weight::split_weight;
@@ -10,11 +10,12 @@ use touchstone_http::weight::split_weight;
 use super::fields::{FieldText, Fields};
 use super::policy::Policy;
 
-/// A request field that no selector is made of if it is longer, in bytes: the response is then not stored.
+/// The maximum length of a request field in a selector, in bytes: with a longer one the response is not
+/// stored.
 const MOST_VALUE_BYTES: usize = 16 * 1024;
 
 /// The selector of a response with these fields to a request with those; empty: every request selects it.
-/// `None`: it cannot be told what does.
+/// `None`: no selector can be made.
 pub fn selector(response_fields: &[u8], request: impl Fields, policy: &Policy) -> Option<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut add = |name: &[u8]| {
@@ -38,7 +39,7 @@ pub fn selector(response_fields: &[u8], request: impl Fields, policy: &Policy) -
             if length > MOST_VALUE_BYTES {
                 return None;
             }
-            // One more than the length, so that a field that is empty differs from one that is not there.
+            // The length plus one, so that an empty field differs from an absent one.
             let length = u16::try_from(length + 1).ok()?;
             selector[start..start + 2].copy_from_slice(&length.to_le_bytes());
         }
@@ -64,11 +65,11 @@ pub fn matches(selector: &[u8], request: impl Fields, scratch: &mut Vec<u8>) -> 
     true
 }
 
-/// Fields that are no lists: a comma in their values separates nothing.
+/// Fields that are not lists: commas in their values do not separate.
 const SINGLE: [&str; 7] = ["authorization", "cookie", "from", "host", "origin", "referer", "user-agent"];
 
-/// Appends the normal form of all lines of a field; false: there is none. Two values have one normal form
-/// only if they mean the same to every origin, whatever it knows of them.
+/// Appends the normalised form of all lines of a field; false: it is absent. Two values have the same form
+/// only if they are equivalent for every origin, whatever it knows about them.
 fn append_normal(name: &[u8], request: impl Fields, out: &mut Vec<u8>) -> bool {
     let name = std::str::from_utf8(name).unwrap_or_default();
     let (mut is_there, mut is_quoted) = (false, false);
@@ -90,20 +91,20 @@ fn append_normal(name: &[u8], request: impl Fields, out: &mut Vec<u8>) -> bool {
 fn append_exact(name: &str, request: impl Fields, out: &mut Vec<u8>) {
     request.values(name, &mut |value| {
         out.extend_from_slice(value);
-        // No value has one.
+        // No value contains this byte.
         out.push(b'\n');
     });
 }
 
-/// Appends the members of a list with weights: the most wanted first; the order of those wanted alike means
-/// nothing.
+/// Appends the members of a list with weights: the preferred ones first; the order of members with equal
+/// weight does not matter.
 fn append_by_weight(name: &str, request: impl Fields, out: &mut Vec<u8>) {
     let mut members: Vec<(u16, Vec<u8>)> = Vec::new();
     request.values(name, &mut |value| {
         for member in list_members(value) {
             let (text, weight) = split_weight(member).unwrap_or((member, 1000));
             let text = match memchr::memchr(b'=', text) {
-                // The value of a parameter may have capitals that matter.
+                // The value of a parameter may be case-sensitive.
                 Some(_) => text.to_vec(),
                 None => text
                     .iter()

@@ -1,11 +1,12 @@
-//! Which stored response answers another query of its path too, because it says so in `No-Vary-Search`.
+//! Finds stored responses that also answer other queries of their path, because they say so in
+//! `No-Vary-Search`.
 //!
-//! A response is stored under its own URL, always. Beside that stands here, for its path, what it has said,
-//! and for the query without what does not matter, the key of the response. So a request whose own URL is not
-//! stored finds an equivalent one; the response that is found then decides with its own field.
+//! A response is always stored under its own URL. In addition this table has, for its path, the response's
+//! field, and for the query without the parts that do not matter, the response's key. So a request whose own
+//! URL is not stored finds an equivalent response; the field of that response then makes the decision.
 //!
-//! What is purged is taken out here first, and what was asked for before a purge is not put in. All of it may
-//! be forgotten at any time, which costs requests to the origin.
+//! A purge removes entries here first, and a response that was requested before a purge is not added. Any
+//! entry may be dropped at any time, which only costs requests to the origin.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -15,31 +16,31 @@ use super::shared::{hash_of, lock};
 use crate::rules::key::{self, SPACE_BYTES};
 use crate::rules::no_vary_search::Variance;
 
-/// The most paths, and the most queries: where there are more, all are forgotten.
+/// The maximum number of paths, and of queries: if there are more, all are dropped.
 const MOST_PATHS: usize = 4 * 1024;
 const MOST_QUERIES: usize = 16 * 1024;
 
-/// A longer key is not found by another query.
+/// The maximum length of a key that other queries can find.
 const MOST_KEY_BYTES: usize = 1024;
 
-/// Which response answers which other queries.
+/// The responses that answer other queries.
 #[derive(Default)]
 pub struct Equivalents {
-    /// There is one at all.
+    /// Whether there are any entries.
     is_used: AtomicBool,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// What the latest response of a path has said, by the hash of the path.
+    /// The field of the latest response of a path, by the hash of the path.
     variances: HashMap<u64, Variance>,
     /// The key of the latest response, by the hash of its path and its canonical query.
     keys: HashMap<u64, Box<[u8]>>,
 }
 
 impl Equivalents {
-    /// The key of a stored response that may answer the request with this key; another one than this.
+    /// The key of another stored response that may answer the request with this key.
     pub fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
@@ -51,8 +52,8 @@ impl Equivalents {
         (**found != *key).then(|| found.to_vec())
     }
 
-    /// A response with these fields was stored under this key. `may_note` is asked when no purge can come in
-    /// between any more.
+    /// Records that a response with these fields was stored under this key. `may_note` is called when no
+    /// purge can intervene any more.
     pub fn note(&self, key: &[u8], fields: &[u8], may_note: impl FnOnce() -> bool) {
         let Some(variance) = Variance::of_response(fields) else { return };
         let Some((path, query)) = split(key).filter(|_| key.len() <= MOST_KEY_BYTES) else { return };
@@ -69,7 +70,7 @@ impl Equivalents {
         self.is_used.store(true, Ordering::Release);
     }
 
-    /// Requests with this key find no response of another query any more.
+    /// Requests with this key no longer find a response of another query.
     pub fn forget(&self, key: &[u8]) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
@@ -100,7 +101,7 @@ pub fn is_equivalent(key: &[u8], fields: &[u8], wanted: &[u8]) -> bool {
             .is_some_and(|variance| variance.canonical(query) == variance.canonical(wanted_query))
 }
 
-/// The path of a key, with all that is before it, and its query. An answer to QUERY is of no other URL.
+/// Splits a key into the part up to its path, and its query. An answer to QUERY belongs to no other URL.
 fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
     if key::target_part(key).len() != key.len() {
         return None;

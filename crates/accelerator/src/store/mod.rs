@@ -1,23 +1,23 @@
-//! What is stored: responses in memory within a budget of bytes, and each core's own view of them.
+//! The store: responses in memory up to a limit of bytes, and each core's own view of them.
 //!
 //! ```text
 //! request -> StoredAnswers (one a core: a map without locks, buffers ready for this second)
-//!         -> Store (all cores: shards with a lock each, S3-FIFO within the budget)
+//!         -> Store (all cores: shards with a lock each, S3-FIFO within the limit)
 //!         -> Tier  (slower and larger, if there is one)
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | `object` | one stored response: one piece of memory, never changed |
+//! | `object` | one stored response: one allocation that never changes |
 //! | `shared` | the hash of a key, and locks |
-//! | `purge` | what is purged, and which responses that means |
-//! | `query_epochs` | how often targets were purged, for answers to QUERY |
-//! | `shard` | a part of the store: its table, its queues, what was evicted lately |
-//! | `memory` | all shards, the budget, purging |
-//! | `equivalents` | which response answers another query too, by `No-Vary-Search` |
+//! | `purge` | purges, and the responses to which they apply |
+//! | `query_epochs` | the number of purges of targets, for answers to QUERY |
+//! | `shard` | a part of the store: its table, its queues, recently evicted keys |
+//! | `memory` | all shards, the limit, purging |
+//! | `equivalents` | responses that also answer other queries, by `No-Vary-Search` |
 //! | `stored_answers` | one core's own view |
-//! | `tier` | what a slower storage behind it must do |
-//! | `tags` | the tags of a response, by which it can be purged |
+//! | `tier` | the interface of a slower storage behind the memory |
+//! | `tags` | the tags by which a response can be purged |
 
 mod equivalents;
 mod memory;

@@ -1,4 +1,4 @@
-//! One stored response: one piece of memory that is never changed. A newer head makes another object of it.
+//! A stored response: one allocation that never changes. A newer head makes another object.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::rules::cache_status::{CacheOutcome, CacheStatus};
 use crate::rules::partial::ContentRange;
 use crate::rules::storing::Terms;
 
-/// The memory of an object besides its own: its place in a table and a queue, and the allocator's overhead.
+/// The memory of an object besides its own: its entries in a table and a queue, and the allocator's overhead.
 const OVERHEAD_BYTES: usize = 56;
 
 /// Uses of an object are counted up to this number.
@@ -30,7 +30,7 @@ pub struct Object {
     /// Its key, selector, field lines and trailers, then its body unless that is long.
     text: Box<[u8]>,
     long_body: Option<Arc<[u8]>>,
-    /// The part of the whole that its body holds; `None`: it holds the whole.
+    /// The part of the whole that its body contains; `None`: it contains the whole.
     part: Option<Box<ContentRange>>,
     key_length: u32,
     selector_length: u32,
@@ -50,7 +50,7 @@ pub enum State {
     Stored = 0,
     /// A purge has marked it as stale, whatever its own lifetime is.
     SoftPurged = 1,
-    /// It is not in the store any more.
+    /// It is no longer in the store.
     Gone = 2,
 }
 
@@ -69,7 +69,7 @@ pub struct NewObject<'a> {
     pub terms: Terms,
     /// Its field lines, without Date, Content-Length and Age.
     pub fields: &'a [u8],
-    /// The part of the whole that the body holds; `None`: it holds the whole.
+    /// The part of the whole that the body contains; `None`: it contains the whole.
     pub part: Option<ContentRange>,
     /// Its trailers (RFC 9110 section 6.5).
     pub trailers: &'a [u8],
@@ -78,7 +78,7 @@ pub struct NewObject<'a> {
 }
 
 impl Object {
-    /// Makes an object.
+    /// Creates an object.
     pub fn new(new: NewObject<'_>) -> Object {
         let body_length: usize = new.body.iter().map(|piece| piece.len()).sum();
         let is_short = body_length <= WHOLE_BODY_BYTES;
@@ -166,7 +166,7 @@ impl Object {
         }
     }
 
-    /// The body, if it is so long that it is shared instead of copied.
+    /// The body, if it is long enough to be shared instead of copied.
     pub fn long_body(&self) -> Option<&Arc<[u8]>> {
         self.long_body.as_ref()
     }
@@ -180,7 +180,7 @@ impl Object {
         self.status
     }
 
-    /// The part of the whole that its body holds; `None`: it holds the whole.
+    /// The part of the whole that its body contains; `None`: it contains the whole.
     pub fn part(&self) -> Option<ContentRange> {
         self.part.as_deref().copied()
     }
@@ -190,7 +190,7 @@ impl Object {
         self.part().map_or(self.body().len() as u64, |part| part.complete_length)
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that it uses, in bytes.
     pub fn bytes(&self) -> u64 {
         let body = self.long_body.as_ref().map_or(0, |body| body.len() + 16);
         let part = if self.part.is_some() { size_of::<ContentRange>() } else { 0 };
@@ -220,7 +220,7 @@ impl Object {
         }
     }
 
-    /// How often it was used since the last check, up to a limit.
+    /// The number of uses since the last check, up to a limit.
     pub(super) fn uses(&self) -> u8 {
         self.uses.load(Ordering::Relaxed)
     }
@@ -229,7 +229,7 @@ impl Object {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Appends the fields of an answer that is made of it now: the stored ones, `Age` and, if wanted,
+    /// Appends the fields of an answer from it at this time: the stored ones, `Age` and, if wanted,
     /// `Cache-Status`.
     pub fn append_fields(&self, now: i64, cache_status: Option<CacheStatus>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.fields());
@@ -241,8 +241,8 @@ impl Object {
         }
     }
 
-    /// The answer to a plain GET, ready to be written in this second. Field lines and fields
-    /// by rules are added to it.
+    /// The answer to a plain GET, ready to be written in this second. Field lines and fields by rules are
+    /// added to it.
     pub fn prepare(
         &self,
         form: ConnectionForm,

@@ -1,4 +1,4 @@
-//! What is purged: keys, paths, tags, or everything, and which responses that means.
+//! Purges of keys, paths, tags, or everything, and the responses to which they apply.
 
 use super::tags::tags;
 use crate::rules::groups;
@@ -7,43 +7,43 @@ use crate::rules::key::{SPACE_BYTES, origin, target_part};
 /// What is purged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Purge {
-    /// What is stored under a key.
+    /// The responses under a key.
     Key(Vec<u8>),
-    /// What is stored under keys that begin so.
+    /// The responses under keys with a prefix.
     Prefix(Vec<u8>),
-    /// What is stored for a path and query, or for paths that begin so, of any host and space.
+    /// The responses for a path and query, or for paths with a prefix, of any host and space.
     Path {
         /// The path, and the query if there is one.
         path: Vec<u8>,
-        /// It is a beginning.
+        /// Whether it is a prefix.
         is_prefix: bool,
     },
-    /// What has a tag.
+    /// The responses with a tag.
     Tag(Vec<u8>),
-    /// What belongs to a group of an origin (RFC 9875).
+    /// The responses in a group of an origin (RFC 9875).
     Group {
-        /// The origin, as it stands in keys.
+        /// The origin, as in keys.
         origin: Vec<u8>,
         /// The name of the group.
         name: Vec<u8>,
     },
-    /// Everything of a space.
+    /// All responses of a space.
     Space(u64),
-    /// Everything.
+    /// All responses.
     All,
 }
 
-/// How it is purged.
+/// The kind of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeMode {
-    /// It is gone.
+    /// Responses are removed.
     Remove,
-    /// It is stale: served while it is validated, or when the origin fails.
+    /// Responses become stale: they are served while they are validated, or when the origin fails.
     Soft,
 }
 
 impl Purge {
-    /// Whether it may be for a response with this key, whatever its fields are.
+    /// Whether it may apply to a response with this key, whatever its fields are.
     pub fn may_match(&self, key: &[u8]) -> bool {
         match self {
             Purge::Tag(_) => true,
@@ -52,7 +52,7 @@ impl Purge {
         }
     }
 
-    /// Whether it is for a response with this key and these fields.
+    /// Whether it applies to a response with this key and these fields.
     pub fn matches(&self, key: &[u8], fields: &[u8]) -> bool {
         match self {
             Purge::Key(other) => key == other,

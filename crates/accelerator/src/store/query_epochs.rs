@@ -1,19 +1,20 @@
-//! How often targets were purged or changed, for the keys of answers to QUERY.
+//! Counts the purges and changes of targets, for the keys of answers to QUERY.
 //!
-//! A target may have any number of stored answers to QUERY, under a key each. When the target is purged, or
-//! an unsafe request has changed it, they must all go; they are not looked for, but their keys hold the count
-//! of the target at that time, so they are not found any more and leave as what is not used leaves.
+//! A target may have any number of stored answers to QUERY, each under its own key. When the target is
+//! purged, or an unsafe request has changed it, all of them become invalid. They are not searched for: their
+//! keys contain the target's count at that time, so they are no longer found and are evicted as unused.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Targets with the same place share a count: a purge of one costs the other its stored answers.
+/// The number of counts. Targets with the same index share a count: a purge of one costs the other its stored
+/// answers.
 const PLACES: usize = 16 * 1024;
 
 /// The counts.
 pub struct QueryEpochs {
     counts: Box<[AtomicU32]>,
-    /// Another one in each process: after a restart it is not known what was purged before.
+    /// A different value in each process: after a restart the earlier purges are unknown.
     seed: u64,
 }
 
@@ -33,7 +34,7 @@ impl QueryEpochs {
         epoch
     }
 
-    /// The target was purged or changed.
+    /// Records that the target was purged or changed.
     pub fn advance(&self, hash: u64) {
         self.place(hash).fetch_add(1, Ordering::Release);
     }

@@ -1,9 +1,9 @@
-//! A part of the store: its table, its queues, and what was evicted lately.
+//! A part of the store: its table, its queues, and its recently evicted keys.
 //!
-//! S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, a tenth of the bytes; what is used
-//! there moves to the main queue, what is not leaves and is remembered as a ghost. A ghost that is asked for
-//! again goes to the main queue at once. So a scan over many objects passes through the small queue and moves
-//! nothing else.
+//! S3-FIFO (Yang et al., SOSP 2023): a new object enters a small queue with a tenth of the bytes; an object
+//! that is used there moves to the main queue, others are evicted and remembered as ghosts. If a ghost is
+//! requested again, it enters the main queue at once. So a scan over many objects passes through the small
+//! queue and evicts nothing else.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use hashbrown::HashTable;
 
 use super::object::{Object, State};
 
-/// Most responses under one key, for different values of the fields that select one.
+/// The maximum number of responses with one key, for different values of the selecting fields.
 const MOST_VARIANTS: usize = 64;
 
-/// The share of the small queue: one part of so many.
+/// The small queue gets one part of this many.
 const SMALL_PART: u64 = 10;
 
 /// Objects by key, and the order in which they are evicted.
@@ -28,50 +28,50 @@ pub struct Shard {
     ghosts: Ghosts,
 }
 
-/// What came of an insertion, in bytes that the shard has more and less.
+/// The result of an insertion: the bytes that the shard has gained and lost.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// Bytes that came.
+    /// Bytes that were added.
     pub added: u64,
-    /// Bytes that went.
+    /// Bytes that were removed.
     pub removed: u64,
 }
 
 impl Shard {
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Every object.
+    /// All objects.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.table.iter()
     }
 
-    /// The responses under a key.
+    /// The responses with a key.
     pub fn under<'a>(&'a self, hash: u64, key: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> {
         self.table.iter_hash(hash).filter(move |object| object.hash == hash && object.key() == key)
     }
 
-    /// Whether it was here, or asked for, lately.
+    /// Whether it was stored or requested recently.
     pub fn is_ghost(&self, hash: u64) -> bool {
         self.ghosts.contains(hash)
     }
 
-    /// Remembers that it was asked for.
+    /// Remembers that it was requested.
     pub fn add_ghost(&mut self, hash: u64) {
         let objects = self.table.len();
         self.ghosts.insert(hash, objects);
     }
 
-    /// Puts an object in, in the place of those that the same requests select.
+    /// Inserts an object, in place of those that the same requests select.
     pub fn insert(&mut self, object: Arc<Object>) -> Change {
         let mut change = Change { added: object.bytes(), removed: 0 };
         let mut was_in_main = false;
         let same: Vec<Arc<Object>> = self
             .under(object.hash, object.key())
-            // What every request selects would stand beside the new one, and no date tells two of one second
-            // apart.
+            // An object that every request selects would remain beside the new one, and dates cannot
+            // distinguish two objects of one second.
             .filter(|other| {
                 let (old, new) = (other.selector(), object.selector());
                 old == new || old.is_empty() || new.is_empty()
@@ -97,7 +97,7 @@ impl Shard {
         change
     }
 
-    /// Takes an object out; gives the bytes that it took.
+    /// Removes an object; returns its bytes.
     pub fn remove(&mut self, object: &Arc<Object>) -> u64 {
         let Ok(entry) = self.table.find_entry(object.hash, |other| Arc::ptr_eq(other, object)) else {
             return 0;
@@ -112,17 +112,17 @@ impl Shard {
         bytes
     }
 
-    /// Takes out all for which `goes` says so; gives how many there were, and their bytes.
+    /// Removes all objects for which `goes` returns true; returns their number and bytes.
     pub fn remove_where(&mut self, goes: impl Fn(&Object) -> bool) -> (usize, u64) {
         let gone: Vec<Arc<Object>> = self.table.iter().filter(|object| goes(object)).cloned().collect();
         let bytes = gone.iter().map(|object| self.remove(object)).sum();
         (gone.len(), bytes)
     }
 
-    /// Evicts one object; gives the bytes that it took. `None`: there is none.
+    /// Evicts one object; returns its bytes. `None`: there is none.
     pub fn evict(&mut self) -> Option<u64> {
-        // Each step takes an object out of a queue, lowers its count of uses, or moves it once from small to
-        // main.
+        // Each step removes an object from a queue, lowers its count of uses, or moves it once from the small
+        // to the main queue.
         loop {
             let total = self.small.bytes + self.main.bytes;
             let is_small_over = self.small.bytes * SMALL_PART > total || self.main.is_empty();
@@ -154,7 +154,7 @@ impl Shard {
         }
     }
 
-    /// Takes an object out of the table that has left its queue.
+    /// Removes an object from the table that has left its queue.
     fn take_out(&mut self, object: &Arc<Object>) -> u64 {
         if let Ok(entry) = self.table.find_entry(object.hash, |other| Arc::ptr_eq(other, object)) {
             entry.remove();
@@ -164,8 +164,8 @@ impl Shard {
     }
 }
 
-/// Objects in the order in which they came. Those that have gone elsewhere leave when they are met, or when
-/// there are too many of them; they hold no more than their own memory meanwhile.
+/// Objects in order of insertion. Removed objects stay in the queue until they are reached, or until there
+/// are too many of them; meanwhile they keep only their own memory.
 #[derive(Default)]
 struct Queue {
     objects: VecDeque<Weak<Object>>,
@@ -183,7 +183,7 @@ impl Queue {
         self.objects.push_back(Arc::downgrade(object));
     }
 
-    /// The oldest that is still there.
+    /// The oldest object that is still stored.
     fn pop(&mut self) -> Option<Arc<Object>> {
         while let Some(object) = self.objects.pop_front() {
             match object.upgrade().filter(|object| object.state() != State::Gone) {
@@ -198,7 +198,7 @@ impl Queue {
         None
     }
 
-    /// An object of so many bytes in it has gone.
+    /// Records that an object of this many bytes in the queue was removed.
     fn forget(&mut self, bytes: u64) {
         self.bytes -= bytes.min(self.bytes);
         self.gone += 1;
@@ -211,8 +211,8 @@ impl Queue {
     }
 }
 
-/// What was evicted from the small queue lately, or not let in: fingerprints in a table in which a newer one
-/// takes an older one's place.
+/// The keys that were recently evicted from the small queue, or not admitted: fingerprints in a table in
+/// which a newer one replaces an older one.
 #[derive(Default)]
 struct Ghosts {
     fingerprints: Box<[u32]>,
@@ -221,7 +221,7 @@ struct Ghosts {
 impl Ghosts {
     fn place(&self, hash: u64) -> Option<(usize, u32)> {
         let places = self.fingerprints.len();
-        // 0 stands for an empty place.
+        // 0 is an empty slot.
         (places > 0).then(|| ((hash as usize) & (places - 1), ((hash >> 32) as u32).max(1)))
     }
 
@@ -237,12 +237,12 @@ impl Ghosts {
         is_there
     }
 
-    /// `objects`: how many there are beside them, which is how many are worth remembering.
+    /// `objects` is the number of stored objects, which is also the useful number of ghosts.
     fn insert(&mut self, hash: u64, objects: usize) {
         let wanted = objects.next_power_of_two().max(64);
         if self.fingerprints.len() < wanted {
-            // Where a fingerprint belongs in the larger table is not known from it alone: it is put in every
-            // such place.
+            // The slot of a fingerprint in the larger table is not determined by it alone: it is copied to
+            // every possible slot.
             let kept = std::mem::take(&mut self.fingerprints);
             let grown = (0..wanted).map(|place| match kept.len() {
                 0 => 0,

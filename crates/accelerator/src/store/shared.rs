@@ -1,4 +1,4 @@
-//! What all parts of the store use: the hash of a key, and a lock that outlives a panic.
+//! Functions that all parts of the store use: the hash of a key, and a lock that ignores poisoning.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +22,14 @@ pub fn hash_of(key: &[u8]) -> u64 {
 
 static HAS_NO_SECRET: AtomicBool = AtomicBool::new(false);
 
-/// Makes the hashes of all processes the same, so that a simulator can repeat its runs. It must be called
-/// before the first hash is made; no server may call it.
+/// Makes the hashes of all processes equal, so that a simulator can repeat its runs. It must be called before
+/// the first hash is computed; no server may call it.
 #[doc(hidden)]
 pub fn hash_without_secret() {
     HAS_NO_SECRET.store(true, Ordering::Relaxed);
 }
 
-/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole
-/// states.
+/// A lock that a panicking thread left is used anyway: every critical section here leaves a consistent state.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

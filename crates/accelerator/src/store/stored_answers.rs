@@ -47,11 +47,11 @@ pub struct PlainRequest<'a, F> {
     pub fields: F,
     /// The policy of the route's configuration.
     pub policy: &'a Policy,
-    /// The client may have shown a certificate.
+    /// The client may have sent a certificate.
     pub may_be_known: bool,
     /// Field lines that the site adds to all its answers.
     pub site_fields: &'a [u8],
-    /// Fields that are added behind those, each by its rule.
+    /// Fields that are added after those, each by its rule.
     pub added: Option<&'a AddedFields>,
 }
 
@@ -155,7 +155,7 @@ impl StoredAnswers {
             reuse::judge(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
         };
         let serves = selected.status() == 200
-            // A page of parts is composed anew for each request.
+            // A page with parts is composed anew for each request.
             && !esi::is_page(request.policy, 200, selected.fields())
             && selected.state() == State::Stored
             && selected.terms.may_answer(brings.authorization, brings.cookie)
@@ -188,7 +188,7 @@ impl StoredAnswers {
     }
 }
 
-/// The properties of a request that not every stored response may answer.
+/// The properties of a request that limit which stored responses may answer it.
 #[derive(Clone, Copy)]
 struct Brings {
     authorization: bool,

@@ -1,11 +1,11 @@
-//! The tags of a response, by which it can be purged: `Surrogate-Key`, separated by spaces, and `Cache-Tag`,
+//! The tags by which a response can be purged: `Surrogate-Key`, separated by spaces, and `Cache-Tag`,
 //! separated by commas.
 
 use touchstone_http::grammar::list_members;
 
 use crate::rules::fields::lines;
 
-/// The tags that field lines name.
+/// The tags in field lines.
 pub fn tags(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines(fields).flat_map(|(name, value)| {
         let is_key = name.eq_ignore_ascii_case(b"surrogate-key");

@@ -1,64 +1,64 @@
-//! What a slower and larger storage behind the memory must do.
+//! The interface of a slower and larger storage behind the memory.
 
 use std::sync::Arc;
 
 use super::object::Object;
 use super::purge::Purge;
 
-/// A storage behind the memory. It keeps copies: what is in it may be lost at any time, and what it gives has
-/// been checked.
+/// A storage behind the memory. It keeps copies: they may be lost at any time, and the copies that it returns
+/// have been checked.
 ///
-/// All of it may be called from any core; nothing of it may wait, but for [`Tier::load`], which is called on
-/// a thread that may.
+/// Any core may call its functions. None of them may block except [`Tier::load`], which is called on a thread
+/// that may.
 pub trait Tier: Send + Sync {
-    /// How many responses are stored under keys with this hash; more or fewer cost a look, or a hit.
+    /// The number of stored responses with this hash; a wrong number costs a lookup, or a hit.
     fn held(&self, hash: u64) -> usize;
 
-    /// The responses under a key, checked. Reads, and so waits.
+    /// The responses with a key, checked. It reads from the disk, and so blocks.
     fn load(&self, hash: u64, key: &[u8]) -> Vec<Object>;
 
-    /// Keeps a copy of a response, in the place of that which the same requests select; some time later, or
+    /// Stores a copy of a response, in place of the one that the same requests select; this happens later, or
     /// not at all.
     fn keep(&self, object: &Arc<Object>);
 
-    /// From now on gives nothing of what it has been given to keep so far that is purged by this; nor after a
-    /// restart.
+    /// From now on returns no response stored so far to which this purge applies; nor after a restart.
     fn purge(&self, purge: &Purge);
 
-    /// Figures for the operator.
+    /// Metrics for the operator.
     fn counters(&self) -> TierCounters;
 }
 
-/// Figures of a storage behind the memory.
+/// Metrics of a storage behind the memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TierCounters {
-    /// Responses in it.
+    /// The number of responses.
     pub objects: u64,
-    /// Bytes that it takes.
+    /// The bytes that it uses.
     pub bytes: u64,
-    /// The most that it may take.
+    /// The maximum number of bytes.
     pub limit_bytes: u64,
-    /// Responses that were read from it, since the start.
+    /// The number of responses read from it since the start.
     pub loads: u64,
-    /// Responses that were not what was written, and dropped, since the start.
+    /// The number of damaged responses that were dropped since the start.
     pub corrupt: u64,
-    /// Responses that were not written because there was too much to write, or no room, since the start.
+    /// The number of responses that were not written since the start, because too many were waiting or there
+    /// was no room.
     pub unwritten: u64,
-    /// What went wrong, since the start.
+    /// The failures since the start.
     pub faults: TierFaults,
 }
 
-/// How often a storage behind the memory could not be used, by cause.
+/// The number of failures of a storage behind the memory, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TierFaults {
-    /// There was no room.
+    /// There was no space left.
     pub full: u64,
-    /// It must not be written to.
+    /// The storage was read-only.
     pub read_only: u64,
-    /// It, or a part of it, has been taken away.
+    /// The storage, or a part of it, was removed.
     pub missing: u64,
-    /// Writing has failed otherwise.
+    /// Writing failed for another reason.
     pub write: u64,
-    /// Reading has failed.
+    /// Reading failed.
     pub read: u64,
 }

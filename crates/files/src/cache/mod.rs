@@ -6,8 +6,8 @@
 //! of the file (such as gzip) are kept in the same way.
 //!
 //! - [`FileCache`] is shared by all cores and has the limits; it evicts by SIEVE (Zhang et al., NSDI 2024): a
-//! hand walks from the oldest entry to the newest, spares entries that were used since its last visit, and
-//! evicts the others.
+//!   hand walks from the oldest entry to the newest, spares entries that were used since its last visit, and
+//!   evicts the others.
 //! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses
 //!   ([`Prepared`]).
 //! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing

@@ -2,7 +2,7 @@
 //!
 //! - [`modern`] is the grammar of Apache 2.4 (`v("name") =~ /regex/ && ...`),
 //! - [`legacy`] is that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which includes most conditions
-//! of nginx,
+//!   of nginx,
 //! - [`nginx`] is that of nginx: one comparison.
 //!
 //! A condition is parsed once, with its page. At evaluation it accesses the page and the request through

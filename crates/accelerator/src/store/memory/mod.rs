@@ -1,5 +1,5 @@
-//! All shards, the budget, purging. A lock is held for a look, an insertion or a removal, never while anybody
-//! waits.
+//! All shards, the limit of bytes, and purging. A lock is held for a lookup, an insertion or a removal, never
+//! during a wait.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,19 +14,19 @@ use super::shard::Shard;
 use super::shared::{hash_of, lock};
 use super::tier::Tier;
 
-/// Most shards, so that cores seldom meet at one.
+/// The maximum number of shards, so that cores rarely contend for one.
 const MOST_SHARDS: u64 = 32;
 
-/// A shard is worth having for so many bytes: in a smaller one, what is used least is not told from what is
-/// used most.
+/// The minimum number of bytes of a shard: in a smaller one, rarely used objects cannot be distinguished from
+/// others.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// An object of more than one part of so many of the budget is let in only when it is asked for the second
-/// time, once the memory is full.
+/// Once the memory is full, an object larger than the limit divided by this number is admitted only at its
+/// second request.
 const LARGE_PART: u64 = 64;
 
-/// Purges by tag, prefix and the like that are remembered, so that what was on its way when they came is not
-/// stored.
+/// The number of purges by tag, prefix and similar that are remembered, so that responses fetched before them
+/// are not stored.
 const MOST_REMEMBERED: usize = 256;
 
 /// The stored responses, shared by all cores.
@@ -37,7 +37,7 @@ pub struct Store {
     evictions: AtomicU64,
     refused: AtomicU64,
     purged: AtomicU64,
-    /// Raised with everything that leaves.
+    /// Incremented with every removal.
     removals: AtomicU64,
     purges: Mutex<Purges>,
     query_epochs: QueryEpochs,
@@ -45,31 +45,31 @@ pub struct Store {
     tier: Option<Arc<dyn Tier>>,
 }
 
-/// Purges that came lately.
+/// Recent purges.
 #[derive(Default)]
 struct Purges {
-    /// Raised with each.
+    /// Incremented with each purge.
     count: u64,
-    /// The last of them that are not by key, with the count that each was.
+    /// The last of them that are not by key, with their counts.
     recent: Vec<(u64, Purge)>,
-    /// The count of the last one that is not in `recent` any more.
+    /// The count of the last one that is no longer in `recent`.
     forgotten: u64,
-    /// The keys, by their hash, of responses that are being fetched: purges by key are noted here alone, so
-    /// that any number of them takes no memory and hides no other.
+    /// The keys, by their hash, of responses that are being fetched: purges by key are recorded only here, so
+    /// that any number of them uses no memory and displaces no other.
     fetching: HashMap<u64, KeyFetching>,
 }
 
-/// A key of which a response is being fetched.
+/// A key whose response is being fetched.
 #[derive(Default)]
 struct KeyFetching {
     fetches: usize,
-    /// The count of the last purge of this key since the first of them began.
+    /// The count of the last purge of this key since the first of these fetches began.
     purged_at: u64,
-    /// How many purges of this key there have been since then.
+    /// The number of purges of this key since then.
     purges: u64,
 }
 
-/// A response is being fetched: purges of its key are noted until this is dropped.
+/// A response is being fetched: purges of its key are recorded until this is dropped.
 pub struct Fetching {
     store: Arc<Store>,
     hash: u64,
@@ -78,7 +78,7 @@ pub struct Fetching {
 }
 
 impl Fetching {
-    /// How many purges there were when it began.
+    /// The number of purges when it began.
     pub fn purge_count(&self) -> u64 {
         self.purge_count
     }
@@ -96,25 +96,25 @@ impl Drop for Fetching {
     }
 }
 
-/// Figures for the operator.
+/// Metrics for the operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Responses in memory.
+    /// The number of responses in memory.
     pub objects: u64,
-    /// Bytes of memory that they take.
+    /// The bytes of memory that they use.
     pub bytes: u64,
-    /// The most that they may take.
+    /// The maximum number of bytes.
     pub budget_bytes: u64,
-    /// Responses that were evicted to make room, since the start.
+    /// The number of responses evicted since the start.
     pub evictions: u64,
-    /// Responses that were not let in, since the start.
+    /// The number of responses not admitted since the start.
     pub refused: u64,
-    /// Responses that were purged or invalidated, since the start.
+    /// The number of responses purged or invalidated since the start.
     pub purged: u64,
 }
 
 impl Store {
-    /// An empty store that takes at most so many bytes, with a slower storage behind it, if there is one.
+    /// An empty store that uses at most this many bytes, with a slower storage behind it, if there is one.
     pub fn new(budget_bytes: u64, tier: Option<Arc<dyn Tier>>) -> Store {
         Store {
             shards: (0..(budget_bytes / SHARD_BYTES).clamp(1, MOST_SHARDS))
@@ -133,13 +133,13 @@ impl Store {
         }
     }
 
-    /// Takes up another budget.
+    /// Applies another limit of bytes.
     pub fn set_budget(&self, bytes: u64) {
         self.budget_bytes.store(bytes, Ordering::Relaxed);
         self.make_room(0);
     }
 
-    /// The most bytes that it may take.
+    /// The maximum number of bytes.
     pub fn budget_bytes(&self) -> u64 {
         self.budget_bytes.load(Ordering::Relaxed)
     }
@@ -149,17 +149,17 @@ impl Store {
         self.tier.as_ref()
     }
 
-    /// What the keys of answers to QUERY hold of the target whose key has this hash.
+    /// The part of the keys of answers to QUERY for the target whose key has this hash.
     pub fn query_epoch(&self, hash: u64) -> [u8; 12] {
         self.query_epochs.of(hash)
     }
 
-    /// The key of a stored response of another query that may answer the request with this key too.
+    /// The key of a stored response of another query that may also answer the request with this key.
     pub fn equivalent(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.equivalents.find(key)
     }
 
-    /// Figures for the operator.
+    /// Metrics for the operator.
     pub fn counters(&self) -> Counters {
         Counters {
             objects: self.shards.iter().map(|shard| lock(shard).len() as u64).sum(),
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Raised with everything that leaves: who holds objects then looks through them.
+    /// Incremented with every removal: holders of objects then check them.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }
@@ -181,8 +181,8 @@ impl Store {
         lock(self.shard(hash)).under(hash, key).cloned().collect()
     }
 
-    /// Notes that a response is being fetched, whose key has this hash. The number of purges that it gives
-    /// goes to [`Store::insert`] or [`Store::promote`] before it is dropped.
+    /// Records that a response is being fetched whose key has this hash. The returned count of purges must be
+    /// passed to [`Store::insert`] or [`Store::promote`] before it is dropped.
     pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> Fetching {
         let mut purges = lock(&self.purges);
         let known = purges.fetching.entry(hash).or_default();
@@ -191,8 +191,8 @@ impl Store {
         Fetching { store: self.clone(), hash, purge_count: purges.count, purges_of_key }
     }
 
-    /// Begins anew after `own` purges of the key that the caller has made itself; `None`: there have been
-    /// others that take this key, or may take it.
+    /// Starts again after `own` purges of the key by the caller itself; `None`: there have been others that
+    /// apply to this key, or may.
     pub fn begin_again(self: &Arc<Store>, fetching: &Fetching, key: &[u8], own: u64) -> Option<Fetching> {
         let again = self.begin_fetch(fetching.hash);
         let has_others = again.purges_of_key - fetching.purges_of_key != own
@@ -200,8 +200,8 @@ impl Store {
         (!has_others).then_some(again)
     }
 
-    /// Whether there has been a purge since that takes this key, or takes responses by what is not known
-    /// before they come.
+    /// Whether there has been a later purge of this key, or one that applies to responses by properties that
+    /// are unknown before they arrive.
     pub fn is_outdated(&self, hash: u64, key: &[u8], purge_count: u64) -> bool {
         self.may_be_purged_since(hash, key, purge_count, false)
     }
@@ -217,7 +217,7 @@ impl Store {
             || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match(key))
     }
 
-    /// Stores a response that was asked for when there had been so many purges; `false`: it was not let in.
+    /// Stores a response that was requested at this count of purges; `false`: it was not admitted.
     pub fn insert(&self, object: Arc<Object>, purge_count: u64) -> bool {
         if self.is_purged_since(&object, purge_count) {
             return false;
@@ -234,7 +234,7 @@ impl Store {
                 return false;
             }
         }
-        // Before the newcomer is in: it has had no time to be used.
+        // This is done before the new object is inserted: it could not have been used yet.
         self.make_room_from(self.index(hash), bytes);
         let change = lock(self.shard(hash)).insert(object.clone());
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Store {
         if let Some(tier) = &self.tier {
             tier.keep(&object);
         }
-        // A purge that came in between has swept either after this was put in, or has been counted by now.
+        // A purge in between has either removed this object after its insertion, or been counted by now.
         if self.is_purged_since(&object, purge_count) {
             self.remove(&object);
             return false;
@@ -257,8 +257,7 @@ impl Store {
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given, which was asked when there had been
-    /// so many purges.
+    /// Inserts a response from the storage behind the memory, which was requested at this count of purges.
     pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
         if self.is_purged_since(&object, purge_count) {
             return;
@@ -266,7 +265,7 @@ impl Store {
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = {
             let mut shard = lock(self.shard(object.hash));
-            // What has been stored since the copy on disk was asked for is newer.
+            // A response that was stored since the copy on disk was requested is newer.
             let is_same = |stored: &Arc<Object>| stored.selector() == object.selector();
             if shard.under(object.hash, object.key()).any(is_same) {
                 return;
@@ -280,7 +279,7 @@ impl Store {
         }
     }
 
-    /// Takes a response out that is right no longer.
+    /// Removes a response that is no longer valid.
     pub fn remove(&self, object: &Arc<Object>) {
         let bytes = lock(self.shard(object.hash)).remove(object);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -290,7 +289,7 @@ impl Store {
         }
     }
 
-    /// Purges; gives how many responses there were in memory.
+    /// Purges; returns the number of affected responses in memory.
     pub fn purge(&self, purge: &Purge, mode: PurgeMode) -> usize {
         if mode == PurgeMode::Remove {
             let mut purges = lock(&self.purges);
@@ -302,7 +301,7 @@ impl Store {
                     fetching.purges += 1;
                 }
             } else {
-                // One that comes again stands for itself and the one before.
+                // A repeated purge replaces the earlier one.
                 purges.recent.retain(|(_, known)| known != purge);
                 if purges.recent.len() == MOST_REMEMBERED {
                     purges.forgotten = purges.recent.remove(0).0;
@@ -321,8 +320,8 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
-        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been
-        // read.
+        // Responses that are only on disk are removed, not made stale: they cannot answer a request before
+        // they have been read.
         if let Some(tier) = &self.tier {
             tier.purge(purge);
         }
@@ -362,13 +361,13 @@ impl Store {
         }
         let is_key_purged =
             purges.fetching.get(&object.hash).is_some_and(|fetching| fetching.purged_at > purge_count);
-        // Where a purge has been forgotten meanwhile, it might have been one for this.
+        // A purge that has been forgotten meanwhile might apply to this key.
         let is_forgotten = purges.forgotten > purge_count;
         let mut since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
         is_key_purged || is_forgotten || since.any(|(_, purge)| purge.matches(object.key(), object.fields()))
     }
 
-    /// Evicts until so many bytes more have room.
+    /// Evicts until there is room for this many more bytes.
     fn make_room(&self, bytes: u64) {
         self.make_room_from(0, bytes);
     }
@@ -387,13 +386,13 @@ impl Store {
                 }
                 None => empty += 1,
             }
-            // In turns, so that what was used least leaves from all of them alike.
+            // The shards take turns, so that the least used objects are evicted from all of them.
             at = (at + 1) % self.shards.len();
         }
     }
 
     fn index(&self, hash: u64) -> usize {
-        // Other bits than those that the table and the ghosts go by.
+        // Other bits than those that the table and the ghosts use.
         (hash >> 40) as usize % self.shards.len()
     }
 

@@ -134,7 +134,8 @@ fn what_was_on_its_way_during_a_purge_is_not_stored() {
     assert!(!store.insert(object("a", "Surrogate-Key: x\r\n", 1), before));
     assert!(store.insert(object("a", "Surrogate-Key: y\r\n", 1), before));
     assert!(store.insert(object("a", "Surrogate-Key: x\r\n", 1), store.begin_fetch(0).purge_count()));
-    // Any number of purges of other keys, such as those that a flood of POST makes, hides none of this one.
+    // Any number of purges of other keys, such as those of a flood of POST requests, displaces no purge of
+    // this one.
     for number in 0..MOST_REMEMBERED * 2 {
         store.purge(&Purge::Key(format!("other {number}").into_bytes()), PurgeMode::Remove);
     }
@@ -211,7 +212,7 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
     assert!(stored_answers.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_none());
 }
 
-/// Stated in docs/accelerator.md: what a small object costs beside its own bytes.
+/// Stated in docs/accelerator.md: the cost of a small object besides its own bytes.
 #[test]
 fn an_object_costs_little_beside_its_own_bytes() {
     let fields = "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n";

@@ -104,7 +104,7 @@ fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
     wait_until("it is told", PATIENCE, || server.error_text().lines().filter(is_warning).count() == 2);
     let said = server.error_text();
     let warnings: Vec<&str> = said.lines().filter(is_warning).collect();
-    assert!(warnings.len() == 2 && warnings[0].contains("taken it away"), "{said}");
+    assert!(warnings.len() == 2 && warnings[0].contains("removed it"), "{said}");
     let mut admin = Client::connect(format!("127.0.0.1:{port}").parse().unwrap());
     let metrics = text(&admin.ask("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
     for line in ["{cause=\"missing\"} 2\n", "{cause=\"full\"} 0\n"] {
