@@ -9,7 +9,7 @@ cd "$top" || exit 1
 # directory, and so does Go with what it installs.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 PATH="$PATH:/usr/local/go/bin:${GOBIN:-${GOPATH:-${HOME:-/root}/go}/bin}"
-# What the setup fetches that is no package.
+# What the setup fetches that is not a package.
 PATH="$PATH:${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone/bin"
 export PATH
 

@@ -29,7 +29,7 @@ check_dependencies() {
 }
 
 # Known vulnerabilities are looked up in a database that is a git repository; where it cannot be fetched, that
-# is said, and is no failure: the rest has been checked.
+# is said, and is not a failure: the rest has been checked.
 check_advisories() {
     local fetch_log
     fetch_log=$(mktemp)

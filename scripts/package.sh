@@ -91,7 +91,7 @@ look_into() {
     done
     for file in etc/touchstone/touchstone.toml etc/logrotate.d/touchstone; do
         dpkg-deb --info "$1" conffiles | grep -qx "/$file" ||
-            { echo "package: /$file is no conffile" >&2; missing=1; }
+            { echo "package: /$file is not a conffile" >&2; missing=1; }
     done
     [ $missing = 0 ] || return 1
     if [ "$profile" != dev ] && [ "$(stat -c %s "$root/usr/bin/touchstone")" -gt "$most_bytes" ]; then

@@ -556,7 +556,7 @@ class Checker:
 
 
 class RudeClients:
-    """Clients that are slow, leave, or send what is no request."""
+    """Clients that are slow, leave, or send what is not a request."""
 
     def __init__(self, soak, site):
         self.soak, self.site = soak, site

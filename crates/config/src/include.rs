@@ -2,7 +2,7 @@
 //!
 //! The key stands in the first file alone, before every section. Its names are relative to the directory of
 //! that file; `*` and `?` may stand in the last part. Files that a pattern matches are taken in the order of
-//! their names; none is no fault. A file that is named without a pattern must be there.
+//! their names; none is not a fault. A file that is named without a pattern must be there.
 
 use std::path::{Path, PathBuf};
 

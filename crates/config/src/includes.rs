@@ -120,7 +120,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
                     || text.split('/').filter(|part| !part.is_empty()).count() == 2
                 {
                     true => Ok(text.to_ascii_lowercase()),
-                    false => Err(format!("{text:?} is no media type, such as \"text/html\"")),
+                    false => Err(format!("{text:?} is not a media type, such as \"text/html\"")),
                 },
                 set: |includes, value| includes.types = value,
             },

@@ -186,7 +186,7 @@ const fn facility<C: HasDestination>() -> Key<C> {
             what: "name of a syslog facility",
             parse: |text, _| match number_of_facility(text) {
                 Some(_) => Ok(text.to_string()),
-                None => Err(format!("{text:?} is no facility; there are {}", FACILITIES.join(", "))),
+                None => Err(format!("{text:?} is not a facility; there are {}", FACILITIES.join(", "))),
             },
             set: |log, value| log.identity().facility = number_of_facility(&value).unwrap_or_default(),
         },

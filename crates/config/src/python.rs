@@ -286,14 +286,14 @@ fn application(text: &str) -> Result<String, String> {
     let (module, name) = text.split_once(':').unwrap_or((text, "application"));
     match is_name(module) && is_name(name) {
         true => Ok(text.to_string()),
-        false => Err(format!("{text:?} is no module with a name, such as \"shop.wsgi:application\"")),
+        false => Err(format!("{text:?} is not a module with a name, such as \"shop.wsgi:application\"")),
     }
 }
 
 fn absolute_path(text: &str) -> Result<String, String> {
     match Path::new(text).is_absolute() && !text.contains('\0') {
         true => Ok(text.to_string()),
-        false => Err(format!("{text:?} is no absolute path")),
+        false => Err(format!("{text:?} is not an absolute path")),
     }
 }
 
@@ -313,7 +313,7 @@ fn script_name(text: &str) -> Result<String, String> {
     let climbs = text.contains("//") || text.split('/').any(|part| part == "." || part == "..");
     match is_path && is_plain && !climbs {
         true => Ok(text.to_string()),
-        false => Err(format!("{text:?} is no place of an application, such as \"/shop\"")),
+        false => Err(format!("{text:?} is not a mount path of an application, such as \"/shop\"")),
     }
 }
 

@@ -394,7 +394,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
 
 fn option(text: &str) -> Result<String, String> {
     if !text.starts_with('-') {
-        return Err(format!("{text:?} is no option: options begin with a hyphen"));
+        return Err(format!("{text:?} is not an option: options begin with a hyphen"));
     }
     if text.contains(['\n', '\r', '\0']) {
         return Err("an option holds no line break".to_string());
@@ -406,7 +406,7 @@ fn absolute_path(text: &str) -> Result<String, String> {
     if Path::new(text).is_absolute() && !text.contains([':', '\0']) {
         Ok(text.to_string())
     } else {
-        Err(format!("{text:?} is no absolute path, or holds a colon"))
+        Err(format!("{text:?} is not an absolute path, or holds a colon"))
     }
 }
 
@@ -415,7 +415,7 @@ fn context(text: &str) -> Result<String, String> {
     let is_path = text.is_empty() || text.starts_with('/');
     if !is_plain || !is_path || text.contains("//") || text.split('/').any(|part| part == "." || part == "..")
     {
-        return Err(format!("{text:?} is no path of a context, such as \"/shop\""));
+        return Err(format!("{text:?} is not a path of a context, such as \"/shop\""));
     }
     Ok(text.to_string())
 }

@@ -53,7 +53,7 @@ impl FromStr for AllowRule {
     fn from_str(text: &str) -> Result<AllowRule, String> {
         let wrong = || {
             format!(
-                "{text:?} is no rule: write an address or a network, such as 10.0.0.5, 10.0.0.0/24:80 or \
+                "{text:?} is not a rule: write an address or a network, such as 10.0.0.5, 10.0.0.0/24:80 or \
                  [fd00::/8]:8000-8100"
             )
         };

@@ -252,7 +252,7 @@ pub fn normalise_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 }
 
 fn push_visible(byte: u8, out: &mut Vec<u8>) -> Result<(), PathError> {
-    // A space is no control byte: escaped, it is part of many file names. Plain, it cannot come from a
+    // A space is not a control byte: escaped, it is part of many file names. Plain, it cannot come from a
     // request line.
     if byte < b' ' || byte == 0x7f {
         return Err(PathError::ForbiddenByte);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use touchstone_lab::result::{ResultFile, RunStatus};
 use touchstone_lab_run::bench::{self, BenchError, Event, Finished, Observer, Options};
 
-/// The environment variable that tells the small server its port; without it, it is no server.
+/// The environment variable that tells the small server its port; without it, it is not a server.
 const PORT: &str = "TINY_SERVER_PORT";
 
 /// How many answers are those of the check, before anything is measured.

@@ -58,7 +58,7 @@ pub struct Line {
 pub fn append(path: &Path, entry: &Entry) -> Result<(), String> {
     let place = |problem: String| format!("the history {}: {problem}", path.display());
     if path.exists() {
-        // A file that is no history is not written to.
+        // A file that is not a history is not written to.
         read(path)?;
     }
     let label: String = entry.label.chars().filter(|c| !c.is_control()).take(LABEL_MAX).collect();
@@ -87,7 +87,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, String> {
             return Err(wrong(format!("its version {} is newer than this program's", entry.version)));
         }
         if !(entry.gate.ratio.estimate > 0.0 && entry.gate.ratio.estimate.is_finite()) {
-            return Err(wrong("its ratio is no positive number".to_owned()));
+            return Err(wrong("its ratio is not a positive number".to_owned()));
         }
         let same = |line: &&mut Line| {
             (&line.suite, &line.system, &line.against) == (&entry.suite, &entry.system, &entry.against)

@@ -26,7 +26,7 @@ impl Size {
             "KiB" => 1 << 10,
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
-            _ => return Err(format!("`{text}` is no size of memory such as 64MiB or 1GiB")),
+            _ => return Err(format!("`{text}` is not a size of memory such as 64MiB or 1GiB")),
         };
         let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(in_unit));
         let within = bytes.filter(|bytes| (BYTES_MIN..=BYTES_MAX).contains(bytes));

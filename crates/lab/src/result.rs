@@ -750,7 +750,7 @@ pub struct PeakLoad {
     pub requests_per_second: RunsFigure,
 }
 
-/// A short trial of a search for the peak. It finds the loads to measure, and is no measurement itself.
+/// A short trial of a search for the peak. It finds the loads to measure, and is not itself a measurement.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct SearchTrial {
     /// The interface; empty where the suite has one workload for all.

@@ -48,7 +48,7 @@ pub struct ErrorCounts {
     pub assertion: u64,
     /// A WebSocket whose server has broken the protocol of frames.
     pub wrong_frame: u64,
-    /// A WebSocket that the server has closed too early, with a code that is no orderly one, or without a
+    /// A WebSocket that the server has closed too early, with a code that is not an orderly one, or without a
     /// close frame.
     pub closed: u64,
 }

@@ -195,8 +195,9 @@ impl ClientRules {
         let mut conditions = Vec::new();
         for (name, value) in &client.conditions {
             let name = name.to_ascii_lowercase();
-            let (condition, text) = condition(&name, value)
-                .ok_or_else(|| format!("{:?} is no attribute of <Client>", String::from_utf8_lossy(&name)))?;
+            let (condition, text) = condition(&name, value).ok_or_else(|| {
+                format!("{:?} is not an attribute of <Client>", String::from_utf8_lossy(&name))
+            })?;
             let pattern = Pattern::new(text).map_err(|error| {
                 format!("the pattern of {} is wrong: {error}", String::from_utf8_lossy(&name))
             })?;

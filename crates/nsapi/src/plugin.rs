@@ -82,7 +82,7 @@ fn explain(error: &str) -> String {
         || error.contains("invalid ELF header")
         || error.contains("file too short")
     {
-        "; it is no shared library for this machine"
+        "; it is not a shared library for this machine"
     } else {
         ""
     };

@@ -80,11 +80,9 @@ fn program(virtual_environment: Option<&Path>) -> Result<PathBuf, String> {
             return Ok(place.to_path_buf());
         }
         let names = ["bin/python3", "bin/python"];
-        return names
-            .iter()
-            .map(|name| place.join(name))
-            .find(|program| program.is_file())
-            .ok_or_else(|| format!("{} is no virtual environment: it has no bin/python3", place.display()));
+        return names.iter().map(|name| place.join(name)).find(|program| program.is_file()).ok_or_else(
+            || format!("{} is not a virtual environment: it has no bin/python3", place.display()),
+        );
     }
     if let Some(active) = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from)
         && active.join("bin/python3").is_file()
@@ -159,7 +157,7 @@ mod tests {
     fn what_is_no_python_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let error = Interpreter::find(Some(directory.path())).unwrap_err();
-        assert!(error.contains("is no virtual environment"), "{error}");
+        assert!(error.contains("is not a virtual environment"), "{error}");
         let error = Interpreter::find(Some(Path::new("/bin/true"))).unwrap_err();
         assert!(error.contains("does not say what it is"), "{error}");
         let error = Interpreter::find(Some(Path::new("/bin/false"))).unwrap_err();

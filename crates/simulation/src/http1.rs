@@ -3,7 +3,7 @@
 //!
 //! What must hold: one answer for one request, in order, of the right origin's request; every byte of a body
 //! arrives, and no other; what the proxy has accepted is the same message for the origin. In some lives the
-//! connection to the client or that to the origin is cut: what has not arrived whole is no request and no
+//! connection to the client or that to the origin is cut: an incomplete message is not a request and no
 //! answer. In others bits of the client's bytes are changed under way: then the same verdict must be found in
 //! whatever pieces they come.
 

@@ -235,7 +235,7 @@ fn secret(config: &AjpConfig) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("'{name}' cannot be read: {error}"))?;
     match text.lines().next().map(str::trim) {
         Some(secret) if !secret.is_empty() && !secret.contains('\0') => Ok(secret.to_string()),
-        _ => Err(format!("the first line of '{name}' is no secret")),
+        _ => Err(format!("the first line of '{name}' is not a secret")),
     }
 }
 

@@ -60,7 +60,7 @@ fn help_stands_only_on_pages_of_commands() {
         let is_a_command_page =
             page.parent() == Some(top().join("docs").as_path()) && commands.iter().any(|it| it == name);
         let has_help = text.lines().any(|line| line == HELP_START);
-        assert!(!has_help || is_a_command_page, "{}: `touchstone {name}` is no command", page.display());
+        assert!(!has_help || is_a_command_page, "{}: `touchstone {name}` is not a command", page.display());
     }
 }
 
@@ -561,7 +561,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
-        // The URL of a certificate authority is called a directory too, but is no path.
+        // The URL of a certificate authority is called a directory too, but is not a path.
         "directory" if !value.starts_with('/') => return Ok(line.to_string()),
         "root" | "directory" | "spool_directory" | "virtualenv" | "library" => {
             std::fs::create_dir_all(&place)

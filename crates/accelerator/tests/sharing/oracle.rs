@@ -126,7 +126,7 @@ impl<'a> Judged<'a> {
             |name: &str| says.contains(&format!("{name}\"")) || says.contains(&format!("\"{name}"));
         let stores_cookies = self.record.set_cookie == Some(SetCookie::Store);
         for line in self.got.fields.lines() {
-            let (name, value) = line.split_once(": ").ok_or("a line that is no field")?;
+            let (name, value) = line.split_once(": ").ok_or("a line that is not a field")?;
             let is_private = match name {
                 "Set-Cookie" => !stores_cookies || is_named(name),
                 "X-Personal" => is_named(name),

@@ -331,7 +331,7 @@ pub static RETRY: Section<ProxyRetryConfig> = Section {
                 what: "array of statuses, 400 to 599",
                 parse: |text| match text.parse() {
                     Ok(400..=599u16) => Ok(text.to_string()),
-                    _ => Err(format!("{text:?} is no status from 400 to 599")),
+                    _ => Err(format!("{text:?} is not a status from 400 to 599")),
                 },
                 set: |retry, value| retry.statuses = value,
             },

@@ -210,8 +210,9 @@ impl Objects<'_> {
 
     /// The Service that `controller` in the fleet's file names, if it names one.
     fn service(&self) -> Result<Option<Value>, String> {
-        let unusable =
-            || format!("controller = {:?} in fleet.toml is no tls://HOST:PORT", self.file.controller);
+        let unusable = || {
+            format!("controller = {:?} in fleet.toml is not a tls://HOST:PORT address", self.file.controller)
+        };
         let place = self.file.controller.strip_prefix("tls://").ok_or_else(unusable)?;
         let (host, port) = place.rsplit_once(':').ok_or_else(unusable)?;
         let port: u16 = port.parse().map_err(|_| unusable())?;

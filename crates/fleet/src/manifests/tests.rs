@@ -57,7 +57,7 @@ fn a_fleet_s_manifests_are_of_kubernetes_schema() {
     assert_eq!(credentials.keys().collect::<Vec<_>>(), ["0.credentials", "1.credentials"]);
     let own = fs::read_to_string(place.path().join("lab/load-2.credentials")).expect("credentials");
     assert_eq!(credentials["1.credentials"], own);
-    assert!(!text.contains("watch"), "a probe watches a server's machine, which is no pod's");
+    assert!(!text.contains("watch"), "a probe watches a server's machine, which is not a pod's");
 
     let job: Job = of_schema(job);
     let spec = job.spec.expect("a specification");

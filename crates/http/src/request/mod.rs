@@ -789,7 +789,7 @@ mod tests {
             let mut parsed = RequestHead::new();
             assert!(parsed.parse(head, &LIMITS).is_ok());
             assert_eq!(parsed.lacks_length, lacks_length, "{}", head.escape_ascii());
-            assert!(!lacks_length || !parsed.persistent, "what follows it is no request");
+            assert!(!lacks_length || !parsed.persistent, "what follows it is not a request");
         }
         assert_eq!(error(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
     }

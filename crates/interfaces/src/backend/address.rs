@@ -47,7 +47,7 @@ impl Address {
         match numeric.parse::<SocketAddr>() {
             Ok(address) if address.port() != 0 => Ok(Address::Tcp(address)),
             _ => Err(format!(
-                "{text:?} is no address of a program; write \"unix:/run/app.sock\" or \"127.0.0.1:9000\""
+                "{text:?} is not an address of a program; write \"unix:/run/app.sock\" or \"127.0.0.1:9000\""
             )),
         }
     }

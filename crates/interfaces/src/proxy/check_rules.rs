@@ -28,7 +28,7 @@ impl CheckRules {
         let (least, most) = text.split_once('-').unwrap_or((text, text));
         match (status(least), status(most)) {
             (Some(least), Some(most)) if least <= most => Ok((least, most)),
-            _ => Err(format!("{text:?} is no status such as \"200\", and no range such as \"200-399\"")),
+            _ => Err(format!("{text:?} is not a status such as \"200\", and no range such as \"200-399\"")),
         }
     }
 }

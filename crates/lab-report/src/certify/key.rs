@@ -50,7 +50,7 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
         },
     };
     key.map_err(|error| {
-        format!("{} is no secret key of minisign, or needs a password: {error}", path.display())
+        format!("{} is not a secret key of minisign, or needs a password: {error}", path.display())
     })
 }
 

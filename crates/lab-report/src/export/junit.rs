@@ -22,7 +22,7 @@ enum Fate {
 /// The text.
 pub fn junit(result: &ResultFile) -> String {
     let audit = report::audit_outcomes(result);
-    // Without the raw data: `touchstone verify` checks it, and a check that is left out is no failure.
+    // Without the raw data: `touchstone verify` checks it, and a check that is left out is not a failure.
     let rules = run_rules::rules(&Evidence { result, recomputed: None, audit: &audit });
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let name = escaped(&format!("touchstone {}", result.suite.name));

@@ -79,8 +79,8 @@ pub struct Plan {
     pub advice: Vec<Advice>,
 }
 
-/// The plans of a result: of every system that is no limit and that answered; none of open loads, whose rates
-/// are stated and not found. `raw` may be empty.
+/// The plans of a result, for every system that answered, except the limit. Open loads have none: their rates are
+/// set and not measured. `raw` may be empty.
 pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
     if is_open(result) {
         return Vec::new();
@@ -162,7 +162,7 @@ mod tests {
     fn a_result_is_planned_from_and_told_in_words() {
         let result = touchstone_lab::sample::result();
         let plans = plan(&result, &[], &Assumptions::default());
-        assert_eq!(plans.len(), 2, "the limit is no rival");
+        assert_eq!(plans.len(), 2, "the limit is not a rival");
         let first = &plans[0];
         assert_eq!((first.peak_clients, first.bottleneck.verdict), (16, Verdict::ServerCpu));
         assert!(matches!(first.usl, usl::Outcome::NotIdentified { .. }), "three loads");

@@ -134,7 +134,7 @@ impl Definition {
             let mut definition = Definition::find(name)?;
             if !executable.contains('/') || !is_executable(Path::new(executable)) {
                 return Err(format!(
-                    "--sut {name_or_path}: {executable} is no path of an executable file, such as \
+                    "--sut {name_or_path}: {executable} is not a path of an executable file, such as \
                      /opt/{name}/sbin/{name}"
                 ));
             }

@@ -15,7 +15,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// The longest line, in bytes; longer lines are left out.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// If a file is no log, checking every line is useless.
+/// If a file is not a log, checking every line is useless.
 const BAD_LINES_FIRST: usize = 100;
 /// `10/Oct/2000:13:55:36 -0700`.
 const COMMON_TIME: &[BorrowedFormatItem<'_>] = format_description!(
@@ -260,7 +260,7 @@ fn request(method: &str, target: &str, status: u16, bytes: Option<u64>) -> Resul
     if !(200..600).contains(&status) || status == 499 {
         return Err("requests that were not answered".to_string());
     }
-    let path = origin_form(target).ok_or("requests whose target is no path that can be sent")?;
+    let path = origin_form(target).ok_or("requests whose target is not a path that can be sent")?;
     Ok(RecordedRequest {
         method: method.to_string(),
         kind: Kind::of_path(&path),
@@ -448,7 +448,7 @@ nonsense
             "www.example:80 1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /vhost HTTP/1.1\" 200 1",
             "[::1] - - [10/Oct/2000:13:55:36 -0700] \"GET /address HTTP/1.1\" 200 1",
             "::1 - a[b]c [10/Oct/2000:13:55:36 -0700] \"GET /user HTTP/1.1\" 200 1",
-            // HTTP/0.9, a quote and a backslash in the target, a byte that is no text.
+            // HTTP/0.9, a quote and a backslash in the target, a byte that is not text.
             "::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /nine\" 200 1",
             r#"::1 - - [10/Oct/2000:13:55:36 -0700] "GET /\"\\ HTTP/1.1" 200 1"#,
             "::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /\u{fffd} HTTP/1.1\" 200 1",
@@ -461,7 +461,7 @@ nonsense
             recording.notes,
             [
                 "left out: 1 lines that are no entry of a log (the first in line 7)",
-                "left out: 1 requests whose target is no path that can be sent (the first in line 6)"
+                "left out: 1 requests whose target is not a path that can be sent (the first in line 6)"
             ]
         );
     }

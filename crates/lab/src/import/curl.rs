@@ -217,7 +217,7 @@ pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, Imp
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();
     if !["curl", "curl.exe"].contains(&program.rsplit(['/', '\\']).next().unwrap_or_default()) {
-        return Err(wrong("this is no curl command: it begins with \"curl\"".to_string()));
+        return Err(wrong("this is not a curl command: it begins with \"curl\"".to_string()));
     }
     let mut command = Command::default();
     command.take_all(words).map_err(wrong)?;
@@ -367,7 +367,7 @@ impl Command {
             Some((name, value)) => self.add_field(name.trim(), value.trim())?,
             None => match header.strip_suffix(';') {
                 Some(name) => self.add_field(name.trim(), "")?,
-                None => return Err(format!("{header:?} is no header field: write \"name: value\"")),
+                None => return Err(format!("{header:?} is not a header field: write \"name: value\"")),
             },
         }
         Ok(())
@@ -384,7 +384,7 @@ impl Command {
             None => "GET".to_string(),
         };
         if !is_method(&method) {
-            return Err(format!("{method:?} is no method that a load can have"));
+            return Err(format!("{method:?} is not a method that a load can have"));
         }
         self.add_content_type(body.is_some());
         let (headers, notes) = self.fields(with_secrets);
@@ -590,7 +590,7 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_over_says_so() {
         for (command, said) in [
-            ("wget http://h/", "c: this is no curl command"),
+            ("wget http://h/", "c: this is not a curl command"),
             ("curl", "c: there is no URL"),
             ("curl http://h/ http://i/", "c: two URLs"),
             ("curl http://h/ -d @file", "c: -d takes its data from the file file"),

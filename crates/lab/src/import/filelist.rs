@@ -4,7 +4,7 @@
 //! (parse_file_list.c of 2.0.1). What follows a `#` is a comment, in which the bytes of the file may stand
 //! first; without them a name such as `file5k.html` tells them. Version 1: the number of pages, and for each
 //! a line `weight files` and so many lines with a file each; the weights sum to 100 (white paper, section 7).
-//! The first line that is no comment tells which it is.
+//! The first line that is not a comment tells which it is.
 
 use super::url_list::place_of;
 use super::{ImportError, LeftOut, Page, RecordedRequest, Recording};

@@ -155,7 +155,7 @@ fn body(entry: &Value) -> Result<Option<String>, String> {
         Some(text) if is_encoded => {
             let bytes = STANDARD.decode(text).ok();
             let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            Some(text.ok_or("requests whose body is no text")?)
+            Some(text.ok_or("requests whose body is not text")?)
         }
         Some(text) => Some(text.to_string()),
         None => form(entry),
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(body(r#","postData":{"text":"aGk=","encoding":"base64"}"#), Ok(Some("hi".to_string())));
         assert_eq!(body(r#","postData":{"mimeType":"text/plain","text":""}"#), Ok(None));
         for (request, said) in [
-            (r#","postData":{"text":"/w==","encoding":"base64"}"#, "requests whose body is no text"),
+            (r#","postData":{"text":"/w==","encoding":"base64"}"#, "requests whose body is not text"),
             (
                 r#","bodySize":90,"postData":{"mimeType":"multipart/form-data; boundary=x"}"#,
                 "requests whose body is not in the recording",

@@ -93,7 +93,7 @@ fn request(line: &str) -> Result<(RecordedRequest, Option<String>), String> {
 /// Path and query of a URL or a path, and the server that it names.
 pub(super) fn place_of(place: &str) -> Result<(String, Option<String>), String> {
     if place.starts_with('/') {
-        let path = origin_form(place).ok_or_else(|| format!("{place:?} is no path that can be sent"))?;
+        let path = origin_form(place).ok_or_else(|| format!("{place:?} is not a path that can be sent"))?;
         return Ok((path, None));
     }
     // The part after `#` concerns only the browser.

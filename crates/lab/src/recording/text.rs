@@ -16,7 +16,7 @@ pub(super) fn paired_value(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (names, values) = (lines.next()?, lines.next()?);
     let at = names.split_whitespace().position(|it| it == name)?;
-    // MaxConn is -1: what is no count is absent.
+    // MaxConn is -1: what is not a count is absent.
     values.split_whitespace().nth(at)?.parse().ok()
 }
 

@@ -57,7 +57,7 @@ fn best(values: &[f64]) -> Option<(usize, f64)> {
         }
         before += value;
     }
-    // Rounding is no change.
+    // Rounding is not a change.
     let scale = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     (best.1 > (1e-9 * scale).powi(2)).then_some(best)
 }

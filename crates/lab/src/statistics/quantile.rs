@@ -24,7 +24,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
-/// The values in order; `None` of nothing or of what is no number.
+/// The values in order; `None` of nothing or of what is not a number.
 pub(super) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || values.iter().any(|value| value.is_nan()) {
         return None;

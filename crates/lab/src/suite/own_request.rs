@@ -186,7 +186,7 @@ pub(super) fn headers(table: &Table<'_>) -> Result<Vec<String>, DefinitionError>
     };
     match headers.value.iter().find(|field| !is_field(field)) {
         Some(field) => {
-            Err(table.error_at(&headers, format!("{field:?} is no header field: write \"name: value\"")))
+            Err(table.error_at(&headers, format!("{field:?} is not a header field: write \"name: value\"")))
         }
         None => Ok(headers.value),
     }

@@ -327,7 +327,7 @@ mod tests {
         for (keys, said) in [
             ("http_version = \"2\"\nfiles = 1\nfile_bytes = 1", "it takes `tls = true`"),
             ("files = 1\nfile_bytes = 1\nsuffix = \"html\"", "`suffix` is a dot, letters and digits"),
-            ("files = 1\nfile_bytes = 1\nheaders = [\"a b: c\"]", "is no header field"),
+            ("files = 1\nfile_bytes = 1\nheaders = [\"a b: c\"]", "is not a header field"),
             (
                 "files = 2\nsizes = { spread = \"even\", from_bytes = 9, to_bytes = 3 }",
                 "the first is the smaller",

@@ -366,7 +366,7 @@ fn measure(text: &str) -> Result<Measure, String> {
         _ => Figure::Quantile(quantile().ok_or_else(|| {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
-                "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
+                "{text:?} is not a measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
                  service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, \
                  pong.p99), errors, {}, rate, requests, unsent",
                 kinds.join(", ")
@@ -379,17 +379,17 @@ fn measure(text: &str) -> Result<Measure, String> {
 fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(unit_at);
-    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is no limit; {FORM}"))?;
+    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is not a limit; {FORM}"))?;
     let may_be_share = matches!(measure, Measure::Errors(_) | Measure::Unsent);
     match (measure, unit.trim_start()) {
         (Measure::Time(..), "us") => Ok((number, Unit::Microseconds)),
         (Measure::Time(..), "ms") => Ok((number * 1e3, Unit::Microseconds)),
         (Measure::Time(..), "s") => Ok((number * 1e6, Unit::Microseconds)),
         (Measure::Time(..), "m") => Ok((number * 60e6, Unit::Microseconds)),
-        (Measure::Time(..), _) => Err(format!("{text:?} is no time: write 200ms, 1.5s or 800us")),
+        (Measure::Time(..), _) => Err(format!("{text:?} is not a time: write 200ms, 1.5s or 800us")),
         (_, "%") if may_be_share => Ok((number / 100.0, Unit::Share)),
         (Measure::Rate, "" | "/s") => Ok((number, Unit::ASecond)),
-        (Measure::Rate, _) => Err(format!("{text:?} is no rate: write a number of answers a second")),
+        (Measure::Rate, _) => Err(format!("{text:?} is not a rate: write a number of answers a second")),
         (_, "") => Ok((number, Unit::Count)),
         (_, _) if may_be_share => Err(format!("{text:?}: write a number, or a share such as 0.1%")),
         _ => Err(format!("{text:?}: write a number")),

@@ -452,7 +452,7 @@ fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let tables = tables.get_or_insert_default();
     if tables.get(path).is_none_or(|table| table.state != state) {
         if metadata.len() > LONGEST_TABLE_BYTES || !metadata.is_file() {
-            return Err(failed(&format!("it is no file of at most {LONGEST_TABLE_BYTES} bytes")));
+            return Err(failed(&format!("it is not a file of at most {LONGEST_TABLE_BYTES} bytes")));
         }
         let text = std::fs::read(path).map_err(|error| failed(&error))?;
         let values = text.split(|byte| *byte == b'\n').filter_map(|line| {

@@ -455,7 +455,7 @@ impl Reader<'_> {
             None if text.len() > 1 && text.starts_with('0') => of_base(&text, 8),
             None => of_base(&text, 10),
         };
-        number.map(Expression::Number).ok_or(format!("{text:?} is no integer"))
+        number.map(Expression::Number).ok_or(format!("{text:?} is not an integer"))
     }
 
     /// A function, `defined`, or a variable of the server without its `$`.
@@ -701,8 +701,8 @@ mod tests {
             ("external('a')", "not supported"),
             ("someone = 'a'", "neither a function nor a variable"),
             ("$ eq 'a'", "no name behind it"),
-            ("1x", "is no integer"),
-            ("1.5", "is no integer"),
+            ("1x", "is not an integer"),
+            ("1.5", "is not an integer"),
             ("$uri != '/a'", "compare numbers"),
             ("'on' == $internal", "compare numbers"),
             ("1 ? 2", "':' is missing"),

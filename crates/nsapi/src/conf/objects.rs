@@ -85,7 +85,7 @@ impl Reader<'_> {
                 return self.unused_stage(&line.location, &name, rest);
             }
             let message = format!(
-                "{name:?} is no directive: {} and Init are, and what continues a line begins with white \
+                "{name:?} is not a directive: {} and Init are, and what continues a line begins with white \
                  space",
                 Stage::ALL.map(Stage::name).join(", ")
             );
@@ -269,7 +269,10 @@ impl Reader<'_> {
         for (name, _) in &parameters {
             if !matches!(name.as_slice(), b"name" | b"ppath") {
                 let name = String::from_utf8_lossy(name).into_owned();
-                self.problem(location, format!("{name:?} is no parameter of <Object>: name and ppath are"));
+                self.problem(
+                    location,
+                    format!("{name:?} is not a parameter of <Object>: name and ppath are"),
+                );
             }
         }
         let name = parameter(&parameters, "name").map(<[u8]>::to_vec);
@@ -376,7 +379,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         for (text, expected) in [
             ("Service fn=x", "obj.conf:1: Service stands in no <Object>"),
-            ("\n<Object name=a>\nServe fn=x\n</Object>", "obj.conf:3: \"Serve\" is no directive"),
+            ("\n<Object name=a>\nServe fn=x\n</Object>", "obj.conf:3: \"Serve\" is not a directive"),
             ("<Object name=a>", "obj.conf:1: this <Object> does not end"),
             ("<Object>\n</Object>", "obj.conf:1: an <Object> needs a name or a ppath"),
             ("<Object ppath=\"(a\">\n</Object>", "obj.conf:1: the pattern of ppath is wrong"),

@@ -11,7 +11,7 @@ pub const SETTABLE_MAPS: [&str; 5] = ["client", "headers", "reqpb", "srvhdrs", "
 
 /// Finds the parameters that contain variables, and reports unknown variables.
 ///
-/// Outside `<If>`, a line with a `$` that is no variable is unchanged: files of older servers have `$` in
+/// Outside `<If>`, a line with a `$` that is not a variable is unchanged: files of older servers have `$` in
 /// patterns.
 pub fn find_templates(configuration: &mut Configuration) -> Vec<Problem> {
     let own = own_variables(configuration);

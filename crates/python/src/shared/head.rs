@@ -53,7 +53,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Form => to.write_str("it is not written as a worker of this version writes it"),
-            Fault::Status(status) => write!(to, "{status} is no status: an answer has one from 200 to 999"),
+            Fault::Status(status) => {
+                write!(to, "{status} is not a status: an answer has one from 200 to 999")
+            }
             Fault::Field(name) => write!(
                 to,
                 "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a \

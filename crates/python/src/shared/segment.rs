@@ -73,7 +73,7 @@ impl Segment {
     pub fn of(file: OwnedFd) -> io::Result<Segment> {
         let is_sealed = fcntl_get_seals(&file)?.contains(SealFlags::SHRINK);
         if !is_sealed || fstat(&file)?.st_size != FILE_BYTES as i64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no memory of a worker"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the memory of a worker"));
         }
         Segment::map(file)
     }

@@ -28,7 +28,7 @@ impl Response {
         let is_well_formed = digits.iter().all(u8::is_ascii_digit) && matches!(rest, [] | [b' ', ..]);
         let Some(status) = status.filter(|status| is_well_formed && (200..=999).contains(status)) else {
             return Err(format!(
-                "{:?} is no status of an answer, such as '200 OK'",
+                "{:?} is not a status of an answer, such as '200 OK'",
                 line.escape_ascii().to_string()
             ));
         };
@@ -46,7 +46,7 @@ impl Response {
     pub fn of_status(status: i64) -> Result<Response, String> {
         match u16::try_from(status) {
             Ok(status @ 200..=999) => Ok(Response { status, ..Response::default() }),
-            _ => Err(format!("{status} is no status of an answer: it has one from 200 to 999")),
+            _ => Err(format!("{status} is not a status of an answer: it has one from 200 to 999")),
         }
     }
 
@@ -56,7 +56,7 @@ impl Response {
     /// It is not valid; the text says why.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), String> {
         if !is_token(name) {
-            return Err(format!("{:?} is no name of a header field", name.escape_ascii().to_string()));
+            return Err(format!("{:?} is not a name of a header field", name.escape_ascii().to_string()));
         }
         let value = value.trim_ascii();
         if !value.iter().all(|byte| is_field_value_byte(*byte)) {

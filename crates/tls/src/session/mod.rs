@@ -526,7 +526,7 @@ fn encode(
 }
 
 /// How many bytes the record at the front lacks, as far as is known; `None` when it is complete, or when it
-/// is no record, so that rustls reports that at once.
+/// is not a record, so that rustls reports that at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {

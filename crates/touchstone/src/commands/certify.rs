@@ -61,7 +61,7 @@ fn sign(directory: &std::path::Path, key: &std::path::Path) -> Result<(), (Exit,
     let (result, verification) =
         certify::verify(directory, None).map_err(|error| usage(error.to_string()))?;
     let has_report = directory.join(report::FILE_NAME).exists();
-    // An older seal that no longer fits is no fault: it is replaced.
+    // An older seal that no longer fits is not a fault: it is replaced.
     let faults: Vec<String> = verification
         .checks
         .iter()

@@ -91,7 +91,7 @@ fn print_explanation(name: &str) -> Exit {
     }
 }
 
-/// One line. A reader that stops reading (`| head`) is no fault: the exit code still tells the result.
+/// One line. A reader that stops reading (`| head`) is not a fault: the exit code still tells the result.
 fn say(mut to: impl Write, text: &str) {
     let _ = writeln!(to, "{text}");
 }

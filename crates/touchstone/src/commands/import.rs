@@ -301,10 +301,10 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
         Format::Webstone => filelist::read(&file, &text),
         Format::Curl => curl::read(&file, &text, arguments.with_secrets),
         Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 => {
-            return Err("this is no recording".to_string());
+            return Err("this is not a recording".to_string());
         }
         Format::Nginx | Format::Caddy | Format::Apache => {
-            return Err("this is no recording".to_string());
+            return Err("this is not a recording".to_string());
         }
     };
     Ok((file, read.map_err(|error| error.to_string())?))

@@ -1,4 +1,4 @@
-//! Text for standard output. A reader that stops reading (`| head`) is no error.
+//! Text for standard output. A reader that stops reading (`| head`) is not an error.
 
 use std::io::{IsTerminal, Write};
 

@@ -356,7 +356,7 @@ fn nginx_counts_the_same_requests() {
     let Some((_nginx, plain, secure)) = nginx(&tree) else { return };
     let (plain, secure) = (format!("http://{plain}/page.bin"), format!("https://{secure}/page.bin"));
     // nginx ends each connection after 50 requests, in every version in its own way (Connection: close,
-    // GOAWAY), which loses none and is no error.
+    // GOAWAY), which loses none and is not an error.
     let ways: [&[&str]; 6] = [
         &[&plain],
         &[&secure, "--insecure"],

@@ -232,7 +232,7 @@ fn what_a_server_says_by_itself_is_heard_and_what_it_refuses_is_told() {
         "--fail-if",
         "open.p99>1h",
     ]);
-    assert_eq!(refused.status.code(), Some(2), "an hour is no unit: {:?}", error_lines(&refused));
+    assert_eq!(refused.status.code(), Some(2), "an hour is not a unit: {:?}", error_lines(&refused));
     let refused = load(&[
         &format!("ws://{place}/refuse"),
         "--requests",

@@ -173,7 +173,7 @@ fn resident_kib(process: i32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// The process exists and is no zombie.
+/// The process exists and is not a zombie.
 fn runs(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -37,7 +37,7 @@ fn ask(address: SocketAddr, method: &str, target: &str) -> Response {
     client.answer()
 }
 
-/// What is compared: the status, the body of an answer that is no error, and the path of `Location`.
+/// What is compared: the status, the body of an answer that is not an error, and the path of `Location`.
 fn outcome(answer: &Response) -> (u16, String, Option<String>) {
     let is_page = answer.status >= 300;
     let body = if is_page { String::new() } else { String::from_utf8_lossy(&answer.body).into_owned() };

@@ -143,7 +143,7 @@ fn the_drain_ends_after_its_timeout() {
     let mut half = server.connect();
     half.send("GET /large");
     server.signal(Signal::TERM);
-    assert_eq!(server.wait().code(), Some(0), "the drain's end is no failure");
+    assert_eq!(server.wait().code(), Some(0), "the drain's end is not a failure");
     let (received, _) = stalled.read_to_end();
     assert!(received.len() < 64 << 20);
 }

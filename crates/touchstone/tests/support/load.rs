@@ -18,7 +18,7 @@ pub(crate) struct Load<'a> {
     body: &'a [u8],
     pub(crate) answered: AtomicUsize,
     pub(crate) stop: AtomicBool,
-    /// Whether the server is being stopped, so that a refused connection is no failure.
+    /// Whether the server is being stopped, so that a refused connection is not a failure.
     pub(crate) may_end: AtomicBool,
 }
 

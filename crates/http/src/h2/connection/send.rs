@@ -76,7 +76,7 @@ impl ServerConnection {
                 if !fits {
                     return self.respond_slowly(stream, block, body, out);
                 }
-                // An answer that is complete at once is no tunnel, even if the client asked for one.
+                // An answer that is complete at once opens no tunnel, even if the client asked for one.
                 open.is_tunnel = false;
                 self.send_window.sent(bytes.len());
                 if !self.control.is_empty() {
@@ -136,7 +136,7 @@ impl ServerConnection {
             Body::Stream => None,
         };
         open.ends = length.is_some();
-        // An answer that is complete at once is no tunnel, even if the client asked for one.
+        // An answer that is complete at once opens no tunnel, even if the client asked for one.
         open.is_tunnel &= !open.ends;
         open.unsent = length.unwrap_or(0);
         self.take_output(out);

@@ -110,7 +110,7 @@ impl Host for PageHost {
         let mut include = resolve(&self.snapshot, &self.request, self.site, &target).await?;
         include.request.page_variables = Some(variables.into());
         if target.kind == TargetKind::Cgi && include.to != IncludeTarget::Handler {
-            return Err(format!("{shown} is no program"));
+            return Err(format!("{shown} is not a program"));
         }
         let mut depends_on = depends_on(&include);
         let most_bytes = self.includes().map_or(0, |includes| includes.settings.most_output_bytes);
@@ -142,7 +142,9 @@ impl Host for PageHost {
     fn facts(&self, target: &Target) -> Result<TargetFacts, String> {
         let include = resolve_at_once(&self.snapshot, &self.request, self.site, target)?;
         let shown = || String::from_utf8_lossy(&target.path).into_owned();
-        let IncludeTarget::Files { site } = include.to else { return Err(format!("{} is no file", shown())) };
+        let IncludeTarget::Files { site } = include.to else {
+            return Err(format!("{} is not a file", shown()));
+        };
         let site = &self.snapshot.sites[site];
         for file_path in site_files::candidates(site, &include.request.path) {
             if let Ok(facts) = site.root.facts(&file_path) {

@@ -332,7 +332,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
     })
 }
 
-/// The numbers of processors on which each system is measured; one number, or none, is no speedup.
+/// The numbers of processors on which each system is measured; one number, or none, is not a speedup.
 fn processors(numbers: &[usize]) -> Result<Vec<usize>, String> {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();

@@ -133,7 +133,7 @@ pub(super) struct Answers {
 pub(crate) fn run(arguments: Arguments) -> Exit {
     if !arguments.yes && !io::stdin().is_terminal() {
         return refuse(
-            "standard input is no terminal; give --yes, and options for what is not as by default",
+            "standard input is not a terminal; give --yes, and options for what is not as by default",
         );
     }
     let is_output = arguments.file == Path::new("-");

@@ -72,7 +72,9 @@ pub(super) fn stages(text: &str) -> Result<StageList, String> {
 
 fn stage(text: &str) -> Result<Stage, String> {
     let form = || {
-        format!("{text:?} is no stage: write 10s:100 to hold a value, or 10s:0-100 to go from one to another")
+        format!(
+            "{text:?} is not a stage: write 10s:100 to hold a value, or 10s:0-100 to go from one to another"
+        )
     };
     let (length, values) = text.trim().split_once(':').ok_or_else(form)?;
     let (from, to) = values.split_once('-').unwrap_or((values, values));
@@ -113,7 +115,7 @@ pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
             |text: &str| text.trim().parse::<u16>().ok().filter(|status| (200..=999).contains(status));
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => Ok(first..=last),
-            _ => Err(format!("{text:?} is no final status: write a list such as 200,404 or 200-299")),
+            _ => Err(format!("{text:?} is not a final status: write a list such as 200,404 or 200-299")),
         }
     };
     text.split(',').map(range).collect::<Result<Vec<_>, _>>().map(Statuses)

@@ -212,7 +212,7 @@ fn a_page_is_asked_for_in_a_form_of_which_it_can_be_composed() {
         .ask(format!("POST /app/page HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n{accept}\r\n"));
     assert_eq!((posted.status, plain(&posted)), (200, "page part".to_string()));
     assert_eq!(origin.count("/app/page"), asked + 1);
-    // What is no page stays as it was sent.
+    // What is not a page stays as it was sent.
     let script = get(&server, "/app/script", accept);
     assert_eq!((script.field("content-encoding"), &script.body[..]), (Some("gzip"), &gzip("script")[..]));
     assert_eq!(origin.count("/app/script"), 1);

@@ -329,7 +329,7 @@ fn an_origin_that_lies_about_its_length_poisons_nothing() {
     });
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
     let mut client = server.connect();
-    // What breaks off at once is no answer at all.
+    // What breaks off at once is not an answer at all.
     assert_eq!(client.ask("GET /short HTTP/1.1\r\nHost: a\r\n\r\n").status, 502);
     assert_eq!(get(&server, "/two", "").status, 502);
     assert_eq!(get(&server, "/part", "Range: bytes=0-3\r\n").status, 206);

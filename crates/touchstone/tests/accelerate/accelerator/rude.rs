@@ -73,7 +73,7 @@ fn rude() -> Origin {
     })
 }
 
-/// The answer; `None`: it broke off, so that it is no answer.
+/// The answer; `None`: it broke off, so that it is not an answer.
 fn ask(server: &Server, target: &str) -> Option<Response> {
     let mut client = server.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));

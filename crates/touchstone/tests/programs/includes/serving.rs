@@ -243,7 +243,7 @@ fn exec_runs_commands_where_it_is_allowed() {
     drop(not_allowed);
     let allowed = server(&tree, "", "exec = true\n");
     tree.write("cgi.shtml", "<!--#exec cgi='/sub/page.shtml' -->");
-    assert_eq!(body(&allowed, "/cgi.shtml"), ERROR, "a file is no program");
+    assert_eq!(body(&allowed, "/cgi.shtml"), ERROR, "a file is not a program");
     let mut client = allowed.connect();
     let response = client.ask("GET /sub/page.shtml HTTP/1.1\r\nHost: a\r\nX: from the client\r\n\r\n");
     assert_eq!(String::from_utf8_lossy(&response.body), "1\nsub\npage.shtmlfrom the client\n");

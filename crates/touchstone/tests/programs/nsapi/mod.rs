@@ -276,11 +276,11 @@ fn a_plugin_that_does_not_fit_is_refused_at_the_start() {
         return;
     }
     compile_text(&root, "plain", "int f(void *a, void *b, void *c) { return 0; }\n");
-    tree.write("text.so", b"this is no library");
+    tree.write("text.so", b"this is not a library");
     for (init, directive, expected) in [
         ("fn=load-modules shlib=missing.so funcs=f", "Service fn=f", "undefined symbol: nobody_has_this"),
         ("fn=load-modules shlib=plain.so funcs=g", "Service fn=g", "plain.so has no function g"),
-        ("fn=load-modules shlib=text.so funcs=f", "Service fn=f", "no shared library for this machine"),
+        ("fn=load-modules shlib=text.so funcs=f", "Service fn=f", "not a shared library for this machine"),
         ("fn=load-modules shlib=none.so funcs=f", "Service fn=f", "none.so cannot be read"),
         ("fn=load-modules shlib=plain.so funcs=f", "Service fn=send-fil", "did you mean \"send-file\"?"),
         (

@@ -57,7 +57,7 @@ impl Case {
         self
     }
 
-    /// Another server does otherwise, so its answer is no measure here.
+    /// Another server does otherwise, so its answer is not a measure here.
     pub(crate) fn not_on(mut self, servers: &'static str) -> Case {
         self.not_on = servers;
         self

@@ -86,7 +86,7 @@ async fn half_over_http_2(server: &Server, how: &str) -> h2::Error {
     let mut body = answer.await.unwrap().into_body();
     let mut read = Vec::new();
     loop {
-        match body.data().await.expect("an end that is no end") {
+        match body.data().await.expect("an end that is not an end") {
             Ok(piece) => read.extend_from_slice(&piece),
             Err(error) => {
                 // The reset may overtake bytes on their way.

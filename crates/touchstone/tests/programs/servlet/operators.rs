@@ -246,7 +246,7 @@ fn check_names_wrong_values_of_java_and_broken_archives() {
     );
     cut(&apps.join("cut.war"), &whole);
     let found = check("", &directory);
-    assert!(found.0 == Some(1) && found.1.contains("cut.war: it is no whole archive"), "{found:?}");
+    assert!(found.0 == Some(1) && found.1.contains("cut.war: it is not a whole archive"), "{found:?}");
     let found = check("", &format!("app = {:?}", apps.join("cut.war")));
     assert!(found.0 == Some(1) && found.1.contains("'servlet.app': "), "{found:?}");
     // The server starts all the same, and others run.

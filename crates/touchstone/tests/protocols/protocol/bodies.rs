@@ -155,7 +155,7 @@ fn chunked_table() -> Vec<Case> {
         ),
         good("CRLF inside a chunk", "6\r\na\r\n0\r\n\r\n0\r\n\r\n"),
         good("a chunk of 100,000 bytes", &large),
-        bad("a chunk size that is no number", b"G\r\nhello\r\n0\r\n\r\n").split(),
+        bad("a chunk size that is not a number", b"G\r\nhello\r\n0\r\n\r\n").split(),
         bad("an empty chunk size", b"\r\nhello\r\n0\r\n\r\n"),
         bad("a chunk size with a sign", b"+5\r\nhello\r\n0\r\n\r\n"),
         bad("a negative chunk size", b"-5\r\nhello\r\n0\r\n\r\n"),

@@ -55,7 +55,7 @@ fn table() -> Vec<Case> {
             "If-Modified-Since of an earlier date in the form of asctime",
             "If-Modified-Since: Fri Jan  2 03:04:04 2026\r\n",
         ),
-        whole("If-Modified-Since that is no date", "If-Modified-Since: yesterday\r\n"),
+        whole("If-Modified-Since that is not a date", "If-Modified-Since: yesterday\r\n"),
         whole(
             "If-Modified-Since of a day that is not",
             "If-Modified-Since: Fri, 32 Jan 2026 03:04:05 GMT\r\n",
@@ -79,7 +79,7 @@ fn table() -> Vec<Case> {
         whole("If-Unmodified-Since of the date", "If-Unmodified-Since: {date}\r\n"),
         whole("If-Unmodified-Since of a later date", "If-Unmodified-Since: {later}\r\n"),
         failed("If-Unmodified-Since of an earlier date", "If-Unmodified-Since: {earlier}\r\n"),
-        whole("If-Unmodified-Since that is no date", "If-Unmodified-Since: yesterday\r\n"),
+        whole("If-Unmodified-Since that is not a date", "If-Unmodified-Since: yesterday\r\n"),
         whole(
             "If-Match is heard before If-Unmodified-Since",
             "If-Match: {etag}\r\nIf-Unmodified-Since: {earlier}\r\n",

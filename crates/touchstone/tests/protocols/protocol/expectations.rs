@@ -90,7 +90,7 @@ fn table() -> Vec<Case> {
         )
         .answers(413)
         .closed(),
-        case("a refused body that comes all the same is no request", {
+        case("a refused body that comes all the same is not a request", {
             let body = request("GET", "/second.txt", "");
             request("GET", "/missing", &format!("{EXPECT}Content-Length: {}\r\n\r\n{body}", body.len()))
         })

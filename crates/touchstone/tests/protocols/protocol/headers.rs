@@ -103,7 +103,7 @@ fn hosts() -> Vec<Case> {
         with("a Host with a backslash", "Host: a\\b\r\n").answers(400).closed(),
         with("a Host with angle brackets", "Host: <a>\r\n").answers(400).closed(),
         with("a Host with an open bracket", "Host: [::1\r\n").answers(400).closed(),
-        with("a Host with a port that is no number", "Host: example.com:http\r\n").answers(400).closed(),
+        with("a Host with a port that is not a number", "Host: example.com:http\r\n").answers(400).closed(),
         with("a Host with two ports", "Host: example.com:80:80\r\n").answers(400).closed(),
         with("a Host with a scheme", "Host: http://example.com\r\n").answers(400).closed(),
         case("HTTP/1.0 without Host", "GET /alphabet.txt HTTP/1.0\r\n\r\n")

@@ -121,7 +121,7 @@ fn encoded() -> Vec<Case> {
         target("a semicolon", "/semi;colon.txt").answers(200).body("semicolon\n").kept(),
         target("an encoded quotation mark", "/quote%22.txt").answers(200).body("quote\n").kept(),
         target("an encoded backslash", "/back%5Cslash.txt").answers(200).body("backslash\n").kept(),
-        target("an encoded backslash is no slash", "/dir%5Cinner.txt").answers(404).kept(),
+        target("an encoded backslash is not a slash", "/dir%5Cinner.txt").answers(404).kept(),
         target("a per cent sign alone", "/%").answers(400),
         target("a per cent sign and one digit", "/%4").answers(400),
         target("a per cent sign and a letter", "/%zz").answers(400),

@@ -36,7 +36,7 @@ async def write(note: Note, tasks: BackgroundTasks):
 
 @app.get("/done")
 def done():
-    """In a thread, as it is no coroutine."""
+    """In a thread, as it is not a coroutine."""
     return DONE
 
 
