@@ -79,8 +79,8 @@ pub struct Plan {
     pub advice: Vec<Advice>,
 }
 
-/// The plans of a result, for every system that answered, except the limit. Open loads have none: their rates are
-/// set and not measured. `raw` may be empty.
+/// The plans of a result, for every system that answered, except the limit. Open loads have none: their rates
+/// are set and not measured. `raw` may be empty.
 pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
     if is_open(result) {
         return Vec::new();

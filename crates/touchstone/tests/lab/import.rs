@@ -81,8 +81,8 @@ fn a_log_becomes_a_suite_that_runs_on_files_of_the_same_sizes() {
         "{}",
         text(&output.stdout)
     );
-    // A target that is not a file needs a server that answers it, and the proposed command must not be refused
-    // because of it.
+    // A target that is not a file needs a server that answers it, and the proposed command must not be
+    // refused because of it.
     let queries = place.path().join("queries.log");
     fs::write(&queries, line("/search?q=a", 1000)).unwrap();
     let other = place.path().join("queries.toml").display().to_string();
