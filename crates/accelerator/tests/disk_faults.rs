@@ -306,7 +306,7 @@ fn a_disk_that_cannot_be_read_costs_what_was_on_it() {
     assert!(found < 100 && counters.faults.read as usize == 100 - found, "{found}: {counters:?}");
     assert_eq!(counters.corrupt, 0, "what cannot be read is not damaged");
     assert!(told.count("cannot be read") >= 1);
-    // Unreadable responses are not looked up again, and work goes on.
+    // Unreadable responses are not looked up again, and work continues.
     assert_eq!((0..100).filter(|index| is_there(&disk, *index)).count(), found);
     keep(&disk, 100..300);
     assert!(those_there(&disk).into_iter().all(|index| index < 300));

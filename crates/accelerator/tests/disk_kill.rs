@@ -148,7 +148,7 @@ fn write_and_kill(directory: &Path, first: u64, round: u64, least: &mut HashMap<
             let _ = sender.send(line);
         }
     });
-    // It has begun; then it goes on for a while that is another one each time.
+    // It has begun; then it continues for a while that is another one each time.
     let mut lines: Vec<String> = (0..8).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
     std::thread::sleep(Duration::from_micros(mixed(round) % 40_000));
     child.kill().unwrap();

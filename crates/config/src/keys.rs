@@ -703,7 +703,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether errors that programs and other servers answer with get the pages of \
-                `error_pages`, too. An error whose status has no page goes on as it is.",
+                `error_pages`, too. An error whose status has no page is passed on unchanged.",
             kind: Kind::Boolean(|site, value| site.intercept_errors = value),
         },
         Key {

@@ -96,7 +96,7 @@ const fn access_format() -> Key<AccessLogConfig> {
         documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the same \
             with Referer and User-Agent; `\"json\"`, one JSON object a line; or your own line with \
             variables, such as `\"$client $status $duration $header{accept}\"`. The [page about \
-            logs](logs.md#a-line-of-ones-own) has all variables.",
+            logs](logs.md#a-custom-line) has all variables.",
         kind: Kind::LineFormat(|log, value| log.format = value),
     }
 }

@@ -67,7 +67,7 @@ impl Condition {
         match parser.words {
             [] => Ok(Condition { source: text.into(), node }),
             [Word::Close, ..] => Err("a ')' has no '(' before it".to_string()),
-            _ => Err(format!("{text:?} goes on where 'and', 'or' or its end is expected")),
+            _ => Err(format!("{text:?} continues where 'and', 'or' or its end is expected")),
         }
     }
 
@@ -349,7 +349,7 @@ mod tests {
         assert!(problem("").contains("at least one value"));
         assert!(problem("$status = 4").contains("'=='"));
         assert!(problem("$status == ").contains("value is missing"));
-        assert!(problem("$status 4").contains("goes on"));
+        assert!(problem("$status 4").contains("continues"));
         assert!(problem("status == 4").contains("begins with '$'"));
         assert!(problem("($status").contains("no ')'"));
         assert!(problem("$status)").contains("no '('"));

@@ -105,7 +105,7 @@ pub trait ConnectionReturn: Send + Sync {
     fn return_connection(&self, call: CallUnderWay);
 }
 
-/// A call that goes on. The value identifies it for the interface.
+/// A running call. The value identifies it for the interface.
 pub type CallUnderWay = Box<dyn Any + Send>;
 
 /// Answers requests on one core.
@@ -141,7 +141,7 @@ pub enum AtOnce {
 
 /// A call that [`Handler::answer_at_once`] has started. Dropping it ends the request.
 pub trait PendingCall {
-    /// How long to wait for the answer before the request [goes on](PendingCall::go_on), which may end it.
+    /// How long to wait for the answer before the request [continues](PendingCall::go_on), which may end it.
     fn limit(&self) -> Duration;
 
     /// Ready when `give` was called with the complete answer: the answer without its body, and the body as it

@@ -2,7 +2,7 @@
 //!
 //! [`bench::run`] is the way through it: a suite is run on one or more systems under test
 //! ([`system::Definition`]) while the [`monitor`] watches; what was measured becomes a result in a directory.
-//! [`live`] shows a run while it goes on, [`limit`] is the least that a server could do on this machine,
+//! [`live`] shows a running bench, [`limit`] is the least that a server could do on this machine,
 //! [`remote`] measures systems on other machines.
 
 pub mod bench;

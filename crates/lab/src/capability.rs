@@ -1,6 +1,6 @@
 //! What a system under test can do, and what a suite can ask for: the words that both sides use.
 
-/// Every capability: its name, and what a system does that has it, as "does not ..." goes on.
+/// Every capability: its name, and what a system does that has it, to follow "does not ...".
 const CAPABILITIES: [(&str, &str); 18] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),

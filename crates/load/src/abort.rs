@@ -1,4 +1,4 @@
-//! Holds a run against thresholds while it goes on, and ends it where one is missed.
+//! Compares a running load with thresholds, and ends it when one is missed.
 
 use crate::progress::Progress;
 use crate::threshold::{Threshold, Verdict};

@@ -135,7 +135,7 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// How many connections there were before in this place: who goes on with one after others had their turn
+    /// How many connections there were before in this place: who continues with one after others had their turn
     /// can see that it is another.
     pub(crate) generation: u64,
     pub(crate) target: usize,

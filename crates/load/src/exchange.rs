@@ -49,7 +49,7 @@ impl Engine<'_> {
         self.start_request(index, arrival.at_ns, self.now_ns, has_waited);
     }
 
-    /// Whether the client's session goes on after what it asked for last, or the page.
+    /// Whether the client's session continues after what it asked for last, or the page.
     fn has_more_to_ask(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.session_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
@@ -174,7 +174,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The answer is complete: it is checked, counted, and the client goes on.
+    /// The answer is complete: it is checked, counted, and the client continues.
     pub(crate) fn complete(&mut self, index: usize, answer: &Answer) {
         let now_ns = now_ns();
         self.now_ns = now_ns;

@@ -1,4 +1,4 @@
-//! What a run tells while it goes on, and how it is ended early.
+//! The progress reports of a run, and its early end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

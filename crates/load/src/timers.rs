@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Waiting clients by the time at which they go on. A client waits for one moment at a time, so a heap with
-/// room for all of them never grows while the run goes on.
+/// room for all of them never grows during the run.
 #[derive(Debug)]
 pub(crate) struct Timers {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
@@ -16,7 +16,7 @@ impl Timers {
         Timers { waiting: BinaryHeap::with_capacity(clients) }
     }
 
-    /// The client goes on at this time.
+    /// The client continues at this time.
     pub(crate) fn set(&mut self, at_ns: u64, client: usize) {
         self.waiting.push(Reverse((at_ns, client as u32)));
     }

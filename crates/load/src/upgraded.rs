@@ -31,7 +31,7 @@ impl Engine<'_> {
         layers.and_then(|layers| layers.websocket.as_ref()).is_some_and(|socket| socket.is_active())
     }
 
-    /// Takes what has come; true when the connection goes on, with bytes for HTTP/1 where the server has
+    /// Takes what has come; true when the connection continues, with bytes for HTTP/1 where the server has
     /// answered otherwise.
     pub(crate) fn take_websocket(&mut self, index: usize, bytes: &[u8]) -> (bool, Option<Vec<u8>>) {
         let now_ns = now_ns();

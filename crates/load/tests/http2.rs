@@ -17,7 +17,7 @@ use touchstone_load::{
     ErrorCounts, HttpVersion, MessageForm, MessagePlan, Outcome, Plan, Progress, Target, run,
 };
 
-/// What a script may do with a request: append frames, and say whether the connection goes on.
+/// What a script may do with a request: append frames, and say whether the connection continues.
 type Script = dyn Fn(&mut Request<'_>) -> bool + Send + Sync;
 
 /// A request, or the reset of one, as the script sees it.

@@ -60,7 +60,7 @@ impl Watched {
                     if let Some((slab, java_call)) =
                         slab.and_then(|slab| Some((slab.clone(), slab.java_call()?)))
                     {
-                        // SAFETY: Java does not change a complete answer while the call goes on, and the
+                        // SAFETY: Java does not change a complete answer while the call continues, and the
                         // bytes are copied under the lock that the end of the call takes.
                         java_call.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
                     }

@@ -411,7 +411,7 @@ impl Engine {
 /// has given up.
 ///
 /// All of Java's threads have stopped by then and do not run again. A process that only runs applications
-/// ends, and the next one takes over. The server has its own threads and goes on with everything else, so
+/// ends, and the next one takes over. The server has its own threads and continues with everything else, so
 /// this thread, which belongs to the machine, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
@@ -427,7 +427,7 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
 
 /// Called when the machine has given up. If it was running, this is a fault in it, and the process ends as
 /// Java ends it, with all information for finding the fault. If it was starting, it cannot run with its
-/// options. It has done nothing yet, so the server goes on without it. The thread that was starting it never
+/// options. It has done nothing yet, so the server continues without it. The thread that was starting it never
 /// returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };

@@ -121,7 +121,7 @@ struct State {
     /// Its slab and its number in Java.
     place: Option<(i32, i32)>,
     is_async: bool,
-    /// The answer is complete while the call goes on. It has this many bytes of the slab's output.
+    /// The answer is complete while the call continues. It has this many bytes of the slab's output.
     complete_bytes: Option<usize>,
     wants_readable: bool,
     wants_writable: bool,
@@ -222,7 +222,7 @@ impl JavaCall {
 
     // --- The core's side.
 
-    /// Sets the core that waits for the answer of a call that goes on.
+    /// Sets the core that waits for the answer of a running call.
     pub fn adopt(&self, core: &Arc<CoreQueue>) {
         self.lock().core = Some(core.clone());
     }
@@ -355,7 +355,7 @@ impl JavaCall {
         is_it
     }
 
-    /// Called when the answer is complete, in the first bytes of the slab's output, while the call goes on.
+    /// Called when the answer is complete, in the first bytes of the slab's output, while the call continues.
     /// The client gets it now. On the thread of a connection the monitor does this, so that calls that return
     /// at once cost nothing.
     pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {

@@ -64,7 +64,7 @@ fn check_process(server: &ServerConfig, places: &ConfigPlaces) -> Vec<ConfigProb
 }
 
 fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
-    let message = format!("{} (as user '{}', whom server.user names)", problem.message, account.name);
+    let message = format!("{} (as user '{}' of server.user)", problem.message, account.name);
     ConfigProblem { message, ..problem }
 }
 

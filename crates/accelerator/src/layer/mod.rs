@@ -4,7 +4,7 @@
 //! ```text
 //! request -> stored and usable? --------------------------------> answer
 //!         -> is it being fetched? -> wait for that -------------> answer as it arrives
-//!         -> fetch it: a separate task, which goes on while a client waits
+//!         -> fetch it: a separate task, which continues while a client waits
 //! ```
 //!
 //! No lock is held during a fetch. As soon as the head has arrived, the requests that wait know whether the

@@ -126,9 +126,9 @@ pub struct Resource {
 pub enum Operation {
     /// A client asks.
     Ask { user: usize, path: usize, wish: usize, is_head: bool, is_bad: bool },
-    /// The origin goes on with one of the requests that wait there.
+    /// The origin continues with one of the requests that wait there.
     Release { which: usize },
-    /// It goes on with all.
+    /// It continues with all.
     ReleaseAll,
     /// It fails with one of the requests that wait there: with a status, or in the middle of the body.
     Fail { which: usize, cuts: bool },

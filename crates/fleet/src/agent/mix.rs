@@ -125,7 +125,7 @@ impl MixTask {
         (read(&progress.requests), read(&progress.errors), read(&progress.bytes))
     }
 
-    /// The figures so far, where they are wanted and the mix goes on.
+    /// The figures so far, where they are wanted and the mix continues.
     pub(crate) fn standing(&self) -> Option<Report> {
         let watched = self.assignment.watched.as_ref().filter(|_| self.state() == AgentState::Running)?;
         let standing = self.shared.progress.standings.sum()?.of_classes(watched);

@@ -115,7 +115,7 @@ impl Session {
         Ok(Mix { number, start, parts, traffic, left_out })
     }
 
-    /// The agents without which an exploratory run goes on.
+    /// The agents without which an exploratory run continues.
     fn lost_before(&self) -> Vec<String> {
         if !self.options.exploratory {
             return Vec::new();

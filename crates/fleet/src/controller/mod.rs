@@ -33,7 +33,7 @@ use touchstone_load::{Plan, PlanError};
 pub struct ControllerOptions {
     /// How long agents may take until all of them have come.
     pub wait: Duration,
-    /// The run goes on when an agent is lost, and its figures are marked; otherwise the run ends there and is
+    /// The run continues when an agent is lost, and its figures are marked; otherwise the run ends there and is
     /// not valid.
     pub exploratory: bool,
     /// A mix is ended when more than this share of the requests are errors.
@@ -67,7 +67,7 @@ impl From<FabricError> for FleetError {
 /// A fleet at the disposal of a bench. Dropping it ends the lease: agents at work stop.
 pub struct Controller {
     session: Mutex<Session>,
-    /// The agents as they were when a mix looked last: while it goes on, it has the session.
+    /// The agents as they were when a mix looked last: while it continues, it has the session.
     shown: Mutex<Vec<LoadMachine>>,
     _lease: Lease,
 }

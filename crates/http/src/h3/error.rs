@@ -81,7 +81,7 @@ pub struct ConnectionError {
     pub reason: &'static str,
 }
 
-/// Why a stream ends; the connection goes on.
+/// Why a stream ends; the connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamError {
     /// The code that is sent to the peer.

@@ -192,7 +192,7 @@ fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
 
 /// The function that the child runs.
 extern "C" fn child(job: *mut c_void) -> c_int {
-    // SAFETY: `start` passes a pointer to a Job that lives until the parent goes on, after this function.
+    // SAFETY: `start` passes a pointer to a Job that lives until the parent continues, after this function.
     let job = unsafe { &*job.cast::<Job<'_>>() };
     let Err(stage) = become_program(job) else { return 0 };
     // SAFETY: the address of this thread's errno is always valid to read.

@@ -116,7 +116,7 @@ impl Measurement<'_> {
     }
 }
 
-/// Looks after a mix that goes on.
+/// Looks after a running mix.
 struct Lookout<'a> {
     measurement: &'a Measurement<'a>,
     generator: &'a dyn LoadGenerator,

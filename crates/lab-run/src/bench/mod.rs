@@ -527,7 +527,7 @@ struct PinnedThread {
 impl PinnedThread {
     fn to(cpus: &[usize]) -> PinnedThread {
         let before = placement::allowed().ok();
-        // Where it cannot be pinned the run goes on: the engine's threads pin themselves, or say why they
+        // Where it cannot be pinned the run continues: the engine's threads pin themselves, or say why they
         // cannot.
         let _ = placement::pin_this_thread(cpus);
         PinnedThread { before }

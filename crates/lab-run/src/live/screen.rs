@@ -46,7 +46,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws a state. What cannot be drawn is left out: the run goes on.
+    /// Draws a state. What cannot be drawn is left out: the run continues.
     pub fn draw(&mut self, state: &State) {
         let _ = self.terminal.draw(|frame| draw(frame, state));
     }

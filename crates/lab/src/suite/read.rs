@@ -104,7 +104,7 @@ fn conformance_cases(root: &Table<'_>, asked: bool) -> Result<Vec<String>, Defin
     }
 }
 
-/// What ends a mix that goes on.
+/// What ends a running mix.
 fn abort_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
     let list = thresholds(root, "abort_if")?;
     match list.iter().find_map(Threshold::only_at_the_end) {

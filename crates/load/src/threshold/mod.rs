@@ -217,7 +217,7 @@ impl Threshold {
         self.classes.as_deref().unwrap_or_default()
     }
 
-    /// Why the threshold can be looked at only when the run is over; `None`: it can be while it goes on.
+    /// Why the threshold can be looked at only when the run is over; `None`: it can be while it continues.
     pub fn only_at_the_end(&self) -> Option<String> {
         let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
             && self.unit == Unit::Count
@@ -231,7 +231,7 @@ impl Threshold {
         self.judge_figures(&Figures::of(outcome))
     }
 
-    /// The same for a run that goes on; `None` as long as nothing was measured or the threshold is kept.
+    /// The same during a run; `None` as long as nothing was measured or the threshold is kept.
     pub fn missed_so_far(&self, standing: &Standing) -> Option<Verdict> {
         let verdict = self.judge_figures(&standing.figures());
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
@@ -475,7 +475,7 @@ impl Figures<'_> {
     }
 }
 
-/// The figures of a run that goes on, between the ramps.
+/// The figures of a run in progress, between the ramps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Standing {
     /// The counted time so far.
@@ -564,7 +564,7 @@ impl Standing {
     }
 }
 
-/// What the threads hand over while a run goes on, if it is wanted: copies of their whole histograms, a few
+/// What the threads hand over during a run, if it is wanted: copies of their whole histograms, a few
 /// times a second.
 #[derive(Debug, Default)]
 pub struct Standings {

@@ -49,7 +49,7 @@ fn fill(directive: &mut Directive, own: &BTreeSet<Vec<u8>>) -> Vec<Problem> {
         if is_setting(directive) && name.starts_with(b"$") && set_variable(name).is_none() {
             let maps = SETTABLE_MAPS.join(", ");
             problems.push(format!(
-                "{shown} cannot be set: variables of one's own can, and entries of {maps} as $vars{{'name'}}"
+                "{shown} cannot be set: custom variables can be set, and entries of {maps} as $vars{{'name'}}"
             ));
         }
     }

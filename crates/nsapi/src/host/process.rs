@@ -1,7 +1,7 @@
 //! The server's side of a child process with plug-ins: starts it, watches it, and starts it again when it
 //! ends.
 //!
-//! When a plug-in crashes, the child ends. Its requests get 502, the server goes on, and a new child takes
+//! When a plug-in crashes, the child ends. Its requests get 502, the server continues, and a new child takes
 //! the next requests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};

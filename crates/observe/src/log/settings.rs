@@ -105,7 +105,7 @@ pub enum LogLevel {
     Debug,
     /// Normal events: start, reload, stop.
     Info,
-    /// Something was refused or lost, and the server goes on.
+    /// Something was refused or lost, and the server continues.
     Warning,
     /// Something that the operator must mend.
     Error,

@@ -1,4 +1,4 @@
-//! The forms of a line: Common, Combined, JSON, or one's own.
+//! The forms of a line: Common, Combined, JSON, or custom.
 
 use std::sync::Arc;
 

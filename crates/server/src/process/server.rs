@@ -325,7 +325,7 @@ fn access_shared(error_log: &ErrorLog) -> Arc<AccessShared> {
 /// Logs that the server runs as root. The quick form has no place to name another user.
 fn note_root(has_config_file: bool, error_log: &ErrorLog) {
     if has_config_file && rustix::process::geteuid().is_root() {
-        error_log.info("the server runs as root; server.user names another user for it");
+        error_log.info("the server runs as root; server.user can name another user for it");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `touchstone import`: a suite of one's own from what other tools have recorded or listed, sessions from
+//! `touchstone import`: a custom suite from recordings and lists of other tools, sessions from
 //! their scripts, or a configuration from that of another server.
 
 use super::print::print;

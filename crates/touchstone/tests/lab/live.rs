@@ -1,4 +1,4 @@
-//! A run while it goes on: the live page's events over a real run, and Ctrl-C in the middle of it, which
+//! A running bench: the live page's events over a real run, and Ctrl-C in the middle of it, which
 //! leaves what was measured, marked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]

@@ -388,7 +388,7 @@ fn head_of_an_answer_without_a_length_says_none() {
             .send(format!("HEAD /cgi-bin/plain HTTP/{version}\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"));
         let answer = client.try_answer(AnswerTo::Head).unwrap();
         assert_eq!((answer.status, answer.field("content-length")), (200, None));
-        assert_eq!(client.ask("GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n").status, 404, "it goes on");
+        assert_eq!(client.ask("GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n").status, 404, "it continues");
     }
 }
 

@@ -64,7 +64,7 @@ fn a_head_byte_by_byte_is_answered_with_408_whatever_its_pace() {
     client.set_patience(Duration::from_millis(20));
     let mut received = Vec::new();
     loop {
-        assert!(Instant::now() < until, "no answer to a head that goes on for ever");
+        assert!(Instant::now() < until, "no answer to a head that has no end");
         match client.try_answer(AnswerTo::Other) {
             Ok(answer) => {
                 assert_eq!(answer.status, 408);
@@ -466,7 +466,7 @@ fn a_thousand_connections_at_once() {
             );
         }
     }
-    // They all end at once, and the server goes on.
+    // They all end at once, and the server continues.
     drop(clients);
     server.assert_serves("/second.txt", SECOND.as_bytes());
 }

@@ -1,5 +1,5 @@
 //! What the server needs and does not get: descriptors, processes, memory, names, an origin that answers,
-//! UDP, a clock that goes on. The table in docs/running.md says what happens then; a test compares the names
+//! UDP, a correct clock. The table in docs/running.md says what happens then; a test compares the names
 //! of these tests with it.
 
 use std::cell::Cell;

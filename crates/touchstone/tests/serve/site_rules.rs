@@ -85,7 +85,7 @@ fn pages_of_errors_for_programs_and_origins() {
     // What described the other body is gone, and what did not is there.
     assert_eq!((answer.field("etag"), answer.field("x-own")), (None, Some("1")));
     assert_eq!(answer.field("content-type"), Some("text/html"));
-    // Without a page it goes on as it is.
+    // Without a page it is passed on unchanged.
     let answer = taken.get("/app/500");
     assert_eq!((answer.status, answer.body.as_slice()), (500, &b"own"[..]));
     drop(taken);

@@ -210,7 +210,7 @@ fn a_new_process_that_cannot_start_changes_nothing() {
         let output = command(&tree, "upgrade", arguments);
         assert_eq!(output.status.code(), Some(1), "{name}");
         let lines = error_lines(&output).join("\n");
-        assert!(lines.contains(word) && lines.contains("this process goes on"), "{name}: {lines}");
+        assert!(lines.contains(word) && lines.contains("this process continues"), "{name}: {lines}");
         server.wait_for_error_line("says why", |line| line.contains("error upgrade:") && line.contains(word));
         let answer = kept.ask(ASK);
         assert!(answer.body == ALPHABET.as_bytes() && !answer.says_close(), "{name}");

@@ -35,10 +35,10 @@ impl<'a> Load<'a> {
     /// Waits until so many more requests have been answered.
     pub(crate) fn wait_for_answers(&self, more: usize) {
         let before = self.answered.load(Ordering::Relaxed);
-        wait_until("the load goes on", PATIENCE, || self.answered.load(Ordering::Relaxed) >= before + more);
+        wait_until("the load continues", PATIENCE, || self.answered.load(Ordering::Relaxed) >= before + more);
     }
 
-    /// Sends a request and checks its answer; says whether the connection goes on.
+    /// Sends a request and checks its answer; says whether the connection continues.
     fn ask(&self, client: &mut Client, request: &str) -> Result<bool, String> {
         client.try_send(request.as_bytes()).map_err(|error| format!("a request was not taken: {error}"))?;
         let answer =

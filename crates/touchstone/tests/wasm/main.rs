@@ -212,7 +212,7 @@ fn a_reload_takes_another_component() {
     assert_eq!(server.get("/").status, 200);
     fs::write(&component, b"\0asm\x01\0\0\0").unwrap();
     server.signal(Signal::HUP);
-    // The old one goes on.
+    // The old one continues.
     server.wait_for_error_line("a refusal", |line| line.contains("it is a module, not a component"));
     assert_eq!(server.get("/").status, 200);
 }

@@ -74,7 +74,7 @@ impl Running {
 
     fn refuse_upgrade(&self, reason: &str, replies: Vec<Reply>) {
         self.parts.error_log.error(format_args!("upgrade: {reason}"));
-        let message = "the upgrade failed; this process goes on";
+        let message = "the upgrade failed; this process continues";
         self.parts.error_log.error(message);
         let status = format!("{}; the last upgrade failed, see the error log", self.status_line());
         self.notify(&Notice::Ready(&status));

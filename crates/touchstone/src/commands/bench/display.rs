@@ -1,4 +1,4 @@
-//! A run while it goes on, on standard error: the whole screen of a terminal, one line that changes, or plain
+//! A running bench, on standard error: the whole screen of a terminal, one line that changes, or plain
 //! lines; and beside it the live page, where it was asked for.
 
 use std::io::{IsTerminal, Write};
@@ -41,7 +41,7 @@ pub(super) struct Display {
     screen: Option<Screen>,
     hub: Arc<Hub>,
     live: Live,
-    /// Which mix goes on, for the line at its end.
+    /// The running mix, for the line at its end.
     place: String,
     /// Load machines of which something was told that is not as it should be: their names and states.
     troubles: Vec<(String, String)>,

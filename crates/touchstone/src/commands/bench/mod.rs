@@ -147,7 +147,7 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
 
-    /// The same, looked at while a mix goes on, after its first counted second: the run ends as soon as it is
+    /// The same, looked at during a mix, after its first counted second: the run ends as soon as it is
     /// true, also with --fleet
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     abort_if: Vec<Threshold>,
@@ -168,12 +168,12 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How to show the run while it goes on: the whole screen, one line that changes, or plain lines
+    /// How to show the running bench: the whole screen, one line that changes, or plain lines
     /// [default: the screen on a terminal, plain lines elsewhere]
     #[arg(long, value_name = "FORM", value_parser = ["screen", "line", "plain"])]
     progress: Option<String>,
 
-    /// Show the run while it goes on as a page of this machine as well, for example 8089 or 127.0.0.1:8089;
+    /// Also show the run as a page of this machine, for example 8089 or 127.0.0.1:8089;
     /// with port 0 at any port that is free
     #[arg(long, value_name = "PORT", value_parser = live_address)]
     live: Option<std::net::SocketAddr>,

@@ -14,7 +14,7 @@ use touchstone_load::{
     PlannedRequest, Session, Target, TlsTarget, TlsVersions, Trust, WebSocketPlan, allowed_cores,
 };
 
-/// How long a run goes on that ends with a number of requests and whose duration is not stated.
+/// How long a run may last that ends with a number of requests and whose duration is not stated.
 const LONG_ENOUGH: Duration = Duration::from_secs(24 * 3600);
 const USUAL_DURATION: Duration = Duration::from_secs(10);
 /// The largest list of URLs, in bytes.

@@ -1,4 +1,4 @@
-//! The accelerator end to end: what is answered from the cache, what goes on to the origin, and what many
+//! The accelerator end to end: what is answered from the cache, what is forwarded to the origin, and what many
 //! clients at once, or a failing origin, make of it. The rules themselves have their tests in the crate.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]

@@ -573,7 +573,7 @@ fn no_backend_and_wrong_ones() {
     assert_eq!(nobody.get("/").status, 502);
     nobody.wait_for_error_line("about it", |line| line.contains("cannot connect: Connection refused"));
     (0..20).for_each(|_| assert_eq!(nobody.get("/").status, 502));
-    nobody.wait_for_error_line("that it goes on", |line| line.contains(" is failing: cannot connect: "));
+    nobody.wait_for_error_line("that it continues", |line| line.contains(" is failing: cannot connect: "));
     assert_eq!(nobody.error_text().matches("cannot connect").count(), 3, "{}", nobody.error_text());
 
     for (sent, reason) in [

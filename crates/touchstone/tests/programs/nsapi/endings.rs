@@ -134,7 +134,7 @@ fn what_a_plugin_forks_may_end_as_it_likes() {
     }
 }
 
-/// In a process of its own, the other side says how it ended, and goes on.
+/// In a process of its own, the other side says how it ended, and continues.
 #[test]
 fn a_plugin_that_ends_its_own_process_is_named() {
     let tree = Tree::empty();

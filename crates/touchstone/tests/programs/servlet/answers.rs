@@ -183,7 +183,7 @@ fn trailers_texts_and_posts_without_a_length_are_as_in_tomcat() {
         let routes = route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}")) + &hidden;
         let server = start(&tree, "", &routes, 2);
         assert_eq!(text(&server.get("/trial/answers?how=trailers")), "ok");
-        // The answer is complete, and goes out, before the servlet goes on.
+        // The answer is complete, and goes out, before the servlet continues.
         wait_until("it has thrown", START, || text(&server.get("/trial/answers?how=thrown")) == "true");
         let told = server.get("/trial/answers?how=text");
         assert_eq!(told.status, 409);

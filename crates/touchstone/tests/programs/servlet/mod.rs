@@ -447,7 +447,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     assert!(text(&ask(&server, &format!("GET /kept/count HTTP/1.1\r\nCookie: {cookie}"))).starts_with("2 "));
     // If the new WAR cannot be read, the old application continues.
     fs::write(&war, "no archive").expect("a file");
-    server.wait_for_error_line("goes on", |line| {
+    server.wait_for_error_line("continues", |line| {
         line.contains("/new/one (new#one.war) cannot be replaced and goes on")
     });
     assert_eq!(server.get("/new/one/facts").status, 200);

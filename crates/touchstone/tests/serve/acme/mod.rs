@@ -400,7 +400,7 @@ fn one_process_at_a_time_asks() {
     let second = scene.start(&other_port.replace("\"one.test\"", "\"two.test\""));
     second.wait_for_error_line("says that it waits", |line| line.contains("is used by another process"));
     first.stop();
-    second.wait_for_error_line("goes on", |line| line.contains("for two.test is requested from"));
+    second.wait_for_error_line("continues", |line| line.contains("for two.test is requested from"));
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn stream_errors() {
         assert_eq!(harness.receive(input), event.into_iter().collect::<Vec<_>>(), "line {line}");
         assert_eq!(harness.sent(), [Sent::Reset(stream, code)], "line {line}");
         assert_eq!(harness.connection.open_streams(), open - usize::from(was_open), "line {line}");
-        // The connection goes on.
+        // The connection continues.
         assert_eq!(harness.receive(Input::new().get(101)), [request(101, true)], "line {line}");
     }
 }
