@@ -135,8 +135,7 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// How many connections there were before in this place: who continues with one after others had their turn
-    /// can see that it is another.
+    /// The number of earlier connections in this slot, by which their users see that it is another one.
     pub(crate) generation: u64,
     pub(crate) target: usize,
     /// The first of the clients that it serves.

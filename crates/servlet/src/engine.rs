@@ -427,8 +427,8 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
 
 /// Called when the machine has given up. If it was running, this is a fault in it, and the process ends as
 /// Java ends it, with all information for finding the fault. If it was starting, it cannot run with its
-/// options. It has done nothing yet, so the server continues without it. The thread that was starting it never
-/// returns.
+/// options. It has done nothing yet, so the server continues without it. The thread that was starting it
+/// never returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
     let message = "Java does not start: it has said why in the standard error of the server";

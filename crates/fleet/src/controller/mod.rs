@@ -33,8 +33,8 @@ use touchstone_load::{Plan, PlanError};
 pub struct ControllerOptions {
     /// How long agents may take until all of them have come.
     pub wait: Duration,
-    /// The run continues when an agent is lost, and its figures are marked; otherwise the run ends there and is
-    /// not valid.
+    /// The run continues when an agent is lost, and its figures are marked; otherwise the run ends there and
+    /// is not valid.
     pub exploratory: bool,
     /// A mix is ended when more than this share of the requests are errors.
     pub abort_error_share: Option<f64>,

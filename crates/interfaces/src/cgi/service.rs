@@ -148,7 +148,7 @@ impl Service {
             has_input: true,
             is_reported: false,
             no_new_privileges: false,
-            // The new spawner itself notices the end of the server, and continues when only the first one ends.
+            // The new spawner itself notices the end of the server, and survives the first one.
             dies_with_spawner: false,
             umask: 0o022,
             niceness: 0,

@@ -1,5 +1,5 @@
-//! The accelerator end to end: what is answered from the cache, what is forwarded to the origin, and what many
-//! clients at once, or a failing origin, make of it. The rules themselves have their tests in the crate.
+//! The accelerator end to end: answers from the cache, requests that are forwarded to the origin,
+//! simultaneous clients, and failing origins. The crate itself tests the rules.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
