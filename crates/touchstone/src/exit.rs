@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes that scripts rely on.
+//! The exit codes of commands, which scripts rely on.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! `touchstone`: a web server, an accelerator and the laboratory that measures both.
 //!
-//! This crate only glues: each command is a module of [`commands`] that turns its arguments into a call of
-//! the library that does the work, and the outcome into text and an exit code.
+//! Each command is a module of [`commands`] that turns its arguments into a call of the library that does the
+//! work, and the outcome into text and an exit code.
 
 #![allow(clippy::print_stderr, reason = "a command prints its errors and notes to standard error")]
 
@@ -11,9 +11,9 @@ mod exit;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
-/// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several
-/// kilobytes, which the C library's allocator is slow to give and to take back (docs/decisions/0012 has the
-/// figures).
+/// A request that is not a cache hit uses about twenty small pieces of memory for a moment, and one of
+/// several kilobytes, which the C library's allocator is slow to allocate and free (docs/decisions/0012 has
+/// the measurements).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -26,7 +26,7 @@ struct Arguments {
     command: commands::Command,
 }
 
-/// The definition of every command and option that people use, for what is made from it.
+/// The definition of every visible command and option, for what is generated from it.
 fn definition() -> clap::Command {
     let whole = Arguments::command();
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -40,7 +40,7 @@ fn main() -> std::process::ExitCode {
     arguments.command.run().into()
 }
 
-/// The same error, but proposing no subcommand that only the server itself starts.
+/// The same error, but without proposing a subcommand that only the server starts.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     const SUGGESTED: ContextKind = ContextKind::SuggestedSubcommand;
     let Some(ContextValue::Strings(mut names)) = error.remove(SUGGESTED) else { return error };

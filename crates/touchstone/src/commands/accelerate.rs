@@ -13,15 +13,15 @@ use touchstone_sites::machine::check_machine;
 use super::serve::{log_destination, serve_until_ended};
 use crate::exit::Exit;
 
-/// What to accelerate, and where.
+/// What to accelerate, and on which address.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGUSR1 opens the log files \
+    after_help = "Signals: SIGTERM and SIGINT finish running requests and end; SIGUSR1 opens the log files \
     again. The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see \
     docs/accelerator.md."
 )]
 pub struct Arguments {
-    /// The origin: http://host:port, with a path before those of requests if you like, or
+    /// The origin: http://host:port, with an optional path that is put before those of requests, or
     /// unix:/path/of/socket
     #[arg(long, value_name = "URL", value_parser = parse_origin)]
     origin: String,
@@ -39,12 +39,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_text)]
     memory: Option<u64>,
 
-    /// A directory for copies of stored responses, which are there after a restart; it is made if it is not
-    /// there
+    /// A directory for copies of stored responses, which survive a restart; it is created if it is missing
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
 
-    /// The most that they may take on disk
+    /// The maximum size of the copies on disk
     #[arg(
         long,
         value_name = "SIZE",
@@ -54,12 +53,12 @@ pub struct Arguments {
     )]
     disk_size: u64,
 
-    /// How long an answer is kept that says nothing of it, where neither request nor answer has a cookie: 0s
-    /// for not at all
+    /// How long an answer without freshness information is kept, if neither it nor its request has a cookie:
+    /// 0s: not at all
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration_text)]
     default_freshness: Duration,
 
-    /// A PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
+    /// A PEM file with a certificate and its chain; the address then speaks HTTPS
     #[arg(long, value_name = "PEM")]
     cert: Option<PathBuf>,
 
@@ -71,24 +70,24 @@ pub struct Arguments {
     #[arg(long, requires = "cert")]
     http3: bool,
 
-    /// The largest request body that goes to the origin; a larger one is answered with 413
+    /// The largest request body that is passed to the origin; a larger one is answered with 413
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size_text)]
     body_limit: u64,
 
-    /// Where `touchstone purge`, `status` and `stop` reach it: the path of a unix socket that is made
+    /// The path of the unix socket for `touchstone purge`, `status` and `stop`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// Where the access log goes: a file, "stdout", "stderr" or "off" [default: off]
+    /// The destination of the access log: a file, "stdout", "stderr" or "off" [default: off]
     #[arg(long, value_name = "FILE|off")]
     access_log: Option<String>,
 
-    /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: stderr]
+    /// The destination of the error log: a file, "stdout", "stderr" or "off" [default: stderr]
     #[arg(long, value_name = "FILE|off")]
     error_log: Option<String>,
 }
 
-/// Accelerates until a signal ends it.
+/// Runs the accelerator until a signal ends it.
 pub fn run(arguments: Arguments) -> Exit {
     serve_until_ended("accelerate", None, || {
         let config = configuration(arguments);

@@ -1,5 +1,5 @@
-//! `touchstone agent`: the process on a load machine. It connects to its controller's broker and carries out
-//! the controller's orders, within what this machine allows.
+//! `touchstone agent`: the process on a load machine. It connects to its controller's broker and runs the
+//! controller's orders, within the limits of this machine.
 
 use crate::exit::Exit;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use touchstone_lab_run::{bench, placement};
 
 /// The pause between two attempts to reach the broker.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
-/// How often the agent repeats that the broker cannot be reached.
+/// How often the agent reports that the broker cannot be reached.
 const SAY_PERIOD: Duration = Duration::from_secs(60);
 
 /// The arguments of `touchstone agent`.
@@ -25,7 +25,7 @@ have yet lie in the spool and are sent when it can be reached.
 
   touchstone agent --controller tls://10.0.0.1:4222 --credentials load-1.credentials --allow 10.0.0.5:80")]
 pub struct Arguments {
-    /// Where the fleet's broker is: `controller` in fleet.toml
+    /// The URL of the fleet's broker: `controller` in fleet.toml
     #[arg(long, value_name = "URL")]
     controller: String,
 
@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<AllowRule>,
 
-    /// What the agent is there for
+    /// The task of the agent
     #[arg(long, value_enum, default_value_t = RoleWord::Load)]
     role: RoleWord,
 
@@ -57,21 +57,21 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
-    /// Shifts the clock of the day, in milliseconds: what the tests of clocks inject
+    /// Shifts the clock, in milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true, default_value_t = 0, allow_negative_numbers = true)]
     test_clock_shift: i64,
 }
 
-/// The words for roles.
+/// The roles of an agent.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum RoleWord {
-    /// It makes load
+    /// Make load
     Load,
-    /// It watches the machine that it is on: the server's
+    /// Watch this machine, which runs the server
     Probe,
 }
 
-/// Serves until told to end.
+/// Serves until a signal or an order ends it.
 pub fn run(arguments: Arguments) -> Exit {
     let interrupt = match bench::interrupt_on_signals() {
         Ok(interrupt) => interrupt,
@@ -135,7 +135,8 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
     end.map_err(|error| error.to_string())
 }
 
-/// Ends the agent when standard input ends: the launcher that started it and passed it the credentials is
+/// Ends the agent when standard input ends: the launcher that started it and passed it the credentials has
+/// ended.
 /// gone.
 fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     let wait = move || {
@@ -166,7 +167,7 @@ fn connect(
             Err(error) => return Err(error.to_string()),
         };
         if said.as_ref().is_none_or(|(before, at)| *before != what || at.elapsed() > SAY_PERIOD) {
-            eprintln!("touchstone agent: {what}; it is tried again");
+            eprintln!("touchstone agent: {what}; trying again");
             said = Some((what, Instant::now()));
         }
         if interrupt.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! `touchstone certify`: signs a result, with what the run rules say of it.
+//! `touchstone certify`: signs a result, with its class by the run rules.
 
 use super::print::print;
 use crate::exit::Exit;
@@ -7,8 +7,8 @@ use touchstone_lab_report::certify::{self, key};
 use touchstone_lab_report::report;
 use touchstone_lab_report::run_rules;
 
-/// The variable that holds the password of a key that has one: not an argument, which every user of the
-/// machine could see.
+/// The environment variable with the password of a key. It is not an argument, because every user of the
+/// machine could see that.
 const PASSWORD_VARIABLE: &str = "TOUCHSTONE_KEY_PASSWORD";
 
 /// The arguments of `touchstone certify`.
@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", required_unless_present = "generate_key")]
     key: Option<PathBuf>,
 
-    /// Make a pair of keys: the secret one here, without a password, the public one in FILE.pub
+    /// Make a pair of keys: the secret key in this file, without a password, the public key in FILE.pub
     #[arg(long, value_name = "FILE", conflicts_with_all = ["result", "key"])]
     generate_key: Option<PathBuf>,
 }

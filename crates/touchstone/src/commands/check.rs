@@ -13,7 +13,7 @@ use touchstone_sites::machine::check_machine;
 
 use crate::exit::Exit;
 
-/// What to check, and how to say it.
+/// What to check, and the form of the output.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The configuration file
@@ -91,7 +91,8 @@ fn print_explanation(name: &str) -> Exit {
     }
 }
 
-/// One line. A reader that stops reading (`| head`) is not a fault: the exit code still tells the result.
+/// Prints one line. A reader that stops reading (`| head`) is not a fault: the exit code still tells the
+/// result.
 fn say(mut to: impl Write, text: &str) {
     let _ = writeln!(to, "{text}");
 }

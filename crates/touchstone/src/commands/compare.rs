@@ -1,4 +1,4 @@
-//! `touchstone compare`: whether two systems differ, against the noise that a system shows against itself.
+//! `touchstone compare`: whether two systems differ by more than the noise of one system.
 
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
@@ -18,31 +18,30 @@ use touchstone_lab::statistics::gate::Verdict;
   touchstone compare results/monday --against release --history gate.jsonl --label v1.2
   touchstone compare results/before results/after --noise results/monday --noise results/tuesday")]
 pub struct Arguments {
-    /// A result whose systems are compared with each other, or two results whose systems are compared each
-    /// with itself
+    /// One result, whose systems are compared with each other, or two results, each of whose systems is
+    /// compared with itself
     #[arg(value_name = "RESULT", required = true, num_args = 1..=2)]
     results: Vec<PathBuf>,
 
-    /// Two results of the same systems, unchanged: how far they differ is the noise floor. Given twice
+    /// Two results of the same unchanged systems; their difference is the noise floor. Given twice
     #[arg(long, value_name = "RESULT")]
     noise: Vec<PathBuf>,
 
-    /// A gate for continuous integration: the other systems of the RESULT against this one of it, or the
-    /// systems of the RESULT against those of this result. Exit code 3 where processor time a request became
-    /// worse
+    /// A gate for continuous integration: compares the other systems of the RESULT with this one, or the
+    /// systems of the RESULT with those of this result. Exit code 3 if processor time a request became worse
     #[arg(long, value_name = "SYSTEM|RESULT", conflicts_with = "noise")]
     against: Option<String>,
 
-    /// With --against: how much worse is tolerated, percent
+    /// With --against: the tolerated worsening, percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, requires = "against")]
     tolerate: f64,
 
-    /// With --against: adds what came out to this file, whose change points `touchstone report --history`
+    /// With --against: append the outcome to this file, whose change points `touchstone report --history`
     /// draws
     #[arg(long, value_name = "FILE", requires = "against")]
     history: Option<PathBuf>,
 
-    /// With --history: what was compared, for example a commit
+    /// With --history: a name for what was compared, for example a commit
     #[arg(long, value_name = "TEXT", default_value = "", requires = "history")]
     label: String,
 
@@ -55,7 +54,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Compares, and says what came out.
+/// Compares, and prints the outcome.
 pub fn run(arguments: Arguments) -> Exit {
     if let Some(against) = &arguments.against {
         return gate(&arguments, against);
@@ -107,7 +106,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     };
     let mut found = Vec::new();
     match results.as_slice() {
-        // A system that took part twice gives the floor, unless one is named.
+        // A system that took part twice gives the noise floor, unless one is named.
         [one] if noise.is_empty() => found = compare::of_result(one, arguments.seed, usize::MAX),
         [one] => {
             let sides = compare::sides("", one);
@@ -134,7 +133,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     Ok(found)
 }
 
-/// The gate: says what came out, and with which exit code.
+/// The gate: prints the outcome and returns the exit code.
 fn gate(arguments: &Arguments, against: &str) -> Exit {
     match gated(arguments, against) {
         Err(message) => {
@@ -154,7 +153,7 @@ fn gate(arguments: &Arguments, against: &str) -> Exit {
     }
 }
 
-/// The verdicts, which are in the history as well where one was named.
+/// The verdicts, which are also in the history if one was named.
 fn gated(arguments: &Arguments, against: &str) -> Result<Vec<Entry>, String> {
     if !(0.0..=1000.0).contains(&arguments.tolerate) {
         return Err("--tolerate must be from 0 to 1000".to_owned());

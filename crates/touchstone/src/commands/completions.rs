@@ -1,9 +1,10 @@
-//! `touchstone completions`: what a shell needs to complete commands and options, made of their definitions.
+//! `touchstone completions`: the completions of commands and options for a shell, generated from their
+//! definitions.
 
 use super::print::print;
 use crate::exit::Exit;
 
-/// For which shell.
+/// The shell to complete for.
 #[derive(clap::Args)]
 #[command(
     after_help = "bash: touchstone completions bash > ~/.local/share/bash-completion/completions/touchstone\n\
@@ -17,7 +18,7 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-/// The shells that there are completions for.
+/// The shells for which completions exist.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Shell {
     /// bash

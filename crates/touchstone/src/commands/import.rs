@@ -1,5 +1,5 @@
-//! `touchstone import`: a custom suite from recordings and lists of other tools, sessions from
-//! their scripts, or a configuration from that of another server.
+//! `touchstone import`: makes a suite from recordings and lists of other tools, sessions from their scripts,
+//! or a configuration from that of another server.
 
 use super::print::print;
 use crate::exit::Exit;
@@ -20,17 +20,17 @@ const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// The arguments of `touchstone import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What the file is: requests become a suite, scripts of other tools sessions, the configuration of
+    /// The kind of the file: requests become a suite, scripts of other tools sessions, the configuration of
     /// another server one for this server
     #[arg(value_name = "FORMAT")]
     format: Format,
 
-    /// The file; `-` reads standard input. Of `curl` the command line itself, in quotes; of `apache` also a
+    /// The file; `-` reads standard input. For `curl` the command line itself, in quotes; for `apache` also a
     /// directory
     #[arg(value_name = "FILE")]
     input: String,
 
-    /// Write the suite or configuration to this file, which must not be there yet [default: standard output]
+    /// Write the suite or configuration to this new file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -38,11 +38,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What becomes of the requests [default: session of a HAR, mix of all else]
+    /// The form of the suite [default: session for a HAR, mix for all others]
     #[arg(long = "as", value_name = "FORM")]
     form: Option<Wanted>,
 
-    /// Take over at most this many different requests, those that were made most; of a session the first
+    /// Import at most this many different requests, the most frequent ones; of a session the first
     #[arg(
         long,
         value_name = "N",
@@ -51,28 +51,28 @@ pub struct Arguments {
     )]
     most: usize,
 
-    /// Of a HAR, take over the requests to this server [default: that of the first request]
+    /// For a HAR, import the requests to this server [default: that of the first request]
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
 
-    /// Of a log, how its lines are written, with the variables of an access log's format: '$client [$time]
-    /// "$request" $status'; nginx's names are known, too [default: told by the lines]
+    /// For a log, the format of its lines, with the variables of an access log's format: '$client [$time]
+    /// "$request" $status'; nginx's names are known, too [default: derived from the lines]
     #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse)]
     log_format: Option<LogFormat>,
 
-    /// Take over cookies and credentials, too; they stand in the suite as they are
+    /// Import cookies and credentials, too; they are written into the suite unchanged
     #[arg(long)]
     with_secrets: bool,
 }
 
-/// What can be imported.
+/// The formats that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// A HAR recording of a browser or a proxy
     Har,
-    /// An access log: Common, Combined, JSON, W3C Extended, or of the format that --log-format tells
+    /// An access log: Common, Combined, JSON, W3C Extended, or in the format of --log-format
     Log,
-    /// A list of URLs or paths, one a line, after a weight and a method if it has them
+    /// A list of URLs or paths, one on each line, after an optional weight and method
     Urls,
     /// A file list of WebStone, 1.x (with pages) or 2.x
     Webstone,
@@ -95,12 +95,12 @@ enum Format {
     Apache,
 }
 
-/// What becomes of the requests.
+/// The form of an imported suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
-    /// One after the other in their order, with the think times between; of a HAR alone
+    /// The requests in order, with the think times between them; for a HAR only
     Session,
-    /// Each by itself, with the weight of how often it was made
+    /// Each request by itself, weighted by its frequency
     Mix,
 }
 
@@ -165,7 +165,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
     Ok(Exit::Done)
 }
 
-/// Makes a file of sessions of another tool's file.
+/// Makes a file of sessions from another tool's file.
 fn sessions(arguments: &Arguments) -> Result<Exit, String> {
     let of_suites = [
         ("--name", arguments.name.is_some()),
@@ -223,7 +223,7 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
     }
     let (whose, imported) = translated(arguments)?;
     if imported.translated == 0 {
-        return Err(format!("{}: nothing of {whose}'s was found in it", arguments.input));
+        return Err(format!("{}: no configuration of {whose} was found in it", arguments.input));
     }
     for problem in &imported.problems {
         eprintln!("{}: not translated: {}\n    {}", problem.place, problem.directive, problem.advice);
@@ -249,13 +249,13 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
         Some(path) => {
             write(path, &imported.text)?;
             let file = path.display();
-            print(&format!("{file}: {sums}. Look it through, then: touchstone check --config {file}"));
+            print(&format!("{file}: {sums}. Read it, then: touchstone check --config {file}"));
         }
     }
     Ok(Exit::Done)
 }
 
-/// The name of the other server, and what became of its configuration.
+/// The name of the other server, and its translated configuration.
 fn translated(arguments: &Arguments) -> Result<(&'static str, Imported), String> {
     const INPUT: &str = "standard input";
     let input = arguments.input.as_str();
@@ -325,7 +325,7 @@ fn text(input: &str) -> Result<(String, String), String> {
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            format!("{} is there already; name another file with --output", path.display())
+            format!("{} exists already; name another file with --output", path.display())
         }
         _ => format!("{}: {error}", path.display()),
     };

@@ -1,5 +1,5 @@
-//! `touchstone limit`: measures what this machine's kernel can do at best; for that and for the bench, it
-//! also serves as the smallest possible server.
+//! `touchstone limit`: measures the limits of this machine's kernel; for that and for the bench, it is also
+//! the smallest possible server.
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
@@ -15,14 +15,14 @@ use touchstone_lab_run::limit::{
     DEFAULT_PAGE_BYTES, LimitError, LimitOptions, LimitReport, LimitServer, READY, RequestLimit, measure,
 };
 
-/// Measure this machine's limits: what any server could do at best.
+/// Measure this machine's limits: the best that any server could do.
 ///
-/// One server does the least that a server can do: it receives, and sends one fixed answer. The load engine
-/// drives it from another processor, on kept connections and with a new connection for every request. Beside
-/// them stands what it costs to start a program for a request, as CGI does.
+/// One server does the minimum: it receives, and sends one fixed answer. The load engine drives it from
+/// another processor, on kept connections and with a new connection for every request. The cost of starting a
+/// program for each request, as CGI does, is measured too.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Bytes of the page that is served
+    /// Size of the page in bytes
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE_BYTES)]
     bytes: usize,
 
@@ -30,11 +30,11 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     seconds: Duration,
 
-    /// How often everything is measured; the medians are reported
+    /// The number of rounds; the medians are reported
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
 
-    /// The program that is started for each request
+    /// The program to start for each request
     #[arg(long, value_name = "PROGRAM", default_value = "/bin/true")]
     program: PathBuf,
 

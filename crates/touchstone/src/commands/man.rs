@@ -1,4 +1,5 @@
-//! `touchstone man`: the manual pages, one of the program and one of each command, made of their definitions.
+//! `touchstone man`: the manual pages, one of the program and one of each command, generated from their
+//! definitions.
 
 use std::fs;
 use std::io;
@@ -10,15 +11,15 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 use super::print::print;
 use crate::exit::Exit;
 
-/// Where the pages go.
+/// The destination of the pages.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory for touchstone.1 and touchstone-COMMAND.1; it is made if it is not there
+    /// The directory for touchstone.1 and touchstone-COMMAND.1; it is created if it is missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-/// Writes the pages, and says how many.
+/// Writes the pages, and prints their number.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     match write_pages(&arguments.directory) {
         Ok(count) => {
@@ -60,7 +61,7 @@ fn write_with_below(
 }
 
 fn write_page(directory: &Path, name: &str, command: clap::Command, count: &mut usize) -> io::Result<()> {
-    // The date of a page would make two builds of one source differ.
+    // A date in a page would make two builds of one source differ.
     let man = Man::new(command.display_name(name))
         .title(name.to_uppercase())
         .source(format!("touchstone {}", env!("CARGO_PKG_VERSION")));
@@ -73,7 +74,7 @@ fn write_page(directory: &Path, name: &str, command: clap::Command, count: &mut 
     Ok(())
 }
 
-/// What holds for every command, and for the program as a whole.
+/// The sections that are equal for every command, and those of the program as a whole.
 fn rest_of_page(name: &str) -> Roff {
     const STATUS: [(&str, &str); 4] = [
         ("0", "done"),
@@ -82,7 +83,7 @@ fn rest_of_page(name: &str) -> Roff {
         ("3", "it ran, and thresholds were not met"),
     ];
     const SIGNALS: [(&str, &str); 4] = [
-        ("SIGTERM, SIGINT", "Finish what was begun, and end."),
+        ("SIGTERM, SIGINT", "Finish running requests, and end."),
         ("SIGHUP", "Read the configuration file again."),
         ("SIGUSR1", "Open the log files again."),
         ("SIGUSR2", "Start a new process that takes over."),

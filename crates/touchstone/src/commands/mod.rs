@@ -1,4 +1,4 @@
-//! The commands, one module each: its arguments (which are its help) and how it runs.
+//! The commands, one module each: its arguments, which are its help, and its implementation.
 
 use crate::exit::Exit;
 
@@ -37,7 +37,7 @@ mod upgrade;
 mod verify;
 mod warm;
 
-/// What to do.
+/// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Serve sites from a configuration file, or at once a directory, an application or another server
@@ -46,50 +46,50 @@ pub enum Command {
     Accelerate(accelerate::Arguments),
     /// Write a configuration from a few answers
     Init(init::Arguments),
-    /// Say what is wrong with a configuration, with file and line
+    /// Report what is wrong with a configuration, with file and line
     Check(check::Arguments),
-    /// Make a running server take up its configuration, certificates and logs anew
+    /// Make a running server read its configuration, certificates and logs again
     Reload(reload::Arguments),
-    /// Take stored responses out of a running server's accelerator
+    /// Remove stored responses from a running server's accelerator
     Purge(purge::Arguments),
-    /// Ask an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+    /// Request a list of URLs, or those of a sitemap, from an accelerator, so that they are stored
     Warm(warm::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
-    /// Say how a running server is
+    /// Print the state of a running server
     Status(status::Arguments),
-    /// Stop a running server: requests under way are finished
+    /// Stop a running server, after its running requests are finished
     Stop(stop::Arguments),
     /// Drive a URL, or a list of them, with virtual clients and print the figures
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(Box<bench::Arguments>),
-    /// Take part in a fleet: make load on this machine for a controller elsewhere
+    /// Take part in a fleet: make load on this machine for a controller on another
     Agent(agent::Arguments),
-    /// Make a fleet of load machines, and look after it
+    /// Make and manage a fleet of load machines
     Fleet(fleet::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
-    /// Say whether systems or results differ by more than noise
+    /// Report whether systems or results differ by more than noise
     Compare(compare::Arguments),
-    /// Say what held a system back, what to expect of it, and what to change first
+    /// Report what limited a system, what to expect of it, and what to change first
     Plan(plan::Arguments),
-    /// Sign a result, with what the run rules say of it
+    /// Sign a result, with its class by the run rules
     Certify(certify::Arguments),
     /// Check a result: its signature, every figure from the raw data, the audit, the run rules
     Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
-    /// Translate a configuration of nginx, Caddy or Apache, or make a suite of a HAR, an access log, a list
+    /// Translate a configuration of nginx, Caddy or Apache, or make a suite from a HAR, an access log, a list
     /// of URLs, a WebStone file list or a curl command
     Import(import::Arguments),
     /// List the systems that suites can be run against
     Systems(systems::Arguments),
-    /// Measure this machine's limits: what any server could do at best
+    /// Measure this machine's limits: the best that any server could do
     Limit(limit::Arguments),
     /// Print the JSON schema of the configuration, for editors
     Schema(schema::Arguments),
-    /// Print what a shell needs to complete commands and options
+    /// Print the completions of commands and options for a shell
     Completions(completions::Arguments),
     /// Write the manual pages
     Man(man::Arguments),
@@ -111,7 +111,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Carries the command out.
+    /// Runs the command.
     pub fn run(self) -> Exit {
         match self {
             Command::Serve(arguments) => serve::run(arguments),

@@ -1,4 +1,4 @@
-//! `touchstone plan`: what held a system back, what to expect of it, and what to change first.
+//! `touchstone plan`: what limited a system, what to expect of it, and what to change first.
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
@@ -54,7 +54,7 @@ fn percent(text: &str) -> Result<f64, String> {
         .and_then(|number| if number <= 100.0 { Ok(number) } else { Err("at most 100 is meant".to_owned()) })
 }
 
-/// Plans, and says what came out.
+/// Plans, and prints the outcome.
 pub fn run(arguments: Arguments) -> Exit {
     let (result, directory) = match read_result::read(&arguments.result) {
         Ok(read) => read,
@@ -62,7 +62,7 @@ pub fn run(arguments: Arguments) -> Exit {
     };
     let raw = match raw::read(&directory) {
         Ok(raw) => raw,
-        // An older result has none: what was not measured is then told as such.
+        // An older result has none: what was not measured is then reported as not measured.
         Err(RawError::Missing(_)) => Vec::new(),
         Err(error) => return refuse(&error.to_string()),
     };

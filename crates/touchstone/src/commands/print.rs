@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-/// A line with so many gaps of two spaces or more is a row of a table: it is broken only between its cells,
+/// A line with this many gaps of two spaces or more is a row of a table: it is broken only between its cells,
 /// unless they are too long for a table.
 const GAPS_OF_ROW: usize = 4;
 /// A terminal narrower than this has no room to break lines between words.
@@ -17,8 +17,8 @@ pub(super) fn print(text: &str) {
     let _ = output.flush();
 }
 
-/// Writes text for a person: on a terminal, lines that are wider than it are broken between words. Elsewhere
-/// lines stay as they are, since programs that read them count lines.
+/// Writes text for people: on a terminal, lines that are too wide are broken between words. Elsewhere lines
+/// are unchanged, since programs that read them count lines.
 pub(super) fn print_for_reading(text: &str) {
     match terminal_width() {
         Some(width) => print(&broken(text, width)),
@@ -75,7 +75,7 @@ fn break_line(all: &mut String, line: &str, width: usize) {
     all.push('\n');
 }
 
-/// Where the first word ends; a percent sign goes with its number.
+/// The end of the first word; a percent sign goes with its number.
 fn end_of_word(text: &str, gap: &str) -> Option<usize> {
     text.match_indices(gap).map(|(at, _)| at).find(|at| !text[at + gap.len()..].starts_with('%'))
 }

@@ -1,5 +1,5 @@
-//! `touchstone probe`: this program on the machine of a system under test. A bench elsewhere starts it over
-//! ssh.
+//! `touchstone probe`: this program on the machine of a system under test. A bench on another machine starts
+//! it over ssh.
 
 use crate::exit::Exit;
 use std::io::BufReader;
@@ -9,7 +9,7 @@ use touchstone_lab_run::remote::probe;
 #[derive(clap::Args)]
 pub struct Arguments {}
 
-/// Answers until it is told to stop or its input ends.
+/// Answers questions until an order or the end of its input stops it.
 pub fn run(_: &Arguments) -> Exit {
     match probe::answer(&mut BufReader::new(std::io::stdin()), &mut std::io::stdout()) {
         Ok(()) => Exit::Done,

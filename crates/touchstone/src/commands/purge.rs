@@ -1,4 +1,4 @@
-//! `touchstone purge`: takes stored responses out of a running server's accelerator.
+//! `touchstone purge`: removes stored responses from a running server's accelerator.
 
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_lifecycle::control::Request;
@@ -6,15 +6,15 @@ use touchstone_lifecycle::control::Request;
 use super::running_server::{PATIENCE, Target};
 use crate::exit::Exit;
 
-/// Which server, and what of its cache.
+/// Which server, and which responses.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Arguments {
-    /// One URL as clients ask for it, such as http://example.org/a?b; or a path such as /a?b, of any host
+    /// One URL as clients request it, such as http://example.org/a?b; or a path such as /a?b, of any host
     #[arg(long, value_name = "URL", group = "what")]
     url: Option<String>,
 
-    /// Every URL, or every path, that begins so
+    /// Every URL, or every path, with this prefix
     #[arg(long, value_name = "URL", group = "what")]
     prefix: Option<String>,
 
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "what")]
     all: bool,
 
-    /// Make them stale instead: they are still given while they are validated, or when the origin fails
+    /// Make them stale instead: they are still served while they are validated, or when the origin fails
     #[arg(long)]
     soft: bool,
 
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Purges, and says how many there were.
+/// Purges, and prints the number of responses.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let mut said: Vec<(&str, String)> = Vec::new();
     let given = [("url", &arguments.url), ("prefix", &arguments.prefix), ("tag", &arguments.tag)];

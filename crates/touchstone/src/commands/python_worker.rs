@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 
-/// Runs until the server has it end.
+/// Runs until the server ends it.
 pub fn run() -> Exit {
     match touchstone_python::run_worker() {
         0 => Exit::Done,

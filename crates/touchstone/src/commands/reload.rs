@@ -2,10 +2,10 @@
 
 use touchstone_lifecycle::control::{Answer, Request};
 
-use super::running_server::{Asked, PATIENCE, Target};
+use super::running_server::{PATIENCE, ServerReply, Target};
 use crate::exit::Exit;
 
-/// Which server to reload, and what.
+/// Which server to reload, and what to reload.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     logs_only: bool,
 }
 
-/// Reloads, and says whether the new configuration was applied.
+/// Reloads, and reports whether the new configuration was applied.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let ask = |request: &Request| arguments.target.ask("reload", request, |_| PATIENCE);
     match reload(arguments.logs_only, ask) {
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
 }
 
 /// Opens the logs again even if the new configuration is refused: the program that renamed them waits for it.
-fn reload(logs_only: bool, ask: impl Fn(&Request) -> Result<Asked, Exit>) -> Result<Answer, Exit> {
+fn reload(logs_only: bool, ask: impl Fn(&Request) -> Result<ServerReply, Exit>) -> Result<Answer, Exit> {
     let logs = ask(&Request::ReopenLogs)?.answer;
     if logs_only || !logs.ok {
         return Ok(logs);

@@ -17,16 +17,16 @@ use crate::exit::Exit;
 /// The arguments of `touchstone report`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Result directories, or their result.json files; several stand side by side in one report
+    /// Result directories, or their result.json files; several are shown side by side in one report
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
 
-    /// Where to write the report; with one result it is report.html in its directory unless this is given
+    /// The file to write; by default, for one result, report.html in its directory
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
     /// The form: the page, WebBench's workbook, a summary as comma-separated values or in Markdown, tests for
-    /// continuous integration, or WebStone's text; but for the page, of one result at a time
+    /// continuous integration, or WebStone's text; all but the page are for one result
     #[arg(
         long,
         value_name = "FORM",
@@ -35,12 +35,12 @@ pub struct Arguments {
     )]
     format: String,
 
-    /// A page that puts one result beside the reports of 1996 to 2000, instead
+    /// Instead, a page that compares one result with the reports of 1996 to 2000
     #[arg(long, conflicts_with = "format")]
     reference: bool,
 
-    /// Draw this history of a gate, with its change points (touchstone compare --history). It takes --output,
-    /// as the report.html of a result tells of the result alone
+    /// Draw this history of a gate, with its change points (touchstone compare --history). It needs --output,
+    /// because the report.html of a result is only about that result
     #[arg(long, value_name = "FILE", requires = "output", conflicts_with_all = ["format", "reference"])]
     history: Option<PathBuf>,
 
@@ -52,7 +52,7 @@ pub struct Arguments {
 /// Why there is no report, and the exit code.
 struct Failure(Exit, String);
 
-/// Makes the report, prints its place, and opens it if requested.
+/// Makes the report, prints its path, and opens it if requested.
 pub fn run(arguments: Arguments) -> Exit {
     let outcome = write(&arguments).and_then(|path| {
         print(&path.display().to_string());
@@ -171,7 +171,7 @@ fn open(path: &Path) -> Result<(), Failure> {
         );
         Failure(Exit::Failed, message)
     };
-    // It may live as long as the browser, and its output is not ours: it is started and not waited for.
+    // It may run as long as the browser, and its output does not matter: it is started and not waited for.
     Command::new("xdg-open")
         .arg(path)
         .stdin(Stdio::null())

@@ -1,5 +1,5 @@
-//! What the commands that speak to a running server have in common: finding it, asking it, and saying what it
-//! answers.
+//! The common part of the commands for a running server: finding it, sending it a request, and printing its
+//! answer.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::exit::Exit;
 /// The configuration of the packaged server.
 const PACKAGED_CONFIG: &str = "/etc/touchstone/touchstone.toml";
 
-/// How long a server may take for what it does at once.
+/// The maximum time for a quick answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Which server is meant.
+/// Which server.
 #[derive(clap::Args)]
 pub(crate) struct Target {
     /// The configuration file that the server was started with [default: /etc/touchstone/touchstone.toml]
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     config: Option<PathBuf>,
 
-    /// The server's control socket, where the configuration cannot be read
+    /// The server's control socket, if the configuration cannot be read
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
@@ -32,28 +32,28 @@ pub(crate) struct Target {
     json: bool,
 }
 
-/// A server that has answered.
-pub(super) struct Asked {
-    /// What it said.
+/// The reply of a server.
+pub(super) struct ServerReply {
+    /// The answer.
     pub(super) answer: Answer,
-    /// Its configuration, as far as it could be read.
+    /// The server's configuration, as far as it could be read.
     pub(super) server: ServerConfig,
 }
 
 impl Target {
-    /// Asks the server; where that cannot be done, says why.
+    /// Sends the server a request; prints the reason if that is impossible.
     pub(super) fn ask(
         &self,
         command: &str,
         request: &Request,
         patience: impl Fn(&ServerConfig) -> Duration,
-    ) -> Result<Asked, Exit> {
+    ) -> Result<ServerReply, Exit> {
         let Found { address, server, unreadable } = self.find().map_err(|problem| {
             eprintln!("touchstone {command}: {problem}");
             Exit::Usage
         })?;
         match ask(&address, request, patience(&server)) {
-            Ok(answer) => Ok(Asked { answer, server }),
+            Ok(answer) => Ok(ServerReply { answer, server }),
             Err(error) => {
                 eprintln!("touchstone {command}: {}", explained(&address, &server, &error));
                 if let Some(problem) = unreadable {
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// Prints what the server did or did not do.
+    /// Prints the result that the server reports.
     pub(super) fn say(&self, command: &str, answer: &Answer) -> Exit {
         if self.json {
             print(&format!("{:#}", answer.to_json()));
@@ -81,12 +81,12 @@ impl Target {
         if answer.ok { Exit::Done } else { Exit::Failed }
     }
 
-    /// Whether the answer is wanted as JSON.
+    /// Whether the answer is to be printed as JSON.
     pub(super) fn wants_json(&self) -> bool {
         self.json
     }
 
-    /// Where the server is reached, and its configuration.
+    /// The address of the server, and its configuration.
     fn find(&self) -> Result<Found, String> {
         if let Some(path) = &self.socket {
             let address = ControlAddress::Path(path.clone());
@@ -98,8 +98,8 @@ impl Target {
                 "which server? Name its configuration with --config ({PACKAGED_CONFIG} does not exist)"
             ));
         }
-        // The file may be the broken one that the server is about to refuse. Where its `[server]` can be
-        // read, that counts; otherwise the server is looked for where it is by default.
+        // The file may be the invalid one that the server will refuse. If its `[server]` section can be read,
+        // it is used; otherwise the default address.
         let (server, unreadable) = match load_file(file) {
             Ok(loaded) => (loaded.config.server, None),
             Err(problems) => {
@@ -117,11 +117,11 @@ impl Target {
     }
 }
 
-/// Where a server should be.
+/// The address at which a server should be.
 struct Found {
     address: ControlAddress,
     server: ServerConfig,
-    /// Why its configuration can be read only in part.
+    /// Why only a part of its configuration can be read.
     unreadable: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use super::print::print;
 use crate::exit::Exit;
 
-/// Nothing to choose.
+/// No arguments.
 #[derive(clap::Args)]
 #[command(
     after_help = "taplo and the VS Code extension \"Even Better TOML\" take it from a file's first line:\n\
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 )]
 pub(crate) struct Arguments {}
 
-/// Prints it.
+/// Prints the schema.
 pub(crate) fn run(_: &Arguments) -> Exit {
     print(&touchstone_config::json_schema());
     Exit::Done

@@ -17,9 +17,9 @@ use touchstone_sites::machine::check_machine;
 use super::serve_target::Target;
 use crate::exit::Exit;
 
-/// What to serve, and where.
+/// What to serve, and on which address.
 #[derive(clap::Args)]
-#[command(after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the \
+#[command(after_help = "Signals: SIGTERM and SIGINT finish running requests and end; SIGHUP reads the \
     configuration file again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes \
     over. From a configuration file also: touchstone reload, upgrade, status, stop.")]
 pub struct Arguments {
@@ -41,8 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    /// Quick form: a PEM file with a certificate and those that lead to its authority; the address then
-    /// speaks HTTPS
+    /// Quick form: a PEM file with a certificate and its chain; the address then speaks HTTPS
     #[arg(long, value_name = "PEM")]
     cert: Option<PathBuf>,
 
@@ -50,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
 
-    /// Quick form: speak HTTPS with a certificate for localhost that is made now and that no client trusts
+    /// Quick form: speak HTTPS with a new certificate for localhost, which no client trusts
     #[arg(long, conflicts_with = "cert")]
     development_certificate: bool,
 
@@ -58,7 +57,7 @@ pub struct Arguments {
     #[arg(long)]
     http3: bool,
 
-    /// Quick form: serve a Python application, WSGI or ASGI, of this directory: a module, a colon, and the
+    /// Quick form: serve a Python application, WSGI or ASGI, from this directory: a module, a colon, and the
     /// name in it (docs/python.md)
     #[arg(long, value_name = "MODULE:NAME", conflicts_with_all = ["target", "config", "root"])]
     python: Option<String>,
@@ -67,21 +66,23 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: Option<u16>,
 
-    /// Where the access log goes: a file, "stdout", "stderr" or "off" [default: access_log.path, or off]
+    /// The destination of the access log: a file, "stdout", "stderr" or "off" [default: access_log.path, or
+    /// off]
     #[arg(long, value_name = "FILE|off")]
     access_log: Option<String>,
 
-    /// The form of an access log line: common, combined, json, or a line with variables such as '$client
-    /// $status' (all are in docs/logs.md) [default: access_log.format, or combined]
+    /// The format of an access log line: common, combined, json, or a line with variables such as '$client
+    /// $status' (docs/logs.md lists them) [default: access_log.format, or combined]
     #[arg(long, value_name = "FORMAT", value_parser = AccessLogFormat::parse)]
     access_log_format: Option<AccessLogFormat>,
 
-    /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: error_log.path, or stderr]
+    /// The destination of the error log: a file, "stdout", "stderr" or "off" [default: error_log.path, or
+    /// stderr]
     #[arg(long, value_name = "FILE|off")]
     error_log: Option<String>,
 }
 
-/// The options that a configuration file states itself.
+/// The options that a configuration file sets itself.
 const QUICK: [&str; 7] = ["root", "python", "listen", "cert", "key", "development_certificate", "http3"];
 
 /// Serves until a signal ends it.
@@ -92,7 +93,7 @@ pub fn run(mut arguments: Arguments) -> Exit {
     };
     if let Some(Target::Configuration(file)) = &target {
         if arguments.is_quick() {
-            return refuse("a configuration says itself where it listens and with which certificate");
+            return refuse("a configuration sets its own addresses and certificates");
         }
         arguments.config = Some(file.clone());
     }
@@ -150,7 +151,7 @@ pub(super) fn serve_until_ended(
     }
 }
 
-/// The configuration for the arguments, or why it cannot work.
+/// The configuration for the arguments, or why it is invalid.
 fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config, Vec<ConfigProblem>> {
     let (mut config, places) = match &arguments.config {
         Some(file) => load_file(file).map(|loaded| (loaded.config, loaded.places))?,
@@ -230,7 +231,7 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
     Ok(config)
 }
 
-/// The configuration of one Java application. Nothing is served from the root: the route takes every path.
+/// The configuration of one Java application. Nothing is served from the root: the route handles every path.
 fn application(path: &Path, listen: SocketAddr) -> String {
     let app = toml_string(&path.to_string_lossy());
     format!(
@@ -240,8 +241,8 @@ fn application(path: &Path, listen: SocketAddr) -> String {
     )
 }
 
-/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What is
-/// compiled is kept in the user's own cache.
+/// The configuration of one WebAssembly component. Nothing is served from the root, as above. Compiled code
+/// is stored in the user's own cache.
 fn component(path: &Path, listen: SocketAddr) -> String {
     let component = toml_string(&path.to_string_lossy());
     let directory = |name: &str, below: &str| {
@@ -259,7 +260,8 @@ fn component(path: &Path, listen: SocketAddr) -> String {
     )
 }
 
-/// The configuration of one Python application. Nothing is served from the root: the route takes every path.
+/// The configuration of one Python application. Nothing is served from the root: the route handles every
+/// path.
 fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String {
     let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
     format!(
@@ -270,7 +272,7 @@ fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String
 }
 
 pub(super) fn problem_line(command: &str, problem: &ConfigProblem) -> String {
-    // What stands in a file begins with its name.
+    // Problems in a file begin with its name.
     match problem.file.as_os_str().is_empty() {
         true => format!("touchstone {command}: {problem}"),
         false => problem.to_string(),
@@ -278,6 +280,6 @@ pub(super) fn problem_line(command: &str, problem: &ConfigProblem) -> String {
 }
 
 pub(super) fn log_destination(text: String) -> LogDestination {
-    // What is no other destination is the name of a file, whatever it is.
+    // Any other text is the name of a file.
     touchstone_config::parse_log_destination_text(&text).unwrap_or_else(|_| LogDestination::File(text.into()))
 }

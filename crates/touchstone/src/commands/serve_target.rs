@@ -1,11 +1,11 @@
-//! What the target of `touchstone serve` is: a directory, an application, a component, a configuration,
+//! Recognises the target of `touchstone serve`: a directory, an application, a component, a configuration or
 //! another server.
 
 use std::path::{Path, PathBuf};
 
 use touchstone_interfaces::proxy::OriginUrl;
 
-/// What is to be served.
+/// The target.
 #[derive(Debug, PartialEq)]
 pub(super) enum Target {
     /// The files of a directory.
@@ -23,7 +23,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// What a person means who writes this; otherwise what to write instead.
+    /// The target that a text means; the error says what to write instead.
     pub(super) fn of(text: &str) -> Result<Target, String> {
         if text.contains("://") || text.starts_with("unix:") {
             return OriginUrl::parse(text).map(|_| Target::Origin(text.to_string()));
@@ -54,7 +54,7 @@ fn ending(path: &Path) -> String {
     path.extension().map_or(String::new(), |ending| ending.to_string_lossy().to_lowercase())
 }
 
-/// Whether it is the name of an application in a module of this directory.
+/// Whether a text names an application in a module of this directory.
 fn is_python(text: &str, directory: &Path) -> bool {
     let Some((module, _)) = names(text) else { return false };
     let first = directory.join(module.split('.').next().unwrap_or(module));
@@ -69,24 +69,24 @@ fn names(text: &str) -> Option<(&str, &str)> {
     text.rsplit_once(':').filter(|(module, name)| is_name(module) && is_name(name))
 }
 
-/// Why something that is not there cannot be served.
+/// Why a missing target cannot be served.
 fn unknown(text: &str) -> String {
     let (before, behind) = text.rsplit_once(':').unwrap_or((text, ""));
     if !before.contains('/') && behind.parse::<u16>().is_ok() {
         return format!(
-            "{text}: there is no such file or directory; for the server there write http://{text}"
+            "{text}: no such file or directory; for a server at this address write http://{text}"
         );
     }
     if let Some((module, _)) = names(text) {
         let first = module.split('.').next().unwrap_or(module);
         return format!(
-            "{text}: there is no module {first} in this directory ({first}.py or {first}/), and no such file"
+            "{text}: no module {first} ({first}.py or {first}/) and no such file in this directory"
         );
     }
-    format!("{text}: there is no such file or directory")
+    format!("{text}: no such file or directory")
 }
 
-/// Why a file is not what can be served as a whole.
+/// Why a file cannot be served by itself.
 fn other_file(text: &str, ending: &str, path: &Path) -> String {
     let instead = match ending {
         "jar" => "a program of its own: start it with `java -jar`, and write its URL here".into(),

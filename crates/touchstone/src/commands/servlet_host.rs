@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 
-/// What the server gives it.
+/// The arguments from the server.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The directory with the settings
     directory: PathBuf,
 }
 
-/// Runs until the server has it end.
+/// Runs until the server ends it.
 pub fn run(arguments: Arguments) -> Exit {
     match touchstone_servlet::run_isolated(&arguments.directory) {
         0 => Exit::Done,

@@ -2,14 +2,14 @@
 
 use crate::exit::Exit;
 
-/// What the server tells it.
+/// The arguments from the server.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How many files a program may open
+    /// The maximum number of files that a program may open
     open_files: Option<u64>,
 }
 
-/// Works until the server is gone.
+/// Works until the server has ended.
 pub fn run(arguments: Arguments) -> Exit {
     match touchstone_interfaces::cgi::spawner::run(arguments.open_files) {
         Ok(()) => Exit::Done,

@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Asks the server, and prints a line for each fact.
+/// Asks the server, and prints one line for each fact.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let answer = match arguments.target.ask("status", &Request::Status, |_| PATIENCE) {
         Ok(asked) => asked.answer,
@@ -94,7 +94,7 @@ fn about_component(component: &Value) -> String {
     )
 }
 
-/// A line for each application, for the threads of each route, and for each virtual machine.
+/// One line for each application, for the threads of each route, and for each virtual machine.
 fn about_servlets(servlets: &Value) -> Vec<(&'static str, String)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut lines = Vec::new();
@@ -169,7 +169,7 @@ fn about_machine(machine: &Value) -> String {
     )
 }
 
-/// A line for each application in Python, for its restarts if there were some, and for each of its workers.
+/// One line for each Python application, for its restarts if there were any, and for each of its workers.
 fn about_python(python: &Value) -> Vec<(&'static str, String)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_string();
@@ -206,7 +206,7 @@ fn about_python(python: &Value) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// `3 reload, 1 end`, without those that are 0.
+/// `3 reload, 1 end`, without the counts that are 0.
 fn counts(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
     let counts = counts.filter_map(|(name, count)| Some((name, count.as_u64().filter(|count| *count > 0)?)));

@@ -1,4 +1,4 @@
-//! `touchstone stop`: a running server finishes what was begun and ends.
+//! `touchstone stop`: a running server finishes its running requests and ends.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use touchstone_lifecycle::control::{Answer, Request, wait_for_end};
 use super::running_server::{PATIENCE, Target};
 use crate::exit::Exit;
 
-/// How much longer than `server.drain_timeout` an end may take: logs are written to their end.
+/// The additional time after `server.drain_timeout`, in which logs are written.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Which server, and whether to wait for its end.

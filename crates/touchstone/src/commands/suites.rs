@@ -14,7 +14,7 @@ pub struct Arguments {
     #[arg(value_name = "SUITE")]
     suite: Option<String>,
 
-    /// Write the suite's files below this directory, to serve them from a server of your own
+    /// Write the suite's files below this directory, to serve them from your own server
     #[arg(long, value_name = "DIR", requires = "suite")]
     tree: Option<PathBuf>,
 
@@ -51,8 +51,7 @@ fn list(as_json: bool) -> Result<Exit, String> {
             "{name}\n    {description}.\n    {mixes}; with --quick {quick}.\n    A system needs: {needs}.\n\n"
         );
     }
-    text +=
-        "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
+    text += "touchstone suites NAME prints a suite's TOML text; change a copy of it to make your own suite.";
     print_for_reading(&text);
     Ok(Exit::Done)
 }
@@ -123,7 +122,7 @@ fn to_json(suite: &Suite) -> serde_json::Value {
     })
 }
 
-/// The capabilities that a system must have for all of it, each once.
+/// The capabilities that a system needs for all of it, without repetitions.
 fn needs(suite: &Suite) -> Vec<&str> {
     let mut needs: Vec<&str> = suite.parts.iter().flat_map(Part::needs).collect();
     needs.sort_unstable();

@@ -1,4 +1,4 @@
-//! `touchstone systems`: against what a suite can be run.
+//! `touchstone systems`: the systems on which suites can be run.
 
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
@@ -13,7 +13,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Lists the systems with their versions, or with what installs them.
+/// Lists the systems with their versions, or with the commands that install them.
 pub fn run(arguments: Arguments) -> Exit {
     let systems = match Definition::built_in() {
         Ok(systems) => systems,
@@ -35,7 +35,7 @@ pub fn run(arguments: Arguments) -> Exit {
             text += &format!("{:width$}  has: {}\n", "", system.capabilities.join(", "));
         }
     }
-    text += "\nA server that runs already is named by its URL: touchstone bench SUITE --sut http://HOST:PORT";
+    text += "\nFor a server that runs already, give its URL: touchstone bench SUITE --sut http://HOST:PORT";
     print_for_reading(&text);
     Exit::Done
 }

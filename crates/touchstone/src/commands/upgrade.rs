@@ -8,7 +8,7 @@ use touchstone_lifecycle::control::Request;
 use super::running_server::Target;
 use crate::exit::Exit;
 
-/// Which server, and by what.
+/// Which server, and the new program.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -19,13 +19,13 @@ pub(crate) struct Arguments {
     program: Option<PathBuf>,
 }
 
-/// Upgrades, and says which process serves now, or why it is still the old one.
+/// Upgrades, and reports which process serves now, or why it is still the old one.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
-    // The server may stand in another directory.
+    // The server may have another working directory.
     let program =
         arguments.program.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let request = Request::Upgrade(program);
-    // The server itself gives up after its own time; what is added is for the way there and back.
+    // The server itself stops waiting after its own time; the additional time is for the messages.
     let patience =
         |server: &touchstone_config::ServerConfig| server.upgrade_timeout + Duration::from_secs(30);
     match arguments.target.ask("upgrade", &request, patience) {

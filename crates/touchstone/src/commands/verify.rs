@@ -17,7 +17,7 @@ pub struct Arguments {
     #[arg(value_name = "RESULT")]
     result: PathBuf,
 
-    /// The public key that the signature must be of: minisign's file
+    /// The public key that the signature must belong to: minisign's file
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
@@ -30,7 +30,7 @@ pub struct Arguments {
     )]
     require: String,
 
-    /// With --require certified, accept a signature of a key that is known from the result alone
+    /// With --require certified, accept a signature with a key that is known only from the result
     #[arg(long)]
     any_signer: bool,
 
@@ -55,12 +55,12 @@ pub fn run(arguments: Arguments) -> Exit {
         _ => Class::Invalid,
     };
     let lacks_signer = match (verification.signer, &known) {
-        (Signer::None, Some(_)) => Some("it is not signed, so that nothing shows whose it is"),
+        (Signer::None, Some(_)) => Some("it is not signed, so its origin is unknown"),
         (Signer::None, None) if wanted == Class::Certified => {
             Some("it is not signed, and a certified result must be")
         }
         (Signer::Unknown, None) if wanted == Class::Certified && !arguments.any_signer => Some(
-            "the key that signed it is known from the result alone, so that anybody can have made it: name a \
+            "the key that signed it is known only from the result, so anyone can have made it: name a \
              key that you trust with --key, or accept any with --any-signer",
         ),
         _ => None,

@@ -16,14 +16,14 @@ use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing,
 use super::print::print;
 use crate::exit::Exit;
 
-/// The longest sitemap that is read (its own protocol allows 50 MiB), and how many of them in all.
+/// The maximum size of a sitemap (its own protocol allows 50 MiB), and the maximum number of sitemaps.
 const LONGEST_SITEMAP_BYTES: u64 = 50 << 20;
 const MOST_SITEMAPS: usize = 1000;
 
-/// How long an answer may stay without progress.
+/// The maximum time without progress of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which accelerator, and what it is asked for.
+/// Which accelerator, and which URLs.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub(crate) struct Arguments {
@@ -31,20 +31,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR:PORT")]
     server: SocketAddr,
 
-    /// A file with one URL, or one path, a line; "-" is the standard input
+    /// A file with one URL or path on each line; "-" is standard input
     #[arg(long, value_name = "FILE", group = "what")]
     list: Option<PathBuf>,
 
-    /// A sitemap, or an index of sitemaps, asked for like the rest: http://example.org/sitemap.xml or
+    /// A sitemap, or an index of sitemaps, requested like the other URLs: http://example.org/sitemap.xml or
     /// /sitemap.xml
     #[arg(long, value_name = "URL", group = "what")]
     sitemap: Option<String>,
 
-    /// What Host says where only a path is given [default: the server's address]
+    /// The value of Host for a path without a host [default: the server's address]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
 
-    /// Requests at a time
+    /// The number of simultaneous requests
     #[arg(
         long,
         value_name = "N",
@@ -62,7 +62,7 @@ struct Tally {
     stored: AtomicUsize,
 }
 
-/// Warms the cache, and prints how many answers there were.
+/// Warms the cache, and prints the numbers of answers.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let host = arguments.host.clone().unwrap_or_else(|| arguments.server.to_string());
     let mut wanted = VecDeque::new();
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
     });
     let (asked, failed) = (tally.asked.into_inner(), tally.failed.into_inner());
     let stored = tally.stored.into_inner();
-    print(&format!("{asked} asked for, {stored} of them stored now, {failed} failed"));
+    print(&format!("{asked} requested, {stored} of them stored now, {failed} failed"));
     if failed == 0 { Exit::Done } else { Exit::Failed }
 }
 
@@ -153,7 +153,7 @@ fn read_sitemaps(server: SocketAddr, host: &str, first: &str) -> Result<Vec<Stri
     Ok(urls)
 }
 
-/// The text of `loc` elements (sitemaps.org): nothing else of the XML matters here.
+/// The text of `loc` elements (sitemaps.org): the rest of the XML does not matter here.
 fn locations(text: &str) -> Vec<String> {
     text.split("<loc>")
         .skip(1)
@@ -166,7 +166,7 @@ fn locations(text: &str) -> Vec<String> {
 }
 
 fn unescaped(text: &str) -> String {
-    // The ampersand last, so that its result is not taken for another entity.
+    // The ampersand is decoded last, so that its result is not taken for another entity.
     let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     entities.iter().fold(text.to_string(), |text, (entity, character)| text.replace(entity, character))
 }
@@ -174,7 +174,7 @@ fn unescaped(text: &str) -> String {
 /// An answer.
 struct Answered {
     status: u16,
-    /// The accelerator has it in its cache now.
+    /// Whether the accelerator has it in its cache now.
     is_stored: bool,
 }
 

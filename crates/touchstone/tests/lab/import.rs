@@ -92,7 +92,7 @@ fn a_log_becomes_a_suite_that_runs_on_files_of_the_same_sizes() {
     // The command does not overwrite the suite.
     let again = touchstone(&["import", "log", &log, "--output", &suite]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_directory_a_configuration_and_a_url_are_told_apart() {
     Server::start([&file]).assert_serves("/second.txt", SECOND.as_bytes());
     let refused = run(["serve", file.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(error_lines(&refused)[0].contains("says itself where it listens"), "{:?}", error_lines(&refused));
+    assert!(error_lines(&refused)[0].contains("sets its own addresses"), "{:?}", error_lines(&refused));
 }
 
 #[test]

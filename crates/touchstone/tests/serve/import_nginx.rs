@@ -334,7 +334,7 @@ fn what_cannot_be_read_is_told() {
     for (text, message) in [
         ("server {\n listen 80;\n", ":3: the file ends in a block"),
         ("hello world", "a ';' is missing after"),
-        ("", "nothing of nginx's was found"),
+        ("", "no configuration of nginx was found"),
     ] {
         let file = tree.beside("broken.conf");
         fs::write(&file, text).unwrap();

@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long = "sut", value_name = "NAME|URL", value_delimiter = ',')]
     systems: Vec<String>,
 
-    /// The suite's short form: about a minute for each system
+    /// Run the suite's short form: about a minute for each system
     #[arg(long)]
     quick: bool,
 
@@ -133,7 +133,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "fleet")]
     fleet_wait: Duration,
 
-    /// With --fleet: go on when an agent is lost, with its part left out and marked, instead of ending an
+    /// With --fleet: continue when an agent is lost, without its part and with a mark, instead of ending an
     /// invalid run
     #[arg(long, requires = "fleet")]
     exploratory: bool,
@@ -147,20 +147,20 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
 
-    /// The same, looked at during a mix, after its first counted second: the run ends as soon as it is
-    /// true, also with --fleet
+    /// The same, checked during a mix, after its first counted second: the run ends as soon as it is true,
+    /// also with --fleet
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     abort_if: Vec<Threshold>,
 
-    /// Who asked and paid for the measurement, for the report
+    /// The sponsor of the measurement, for the report
     #[arg(long, value_name = "TEXT")]
     sponsor: Option<String>,
 
-    /// What joins the load machines and the server, for the report
+    /// The network between the load machines and the server, for the report
     #[arg(long, value_name = "TEXT")]
     switch: Option<String>,
 
-    /// Anything else that a reader of the report should know; repeat for more
+    /// Other information for readers of the report; repeat for more
     #[arg(long = "note", value_name = "TEXT")]
     notes: Vec<String>,
 

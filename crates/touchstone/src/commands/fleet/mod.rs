@@ -39,22 +39,21 @@ pub struct Arguments {
 enum FleetCommand {
     /// Make a fleet: keys, certificates, credentials, the broker's configuration
     Init(Box<InitArguments>),
-    /// Run the fleet's broker (nats-server), and start it again should it die
+    /// Run the fleet's broker (nats-server), and restart it if it dies
     Broker(OneFleet),
-    /// Say how every agent is
+    /// Print the state of every agent
     Status(StatusArguments),
-    /// Say which version each agent runs, on what machine
+    /// Print the version and the machine of each agent
     Versions(OneFleet),
-    /// Print what agents have noted lately
+    /// Print the recent notes of agents
     Logs(SomeAgents),
-    /// Have agents end when they have finished what they do
+    /// Make agents end when they have finished their work
     Drain(SomeAgents),
-    /// Print manifests that have Kubernetes run the agents that make load: an Indexed Job, a Secret, a
-    /// Service
+    /// Print manifests for Kubernetes to run the agents that make load: an Indexed Job, a Secret, a Service
     Manifests(ManifestsArguments),
 }
 
-/// A fleet to be made.
+/// A fleet to create.
 #[derive(clap::Args)]
 struct InitArguments {
     /// The new directory; its last part is the fleet's name
@@ -77,11 +76,11 @@ struct InitArguments {
     /// The names of agents that watch a server's machine
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     probes: Vec<String>,
-    /// Have touchstone bench start the agents: in network namespaces of this machine, over ssh, or under
+    /// How touchstone bench starts the agents: in network namespaces of this machine, over ssh, or under
     /// Slurm
     #[arg(long, value_enum, value_name = "BY")]
     launch: Option<LauncherWord>,
-    /// With --launch: where these agents may send load (touchstone agent --allow)
+    /// With --launch: the addresses to which these agents may send load (touchstone agent --allow)
     #[arg(long, value_name = "RULE", value_delimiter = ',', requires = "launch")]
     allow: Vec<AllowRule>,
     /// With --launch: the machine of each agent, in the order of --agents
@@ -94,7 +93,7 @@ struct InitArguments {
     ssh: SshArguments,
 }
 
-/// How load machines are reached over ssh.
+/// The ssh settings for load machines.
 #[derive(clap::Args)]
 struct SshArguments {
     /// With --launch ssh: the user there [default: ssh's own choice]
@@ -103,7 +102,7 @@ struct SshArguments {
     /// With --launch ssh: the port of their sshd [default: ssh's own choice]
     #[arg(long, value_name = "PORT", requires = "launch", value_parser = clap::value_parser!(u16).range(1..))]
     ssh_port: Option<u16>,
-    /// With --launch ssh: the file of the key that lets in there [default: ssh's own choice]
+    /// With --launch ssh: the file of the key for logging in [default: ssh's own choice]
     #[arg(long, value_name = "FILE", requires = "launch")]
     ssh_identity: Option<String>,
     /// With --launch ssh: the file of the host keys that are known; a machine with another one gets no
@@ -112,7 +111,7 @@ struct SshArguments {
     ssh_known_hosts: Option<String>,
 }
 
-/// The words for launchers.
+/// The launchers.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LauncherWord {
     /// Network namespaces of this machine
@@ -136,21 +135,22 @@ struct OneFleet {
 struct ManifestsArguments {
     #[command(flatten)]
     fleet: OneFleet,
-    /// The image with this very program in it
+    /// The image that contains this program
     #[arg(long, value_name = "IMAGE")]
     image: String,
     /// The namespace of all objects [default: that of the user who applies them]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Where the agents may send load (touchstone agent --allow) [default: what fleet.toml says]
+    /// The addresses to which the agents may send load (touchstone agent --allow) [default: those in
+    /// fleet.toml]
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<AllowRule>,
-    /// So many processors for each agent alone [default: what its machine has left]
+    /// The number of processors that each agent has for itself [default: what its machine has left]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 }
 
-/// A fleet whose state is asked for.
+/// A fleet whose state is printed.
 #[derive(clap::Args)]
 struct StatusArguments {
     #[command(flatten)]
@@ -173,7 +173,7 @@ struct SomeAgents {
     agents: Vec<String>,
 }
 
-/// Carries out the command.
+/// Runs the command.
 pub fn run(arguments: Arguments) -> Exit {
     let done = match arguments.command {
         FleetCommand::Init(arguments) => make(&arguments),
@@ -236,7 +236,7 @@ fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
     Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
 }
 
-/// The exit code tells whether all agents are there.
+/// The exit code tells whether all agents are present.
 fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
     let members = visitor.look_at_clocks(arguments.time);
@@ -292,7 +292,7 @@ fn check_agents(visitor: &Visitor, names: &[String]) -> Result<(), String> {
     match names.iter().find(|name| !expected.iter().any(|agent| agent.name == **name)) {
         Some(name) => {
             let known: Vec<&str> = expected.iter().map(|agent| agent.name.as_str()).collect();
-            Err(format!("there is no agent {name}; there are {}", known.join(", ")))
+            Err(format!("unknown agent {name}; the agents are {}", known.join(", ")))
         }
         None => Ok(()),
     }

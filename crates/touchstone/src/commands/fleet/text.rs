@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use touchstone_fleet::{FleetFile, MemberView, Notice, Role};
 
-/// The files that were made, and the next steps.
+/// The created files, and the next steps.
 pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
     let directory = directory.display();
     if let Some(launch) = &file.launch {
@@ -37,7 +37,7 @@ pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
     text
 }
 
-/// One row an agent.
+/// One row for each agent.
 pub(super) fn members(members: &[MemberView]) -> String {
     let mut rows = vec![
         ["agent", "role", "state", "requests/s", "errors", "CPU", "clock ahead", "to send"].map(String::from),
@@ -90,7 +90,7 @@ pub(super) fn logs(logs: &[(String, Vec<String>)]) -> String {
     for (agent, lines) in logs {
         lines.iter().for_each(|line| text.push_str(&format!("{agent}: {line}\n")));
     }
-    if text.is_empty() { "no agent has noted anything\n".to_string() } else { text }
+    if text.is_empty() { "no agent has notes\n".to_string() } else { text }
 }
 
 /// The broker's notices about other members.
@@ -100,7 +100,7 @@ pub(super) fn notices(notices: &[Notice]) -> Vec<String> {
             Some(format!("the broker refused {name}: its credentials are not those of this fleet"))
         }
         Notice::Refused(what) => Some(format!("the broker says: {what}")),
-        Notice::Disconnected => Some("the broker went away".to_string()),
+        Notice::Disconnected => Some("the connection to the broker was lost".to_string()),
         Notice::Connected => None,
     };
     let mut lines: Vec<String> = notices.iter().filter_map(line).collect();

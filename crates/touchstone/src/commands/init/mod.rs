@@ -1,6 +1,6 @@
 //! `touchstone init`: a configuration with comments, from a few answers.
 //!
-//! What an option says is not asked. What is asked is checked at once, the whole as `touchstone check` does.
+//! Options are not asked for. An answer is checked at once, and the whole like `touchstone check`.
 
 mod text;
 
@@ -16,18 +16,18 @@ use touchstone_sites::machine::check_machine;
 use super::print::print;
 use crate::exit::Exit;
 
-/// The answers, where they are known before.
+/// The answers that are known from options.
 #[derive(clap::Args, Default)]
 #[command(
-    after_help = "What no option says is asked on a terminal, or with --yes has its default. Example:\n\
+    after_help = "Missing options are asked for on a terminal, or with --yes have their defaults. Example:\n\
     touchstone init --yes --kind proxy --to http://127.0.0.1:3000 --host a.org --tls acme --agree-to-terms"
 )]
 pub(crate) struct Arguments {
-    /// The file that is written; "-": standard output
+    /// The file to write; "-": standard output
     #[arg(value_name = "FILE", default_value = "touchstone.toml")]
     file: PathBuf,
 
-    /// What is to be served
+    /// What to serve
     #[arg(long, value_enum)]
     kind: Option<Kind>,
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
-    /// Where php-fpm is (unix:/path/of/socket or host:port), or "managed": started by the server (php)
+    /// The address of php-fpm (unix:/path/of/socket or host:port), or "managed": started by the server (php)
     #[arg(long, value_name = "ADDRESS")]
     php: Option<String>,
 
@@ -52,11 +52,11 @@ pub(crate) struct Arguments {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
-    /// Where the certificate comes from
+    /// The source of the certificate
     #[arg(long, value_enum)]
     tls: Option<Tls>,
 
-    /// The PEM file with the certificate and those that lead to its authority (tls files)
+    /// The PEM file with the certificate and its chain (tls files)
     #[arg(long, value_name = "PEM")]
     cert: Option<String>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PEM")]
     key: Option<String>,
 
-    /// Where the authority writes to (tls acme)
+    /// The email address for the authority (tls acme)
     #[arg(long, value_name = "EMAIL")]
     contact: Option<String>,
 
@@ -76,11 +76,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    /// Ask nothing: what no option says has its default
+    /// Do not ask: missing options have their defaults
     #[arg(long, short)]
     yes: bool,
 
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
@@ -92,7 +92,7 @@ pub(super) enum Kind {
     Files,
     /// An application behind this server
     Proxy,
-    /// The same, with a cache before it
+    /// The same, with a cache in front of it
     Accelerate,
     /// A PHP application
     Php,
@@ -100,20 +100,20 @@ pub(super) enum Kind {
     Servlet,
 }
 
-/// Where a certificate comes from.
+/// The sources of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
 pub(super) enum Tls {
     /// None: plain HTTP
     Off,
     /// Let's Encrypt, renewed by the server itself
     Acme,
-    /// Files of your own
+    /// Your own files
     Files,
-    /// Made at the start and trusted by no browser, for trying out
+    /// Created at the start and trusted by no browser, for tests
     Development,
 }
 
-/// All that the configuration is made of.
+/// The contents of the configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
     kind: Kind,
@@ -133,20 +133,20 @@ pub(super) struct Answers {
 pub(crate) fn run(arguments: Arguments) -> Exit {
     if !arguments.yes && !io::stdin().is_terminal() {
         return refuse(
-            "standard input is not a terminal; give --yes, and options for what is not as by default",
+            "standard input is not a terminal; give --yes, and options for other values than the defaults",
         );
     }
     let is_output = arguments.file == Path::new("-");
     if !is_output && !arguments.force && arguments.file.exists() {
-        return refuse(&format!("{}: is there already; --force writes over it", arguments.file.display()));
+        return refuse(&format!("{}: exists already; --force overwrites it", arguments.file.display()));
     }
-    let mut ask = Ask { input: io::stdin().lock(), output: io::stderr(), is_silent: arguments.yes };
+    let mut ask = Prompt { input: io::stdin().lock(), output: io::stderr(), is_silent: arguments.yes };
     let written = answers(&arguments, &mut ask).map(|answers| text::configuration(&answers));
     let text = match written {
         Ok(text) => text,
         Err(message) => return refuse(&message),
     };
-    // The text is ours: what is wrong with it is an answer.
+    // The text is generated: a problem in it comes from an answer.
     if let Err(problems) = load_text(&text, &arguments.file) {
         return refuse(
             &problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
@@ -173,7 +173,7 @@ fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
     options.open(file)?.write_all(text.as_bytes())
 }
 
-/// Says what was written, and what the machine lacks for it.
+/// Prints what was written, and what is missing on the machine.
 fn report(file: &Path) -> Exit {
     let shown = file.display();
     let problems = match touchstone_config::load_file(file) {
@@ -186,20 +186,21 @@ fn report(file: &Path) -> Exit {
     }
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     print(&format!(
-        "{shown} is written; the above is missing. Look again: touchstone check --config {shown}"
+        "{shown} is written; the above is missing. Check again: touchstone check --config {shown}"
     ));
     Exit::Failed
 }
 
 /// Asks a person on a terminal, or takes every default.
-struct Ask<I, O> {
+struct Prompt<I, O> {
     input: I,
     output: O,
     is_silent: bool,
 }
 
-impl<I: BufRead, O: Write> Ask<I, O> {
-    /// The option, or else the answer to the question, or else the default; asked again until it is right.
+impl<I: BufRead, O: Write> Prompt<I, O> {
+    /// The option, or else the answer to the question, or else the default; repeats the question until the
+    /// answer is valid.
     fn answer<T>(
         &mut self,
         option: Option<String>,
@@ -239,7 +240,7 @@ fn choice<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
             .iter()
             .filter_map(|value| Some(value.to_possible_value()?.get_name().to_string()))
             .collect();
-        format!("{text:?} is none of {}", names.join(", "))
+        format!("{text:?} is not one of {}", names.join(", "))
     })
 }
 
@@ -255,7 +256,7 @@ fn some_text(text: &str) -> Result<String, String> {
     }
 }
 
-fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Ask<I, O>) -> Result<Answers, String> {
+fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Prompt<I, O>) -> Result<Answers, String> {
     let kind_question = "What is to be served: files, proxy, accelerate, php or servlet";
     let kind: Kind = ask.answer(arguments.kind.map(name), kind_question, "files", choice)?;
     let mut root = String::from(".");
@@ -310,10 +311,10 @@ fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Ask<I, O>) -> 
     Ok(answers)
 }
 
-/// What the kind of certificate needs.
+/// Asks for the settings of this kind of certificate.
 fn certificate<I: BufRead, O: Write>(
     arguments: &Arguments,
-    ask: &mut Ask<I, O>,
+    ask: &mut Prompt<I, O>,
     answers: &mut Answers,
 ) -> Result<(), String> {
     match answers.tls {
@@ -369,7 +370,7 @@ mod tests {
     fn asked(arguments: Arguments, typed: &str) -> (Result<Answers, String>, String) {
         let mut output = Vec::new();
         let is_silent = arguments.yes;
-        let mut ask = Ask { input: typed.as_bytes(), output: &mut output, is_silent };
+        let mut ask = Prompt { input: typed.as_bytes(), output: &mut output, is_silent };
         let answers = answers(&arguments, &mut ask);
         (answers, String::from_utf8(output).unwrap())
     }
@@ -382,7 +383,7 @@ mod tests {
         assert_eq!((answers.kind, answers.what.as_str()), (Kind::Proxy, "http://127.0.0.1:9"));
         assert_eq!(answers.hosts, ["a.org", "b.org"]);
         assert_eq!(answers.listen.to_string(), "127.0.0.1:8080");
-        assert!(output.contains("none of files, proxy"), "{output}");
+        assert!(output.contains("not one of files, proxy"), "{output}");
         assert!(output.contains("an origin is"), "{output}");
     }
 

@@ -1,4 +1,4 @@
-//! A load that a fleet makes, in the place of this machine.
+//! A load made by a fleet instead of this machine.
 
 use super::Arguments;
 use std::sync::atomic::AtomicBool;
@@ -7,16 +7,16 @@ use touchstone_lab::figures::{count, milliseconds, percent};
 use touchstone_lab::result::FleetUse;
 use touchstone_lab_run::bench::{LoadGenerator, OneMachine};
 
-/// What makes the load.
+/// The maker of the load.
 pub(super) enum Maker {
     /// This machine.
     Own(OneMachine),
-    /// A fleet, and what was started for it.
+    /// A fleet, and the processes started for it.
     Fleet(Box<Controller>, Option<Box<Deployment>>),
 }
 
 impl Maker {
-    /// Takes over the fleet that the arguments name, if they name one.
+    /// Takes over the fleet that the arguments name, if any.
     pub(super) fn of(arguments: &Arguments, interrupt: &AtomicBool) -> Result<Maker, String> {
         let Some(word) = &arguments.fleet else { return Ok(Maker::Own(OneMachine)) };
         let directory = FleetFile::directory(word);
@@ -38,7 +38,7 @@ impl Maker {
         }
     }
 
-    /// Ends what was started, and says which results are left on agents' disks.
+    /// Ends the started processes, and prints which results are left on agents' disks.
     pub(super) fn end(self) {
         let Maker::Fleet(controller, deployment) = self else { return };
         drop(controller);
@@ -47,7 +47,7 @@ impl Maker {
     }
 }
 
-/// A row for each machine.
+/// One row for each machine.
 pub(super) fn table(fleet: &FleetUse) -> String {
     let mut text = format!(
         "\n{:14}{:>10}{:>14}{:>10}{:>10}{:>14}\n",

@@ -1,5 +1,4 @@
-//! Figures that are sent elsewhere while a load runs: from the command line to the senders, and what is
-//! said of them at the end.
+//! Metrics that are sent during a load: from the command line to the senders, and the summary at the end.
 
 use super::Arguments;
 use touchstone_live_metrics::{Destination, Endpoint, Sender, Sent};
@@ -45,7 +44,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Says what did not arrive.
+/// Prints what did not arrive.
 pub(super) fn tell_failed(sent: &[Sent]) {
     for sent in sent.iter().filter(|sent| sent.failed > 0) {
         let reason = sent.reason.as_deref().unwrap_or("no reason is known");

@@ -171,7 +171,7 @@ fn a_list_and_a_sitemap_warm_the_cache() {
         ["warm", "--server", &address, "--host", "a", "--parallel", "1", "--sitemap", "/index.xml", "--list"];
     let output = run(arguments.iter().copied().chain([list.to_str().unwrap()]));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "4 asked for, 2 of them stored now, 0 failed\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "4 requested, 2 of them stored now, 0 failed\n");
     assert_eq!(text(&get(&server, "/one?b=1&c", "Cache-Control: only-if-cached\r\n")), "page");
     assert_eq!(text(&get(&server, "/three", "Cache-Control: only-if-cached\r\n")), "page");
     origin.set_down(true);
