@@ -19,7 +19,7 @@ use wasmtime::{Engine, Result};
 use wasmtime_wasi_http::{p2, p3};
 
 use crate::header::{Header, sha256};
-use crate::runtime::Runtime;
+use crate::runtime::{self, Runtime, Version};
 use crate::state::State;
 
 /// The largest component.
@@ -42,10 +42,19 @@ pub enum LoadedComponent {
     P3(p3::bindings::ServicePre<State>),
 }
 
+impl LoadedComponent {
+    /// The engine that it was compiled for.
+    pub fn engine(&self) -> &Engine {
+        match self {
+            LoadedComponent::P2(pre) => pre.engine(),
+            LoadedComponent::P3(pre) => pre.engine(),
+        }
+    }
+}
+
 /// Loads a component. `note` gets messages for the operator about files of compiled components. The error
 /// says what is wrong.
 pub fn load(
-    runtime: &Runtime,
     path: &Path,
     directory: Option<&Path>,
     note: &mut dyn FnMut(String),
@@ -57,9 +66,24 @@ pub fn load(
     if let Some(component) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(component);
     }
-    let component = component(&runtime.engine, &bytes, hash, directory, note)
-        .and_then(|component| link(runtime, &component))
-        .map_err(|error| format!("{}: {error:#}", path.display()))?;
+    let usable = directory.filter(|directory| match prepare(directory) {
+        Ok(()) => true,
+        Err(reason) => {
+            note(format!("{}: {reason}; the component is compiled at each start", directory.display()));
+            false
+        }
+    });
+    let plain = runtime::of_process(Version::P2)?;
+    let component = match component(&plain.engine, &bytes, hash, usable, note) {
+        Ok(component) => link_p2(plain, &component),
+        // What 0.3 adds is not valid without concurrency: this fails before anything is compiled.
+        Err(_) => {
+            let concurrent = runtime::of_process(Version::P3)?;
+            component(&concurrent.engine, &bytes, hash, usable, note)
+                .and_then(|component| link_p3(concurrent, &component))
+        }
+    };
+    let component = component.map_err(|error| format!("{}: {error:#}", path.display()))?;
     let component = Arc::new(component);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let loaded = loaded.get_or_insert_default();
@@ -83,16 +107,23 @@ fn read_component(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Checks what a component exports, and that everything it imports is available.
-fn link(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
+/// What a component lacks.
+const NO_HANDLER: &str =
+    "it exports neither 'wasi:http/incoming-handler' of 0.2 nor 'wasi:http/handler' of 0.3";
+
+/// Checks what a component of 0.2 exports, and that everything it imports is available.
+fn link_p2(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
     let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
-    match p3::bindings::ServicePre::new(instance.clone()) {
+    let proxy = p2::bindings::ProxyPre::new(instance);
+    Ok(LoadedComponent::P2(proxy.map_err(|_| wasmtime::Error::msg(NO_HANDLER))?))
+}
+
+/// The same for a component that needs concurrency: its handler may be of 0.2 nevertheless.
+fn link_p3(runtime: &Runtime, component: &Component) -> Result<LoadedComponent> {
+    let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
+    match p3::bindings::ServicePre::new(instance) {
         Ok(service) => Ok(LoadedComponent::P3(service)),
-        Err(_) => Ok(LoadedComponent::P2(p2::bindings::ProxyPre::new(instance).map_err(|_| {
-            wasmtime::format_err!(
-                "it exports neither 'wasi:http/incoming-handler' of 0.2 nor 'wasi:http/handler' of 0.3"
-            )
-        })?)),
+        Err(_) => link_p2(runtime, component),
     }
 }
 
@@ -105,10 +136,6 @@ fn component(
     note: &mut dyn FnMut(String),
 ) -> Result<Component> {
     let Some(directory) = directory else { return Component::from_binary(engine, bytes) };
-    if let Err(reason) = prepare(directory) {
-        note(format!("{}: {reason}; the component is compiled at each start", directory.display()));
-        return Component::from_binary(engine, bytes);
-    }
     let header = Header { engine: engine_id(engine), component, code: [0; 32], code_bytes: 0 };
     let path = directory.join(file_name(&header));
     match read_file(&path) {

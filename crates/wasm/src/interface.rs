@@ -25,7 +25,6 @@ use crate::hooks::Hooks;
 use crate::inflow::inflow;
 use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
 use crate::output::Logged;
-use crate::runtime::{self, Runtime};
 use crate::settings::{Origin, Settings};
 use crate::state::{self, Imports, Meter};
 use crate::{message, next, ticker};
@@ -49,7 +48,6 @@ pub struct Wasm {
 /// The state of a component that all cores share.
 struct Component {
     settings: Settings,
-    runtime: &'static Runtime,
     loaded: Arc<LoadedComponent>,
     imports: Imports,
     origins: Arc<[String]>,
@@ -63,13 +61,11 @@ struct Component {
 impl Wasm {
     /// Loads a component. The error says what is wrong.
     pub fn open(settings: Settings) -> Result<Wasm, String> {
-        let runtime = runtime::of_process()?;
         let directory = settings.compiled.as_deref();
         let mut notes = Vec::new();
-        let loaded = compiled::load(runtime, &settings.component, directory, &mut |note| notes.push(note))?;
+        let loaded = compiled::load(&settings.component, directory, &mut |note| notes.push(note))?;
         let imports = imports(&settings);
         let component = Component {
-            runtime,
             loaded,
             imports,
             origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
@@ -250,7 +246,7 @@ impl WasmOfCore {
             }
             None => {
                 let store = state::store(
-                    &component.runtime.engine,
+                    component.loaded.engine(),
                     &component.settings,
                     &component.imports,
                     hooks,

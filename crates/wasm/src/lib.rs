@@ -9,7 +9,7 @@
 //! | module | |
 //! |---|---|
 //! | `settings` | the settings of a route's component |
-//! | `runtime` | the engine and its linker, one for the process |
+//! | `runtime` | the engines and their linkers, at most two for the process |
 //! | `bucket` | keys and their values, shared by the instances of a site |
 //! | `keyvalue` | the operations of an instance on buckets |
 //! | `ticker` | the thread that counts time for all instances |

@@ -1,4 +1,7 @@
-//! The engine and its linker, one for the process.
+//! The engines and their linkers, at most two for the process.
+//!
+//! Components of 0.2 have an engine of their own without support for concurrency. With it, wasmtime makes a
+//! task for each call from a component to the server and back, which costs more than all the rest of a call.
 
 use std::sync::OnceLock;
 
@@ -9,7 +12,7 @@ use wasmtime_wasi_config::WasiConfig;
 use crate::state::State;
 use crate::{keyvalue, ticker};
 
-/// The most instances of the process at a time.
+/// The most instances of an engine at a time.
 const MOST_INSTANCES: u32 = 2_000;
 
 /// The most bytes of one memory of a component.
@@ -31,7 +34,16 @@ const KEPT_TABLE_BYTES: usize = 128 << 10;
 const WASM_STACK_BYTES: usize = 1 << 20;
 const STACK_BYTES: usize = 2 << 20;
 
-/// The engine and its linker.
+/// The version of the interfaces of WASI by which a component is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// 0.2: without concurrency.
+    P2,
+    /// 0.3: functions, streams and futures are concurrent. It may import interfaces of 0.2.
+    P3,
+}
+
+/// An engine and its linker.
 pub struct Runtime {
     /// Compiles and runs.
     pub engine: Engine,
@@ -39,29 +51,37 @@ pub struct Runtime {
     pub linker: Linker<State>,
 }
 
-/// The runtime of this process. The error says why it cannot be made.
-pub fn of_process() -> Result<&'static Runtime, String> {
-    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
-    RUNTIME.get_or_init(|| open().map_err(|error| format!("{error:#}"))).as_ref().map_err(Clone::clone)
+/// The runtime of this process for a version. The error says why it cannot be made.
+pub fn of_process(version: Version) -> Result<&'static Runtime, String> {
+    static P2: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    static P3: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    let runtime = match version {
+        Version::P2 => &P2,
+        Version::P3 => &P3,
+    };
+    let open = || open(version).map_err(|error| format!("{error:#}"));
+    runtime.get_or_init(open).as_ref().map_err(Clone::clone)
 }
 
-fn open() -> wasmtime::Result<Runtime> {
-    let mut config = config();
+fn open(version: Version) -> wasmtime::Result<Runtime> {
+    let mut config = config(version);
     // If address space is limited, instances are allocated one by one, which is slower.
     let engine = Engine::new(&config)
         .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))?;
     let mut linker = Linker::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    wasmtime_wasi::p3::add_to_linker(&mut linker)?;
-    wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    if version == Version::P3 {
+        wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+        wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    }
     wasmtime_wasi_config::add_to_linker(&mut linker, |state: &mut State| WasiConfig::from(state.config()))?;
     keyvalue::add_to_linker(&mut linker)?;
     ticker::start(&engine)?;
     Ok(Runtime { engine, linker })
 }
 
-fn config() -> Config {
+fn config(version: Version) -> Config {
     let mut pool = PoolingAllocationConfig::default();
     let knows_written = PoolingAllocationConfig::is_pagemap_scan_available();
     pool.total_component_instances(MOST_INSTANCES)
@@ -79,7 +99,8 @@ fn config() -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
-        .wasm_component_model_async(true)
+        .wasm_component_model_async(version == Version::P3)
+        .concurrency_support(version == Version::P3)
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK_BYTES)
         .async_stack_size(STACK_BYTES)

@@ -1,10 +1,10 @@
 //! The thread that counts time for all instances of the process.
 //!
-//! Each tick increments the engine's epoch. Compiled code compares the epoch with its deadline, so time
+//! Each tick increments the epochs of the engines. Compiled code compares the epoch with its deadline, so time
 //! limits cost neither a timer nor a thread for each request. While no instance runs, the thread is parked.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ static TICKS: AtomicU64 = AtomicU64::new(0);
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 static IS_PARKED: AtomicBool = AtomicBool::new(false);
 static THREAD: OnceLock<Thread> = OnceLock::new();
+static ENGINES: Mutex<Vec<Engine>> = Mutex::new(Vec::new());
 
 /// The number of ticks so far. It does not change while the thread is parked.
 pub fn now() -> u64 {
@@ -46,20 +47,23 @@ pub fn note_busy() {
     }
 }
 
-/// Starts the thread.
+/// Counts time for this engine too. Starts the thread for the first one.
 pub fn start(engine: &Engine) -> std::io::Result<()> {
-    let engine = engine.clone();
-    let thread = thread::Builder::new().name("wasm-ticker".to_string()).spawn(move || run(&engine))?;
-    let _ = THREAD.set(thread.thread().clone());
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if engines.is_empty() {
+        let thread = thread::Builder::new().name("wasm-ticker".to_string()).spawn(run)?;
+        let _ = THREAD.set(thread.thread().clone());
+    }
+    engines.push(engine.clone());
     Ok(())
 }
 
-fn run(engine: &Engine) {
+fn run() {
     let mut idle = 0;
     loop {
         thread::sleep(TICK);
         TICKS.fetch_add(1, Ordering::Relaxed);
-        engine.increment_epoch();
+        ENGINES.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Engine::increment_epoch);
         idle = if IS_BUSY.swap(false, Ordering::SeqCst) { 0 } else { idle + 1 };
         if idle < IDLE_TICKS {
             continue;
