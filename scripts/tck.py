@@ -8,12 +8,14 @@
     scripts/tck.py [--kit FILE|DIRECTORY] [--binary FILE] [--tests PATTERN] [--results DIRECTORY]
 
 The kit is what Maven has of jakarta.tck:servlet-tck-runtime, in the local repository or where it fetches
-from. Maven Central does not have it; TCK names a file or directory from which it is installed into the local
-repository. Exit codes: 0 nothing fails with us that passes with Tomcat, 1 something does, 3 something that it
-takes is missing.
+from. Maven Central does not have it, so its sources are fetched from Debian (scripts/setup-servlet-tck.sh)
+and built; TCK names another file or directory from which it is installed into the local repository. Exit
+codes: 0 nothing fails with us that passes with Tomcat, 1 something does, 3 something that it takes is
+missing.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -30,6 +32,7 @@ VERSION = "6.1.0"
 TOMCAT = "apache-tomcat-11.0.25"
 PARTS = ("servlet-tck", "servlet-tck-util", "servlet-tck-runtime")
 TOP = pathlib.Path(__file__).resolve().parent.parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
 USERS = """<tomcat-users>
 <user username="j2ee" password="j2ee" roles="Administrator,Employee"/>
 <user username="javajoe" password="javajoe" roles="VP,Manager"/>
@@ -54,9 +57,9 @@ def last_lines(run, count=12):
 
 # --- The kit.
 
-def has_kit():
+def has_kit(version=VERSION):
     """Whether Maven has the kit, here or where it fetches from."""
-    artifact = f"jakarta.tck:servlet-tck-runtime:{VERSION}"
+    artifact = f"jakarta.tck:servlet-tck-runtime:{version}"
     get = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get"
     for offline in (["--offline"], []):
         if maven(*offline, get, f"-Dartifact={artifact}", "-Dtransitive=false").returncode == 0:
@@ -83,29 +86,52 @@ def install_published(archive):
 
 
 def build_sources(directory):
-    """Builds the kit from a checkout of jakartaee/servlet, as its README says."""
+    """Builds the kit from the sources of jakartaee/servlet, without its documents; its version."""
     pom = directory / "tck/pom.xml" if (directory / "tck/pom.xml").exists() else directory / "pom.xml"
-    if not pom.exists():
-        missing(f"{directory} holds no sources of the kit: it has neither tck/pom.xml nor pom.xml")
-    run = maven("--file", pom, "install", "-DskipTests", f"-Drevision={VERSION}")
+    version = version_of_sources(pom)
+    if version is None:
+        missing(f"{directory} holds no sources of the kit: it has neither tck/pom.xml nor pom.xml of it")
+    run = maven("--file", pom, "--projects", "tck-util,tck-runtime", "--also-make", "install", "-DskipTests",
+                f"-Dservlet.api.version={VERSION}", "-Dmaven.compiler.source=17",
+                "-Dmaven.compiler.target=17")
     if run.returncode:
         missing(f"the kit in {directory} could not be built:", *last_lines(run))
+    return version
+
+
+def version_of_sources(pom):
+    """The version of the kit whose sources these are; None: it is not the kit's."""
+    if not pom.exists():
+        return None
+    names = {"m": "http://maven.apache.org/POM/4.0.0"}
+    project = xml.etree.ElementTree.parse(pom).getroot()
+    if project.findtext("m:artifactId", namespaces=names) != "servlet-tck":
+        return None
+    return project.findtext("m:version", namespaces=names)
 
 
 def find_kit(kit):
+    """Has Maven know the kit; its version."""
+    version = VERSION
     if kit is not None and kit.is_dir():
-        build_sources(kit)
+        version = build_sources(kit)
     elif kit is not None:
         if not zipfile.is_zipfile(kit):
             missing(f"{kit} is neither a directory nor a whole zip archive")
         install_published(kit)
-    if has_kit():
-        return
+    elif not has_kit():
+        fetch = subprocess.run([TOP / "scripts/setup-servlet-tck.sh", "--brief"], check=False)
+        if fetch.returncode == 0:
+            print("tck: building the kit", file=sys.stderr)
+            version = build_sources(CACHE / f"servlet-tck-{VERSION}")
+    if has_kit(version):
+        return version
     missing(f"the test kit is missing: jakarta.tck:servlet-tck-runtime:{VERSION} and"
             f" jakarta.tck:servlet-tck-util:{VERSION}",
             "are neither in Maven's local repository nor where Maven fetches from; Maven Central does not",
-            f"have them. Eclipse publishes them as jakarta-servlet-tck-{VERSION}.zip (jakarta.ee,",
-            "Specifications, Servlet 6.1), and their sources in the repository jakartaee/servlet on GitHub.",
+            "have them, and Debian's source package jakarta-servlet-api could not be fetched. Eclipse",
+            f"publishes them as jakarta-servlet-tck-{VERSION}.zip (jakarta.ee, Specifications, Servlet 6.1),",
+            "and their sources in the repository jakartaee/servlet on GitHub.",
             "Then: make tck TCK=PATH, with the archive or a checkout.")
 
 
@@ -115,8 +141,7 @@ def parts(binary):
     for program, package in (("mvn", "maven"), ("javac", "openjdk-17-jdk-headless")):
         if shutil.which(program) is None:
             missing(f"there is no {program}: install {package}")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
-    tomcat = cache / TOMCAT
+    tomcat = CACHE / TOMCAT
     if not tomcat.exists():
         missing("there is no Tomcat: run scripts/setup-tomcat.sh")
     if not binary.exists():
@@ -214,7 +239,7 @@ def tomcat(directory, program):
 
 # --- Runs and their results.
 
-def run_kit(name, server, signatures, build, results, tests):
+def run_kit(name, server, signatures, build, results, tests, version):
     reports = results / name
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
@@ -222,7 +247,7 @@ def run_kit(name, server, signatures, build, results, tests):
         run = maven("--file", "java/tck/pom.xml", "test", f"-Dtouchstone.build={build}",
                     f"-Dtck.reports={reports}", f"-Dtck.deployments={server.deployments}",
                     f"-Dtck.log={server.log}", f"-Dtck.port={server.port}", f"-Dtck.signatures={signatures}",
-                    f"-Dtck.version={VERSION}", *([f"-Dtest={tests}"] if tests else []))
+                    f"-Dtck.version={version}", *([f"-Dtest={tests}"] if tests else []))
     finally:
         server.stop()
         shutil.copy(server.log, reports / "server.log")
@@ -278,7 +303,7 @@ def main():
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     program, jars = parts(binary)
-    find_kit(arguments.kit)
+    version = find_kit(arguments.kit)
     results, build = arguments.results.resolve(), target / "tck-build"
     own_api = next(jars.glob("tomcat-embed-core-*.jar"))
     starts = {
@@ -286,12 +311,16 @@ def main():
         "touchstone-isolated": lambda directory: (touchstone(directory, binary, "isolated"), own_api),
         "tomcat": lambda directory: (tomcat(directory, program), program / "lib/servlet-api.jar"),
     }
-    runs = {}
-    for name, start in starts.items():
+
+    def run(name):
         with tempfile.TemporaryDirectory() as directory:
-            server, signatures = start(pathlib.Path(directory))
-            print(f"tck: {name}", file=sys.stderr)
-            runs[name] = run_kit(name, server, signatures, build, results, arguments.tests)
+            server, signatures = starts[name](pathlib.Path(directory))
+            return run_kit(name, server, signatures, build / name, results, arguments.tests, version)
+
+    # At the same time: most of the kit's time is spent waiting, for what must not happen.
+    print("tck: running the kit against " + ", ".join(starts), file=sys.stderr)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        runs = dict(zip(starts, pool.map(run, starts)))
     worse = compare(runs)
     print(f"reports: {results}")
     sys.exit(1 if worse else 0)

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Fetches the sources of the test kit of Jakarta Servlet 6.1 into a cache of the user's, for `make tck`: the
+# repository jakartaee/servlet as Debian has it, in its source package jakarta-servlet-api. Maven Central does
+# not have the kit.
+#
+#   scripts/setup-servlet-tck.sh [--brief]      --brief prints nothing when they are there
+#
+# They lie in servlet-tck-6.1.0 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. It takes apt-get, and network.
+#
+# Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no apt-get.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+version=6.1.0
+# Of jakarta-servlet-api_6.1.0.orig.tar.xz, in every release of Debian that has it.
+sha256=c9c3b599d3b433cd958b164d36e916e6ed2ccae6945eb0078f3f62c4645f9692
+home=${XDG_CACHE_HOME:-$HOME/.cache}/touchstone/servlet-tck-$version
+
+main() {
+    if [ -f "$home/tck/pom.xml" ]; then
+        [ "${1:-}" = --brief ] || echo "setup: the servlet test kit $version is there"
+        return 0
+    fi
+    command -v apt-get >/dev/null || return 3
+    echo "setup: fetching the servlet test kit $version" >&2
+    mkdir -p "$(dirname "$home")"
+    beside=$(mktemp -d "$(dirname "$home")/fetching.XXXXXX")
+    trap 'rm -rf "$beside"' EXIT
+    fetch "$beside"
+    echo "$sha256  $beside/jakarta-servlet-api_$version.orig.tar.xz" | sha256sum --check --quiet
+    tar -xJf "$beside/jakarta-servlet-api_$version.orig.tar.xz" -C "$beside"
+    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
+    mv -T "$beside/jakarta-servlet-api-$version" "$home" 2>/dev/null || [ -f "$home/tck/pom.xml" ]
+}
+
+# The archive of the sources, from the release that has this version, with lists of its own: nothing of the
+# machine's package lists changes.
+fetch() {
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
+    echo "deb-src $(mirror) trixie main" >"$1/sources.list"
+    local options=(-o "Dir::Etc::SourceList=$1/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache" -o APT::Sandbox::User=root -qq)
+    (
+        cd "$1"
+        apt-get "${options[@]}" update
+        apt-get "${options[@]}" source --download-only --tar-only jakarta-servlet-api
+    ) >&2
+}
+
+# Where this machine gets Debian's packages from.
+mirror() {
+    local found
+    # shellcheck disable=SC2016  # the words are apt-get's
+    found=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's|^Debian ||p' | grep -v security | head -n 1 || true)
+    echo "${found:-http://deb.debian.org/debian}"
+}
+
+main "$@"
