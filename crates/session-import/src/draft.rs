@@ -23,6 +23,8 @@ pub struct Draft {
 pub struct DraftSession {
     /// Its name.
     pub name: String,
+    /// How often it is made, relative to the others; 0: as often as any.
+    pub weight: f64,
     /// What it asks for.
     pub requests: Vec<DraftRequest>,
 }
@@ -46,6 +48,8 @@ pub struct DraftRequest {
     pub assert: Vec<String>,
     /// The statuses of a valid answer; empty: the usual.
     pub status: Vec<u16>,
+    /// How many redirects are followed.
+    pub redirects: u32,
     /// Seconds between the answer before it and this request.
     pub think_time_s: f64,
 }
@@ -119,6 +123,9 @@ impl Draft {
         }
         for session in &self.sessions {
             text += &format!("\n[[session]]\nname = {}\n", quoted(&session.name));
+            if session.weight > 0.0 {
+                text += &format!("weight = {}\n", session.weight);
+            }
             for (number, request) in session.requests.iter().enumerate() {
                 text += &request.text(number == 0);
             }
@@ -142,6 +149,9 @@ impl DraftRequest {
         }
         if self.think_time_s > 0.0 && !is_first {
             text += &format!("think_time_s = {}\n", self.think_time_s);
+        }
+        if self.redirects > 0 {
+            text += &format!("redirects = {}\n", self.redirects);
         }
         if !self.status.is_empty() {
             let statuses: Vec<String> = self.status.iter().map(u16::to_string).collect();
@@ -196,8 +206,10 @@ mod tests {
             ..DraftRequest::default()
         };
         let requests = vec![request("/${user}/${late}", &["token"]), request("/${token}", &["late"])];
-        let mut draft =
-            Draft { sessions: vec![DraftSession { name: "s".into(), requests }], ..Draft::default() };
+        let mut draft = Draft {
+            sessions: vec![DraftSession { name: "s".into(), requests, ..DraftSession::default() }],
+            ..Draft::default()
+        };
         draft.complete();
         assert_eq!(draft.data, [("values.csv".to_string(), vec!["user".to_string()])]);
         assert!(draft.notes[0].contains("late is used before"), "{:?}", draft.notes);
@@ -216,7 +228,7 @@ mod tests {
                 ..DraftRequest::default()
             };
             let draft = Draft {
-                sessions: vec![DraftSession { name: texts[5].clone(), requests: vec![request] }],
+                sessions: vec![DraftSession { name: texts[5].clone(), weight: 2.0, requests: vec![request] }],
                 notes: vec![texts[0].clone()],
                 ..Draft::default()
             };

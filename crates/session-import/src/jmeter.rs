@@ -7,6 +7,8 @@ use crate::variables::{names, plain_name, replace};
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 
+/// JMeter follows as many.
+const MAXIMUM_REDIRECTS: u32 = 20;
 /// The deepest tree.
 const MAXIMUM_DEPTH: usize = 100;
 
@@ -24,6 +26,9 @@ pub fn read(text: &str) -> Result<Draft, String> {
     }
     let Reader { mut draft, .. } = reader;
     draft.sessions.retain(|session| !session.requests.is_empty());
+    if let [only] = &mut draft.sessions[..] {
+        only.weight = 0.0;
+    }
     if draft.sessions.is_empty() {
         return Err("there is no HTTP request in it that could be taken over".to_string());
     }
@@ -85,6 +90,7 @@ impl Reader<'_, '_> {
         for (element, _) in pairs(tree).iter().filter(|(element, _)| enabled(element)) {
             self.configuration(*element, &mut scope);
         }
+        let before: Vec<usize> = self.draft.sessions.iter().map(|session| session.requests.len()).collect();
         for (element, behind) in pairs(tree) {
             if !enabled(&element) {
                 self.left_out(element, "it is disabled");
@@ -96,7 +102,8 @@ impl Reader<'_, '_> {
                     self.sampler(element, behind, &scope, session);
                     continue;
                 }
-                "ThreadGroup" | "SetupThreadGroup" | "PostThreadGroup" => {
+                // Those of plug-ins, too.
+                _ if name.ends_with("ThreadGroup") => {
                     self.group(element);
                     let place = self.draft.sessions.len() - 1;
                     if let Some(behind) = behind {
@@ -114,13 +121,34 @@ impl Reader<'_, '_> {
                 | "OnceOnlyController" => {
                     self.note(element, "its requests are taken over once, in their order");
                 }
-                _ if is_configuration(name) => {}
+                _ if is_configuration(name) || is_post_processor(name) => {}
                 _ => self.left_out(element, "it has no counterpart"),
             }
             if let Some(behind) = behind {
                 self.tree(behind, &scope, session, depth + 1);
             }
         }
+        for (element, _) in pairs(tree).iter().filter(|(element, _)| enabled(element)) {
+            if is_post_processor(element.tag_name().name()) {
+                self.for_all_after(*element, &before);
+            }
+        }
+    }
+
+    /// What stands beside samplers is done after each of them: of all requests that came after these numbers.
+    fn for_all_after(&mut self, element: Node<'_, '_>, before: &[usize]) {
+        let mut sessions = std::mem::take(&mut self.draft.sessions);
+        for (place, session) in sessions.iter_mut().enumerate() {
+            for request in session.requests.iter_mut().skip(before.get(place).copied().unwrap_or(0)) {
+                let notes = self.draft.notes.len();
+                self.post_processor(element, request);
+                // What is left out is told once.
+                if self.draft.notes[..notes].contains(self.draft.notes.last().unwrap_or(&String::new())) {
+                    self.draft.notes.truncate(notes);
+                }
+            }
+        }
+        self.draft.sessions = sessions;
     }
 
     fn line(&self, node: Node<'_, '_>) -> u32 {
@@ -147,7 +175,8 @@ impl Reader<'_, '_> {
             of("ramp_time"),
             of("num_threads"),
         ));
-        self.draft.sessions.push(DraftSession { name, requests: Vec::new() });
+        let weight = of("num_threads").parse::<u32>().map_or(0.0, f64::from);
+        self.draft.sessions.push(DraftSession { name, weight, requests: Vec::new() });
     }
 
     /// What an element gives to all samplers beside and below it.
@@ -233,8 +262,12 @@ impl Reader<'_, '_> {
     fn text(&self, text: &str) -> String {
         replace(text, ("${", "}"), |name| match self.values.get(name) {
             Some(value) => value.clone(),
-            None if name.starts_with("__") => "${random}".to_string(),
-            None => format!("${{{}}}", plain_name(name)),
+            None => match name.strip_prefix("__P(").or(name.strip_prefix("__property(")) {
+                Some(inside) => property_of_jmeter(inside.trim_end_matches(')')),
+                None if name.starts_with("__threadNum") => "${client}".to_string(),
+                None if name.starts_with("__") => "${random}".to_string(),
+                None => format!("${{{}}}", plain_name(name)),
+            },
         })
     }
 
@@ -281,11 +314,15 @@ impl Reader<'_, '_> {
         if !path.starts_with('/') && !path.starts_with("${") {
             path.insert(0, '/');
         }
+        let follows = ["HTTPSampler.follow_redirects", "HTTPSampler.auto_redirects"]
+            .iter()
+            .any(|name| property(element, name) == "true");
         let mut request = DraftRequest {
             name: element.attribute("testname").unwrap_or("").to_string(),
             method: method.clone(),
             path: sendable(&path),
             headers: scope.headers.clone(),
+            redirects: if follows { MAXIMUM_REDIRECTS } else { 0 },
             think_time_s: scope.think_time_s,
             ..DraftRequest::default()
         };
@@ -388,6 +425,19 @@ impl Reader<'_, '_> {
 fn elements_of<'a, 'i>(element: Node<'a, 'i>, list: &str) -> Vec<Node<'a, 'i>> {
     let found = element.children().find(|node| node.attribute("name") == Some(list));
     found.map(|list| list.children().filter(Node::is_element).collect()).unwrap_or_default()
+}
+
+/// `${__P(name,default)}`: the default, or a value that has to be given.
+fn property_of_jmeter(inside: &str) -> String {
+    match inside.split_once(',') {
+        Some((_, default)) if !default.trim().is_empty() => default.trim().to_string(),
+        _ => format!("${{{}}}", plain_name(inside.split(',').next().unwrap_or_default().trim())),
+    }
+}
+
+/// Elements that look at the answer of a sampler.
+fn is_post_processor(name: &str) -> bool {
+    matches!(name, "RegexExtractor" | "JSONPostProcessor" | "HtmlExtractor" | "ResponseAssertion")
 }
 
 /// Elements that act on samplers and were read as such, and those that only show results.

@@ -5,12 +5,13 @@
 //! told in notes, each with its place; nothing is left out without a word.
 
 mod draft;
+mod evaluate;
+mod javascript;
 pub mod jmeter;
 mod json_schema;
 pub mod k6;
 pub mod openapi;
 pub mod postman;
-mod script;
 mod variables;
 
 pub use draft::{Draft, DraftRequest, DraftSession};

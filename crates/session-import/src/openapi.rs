@@ -40,12 +40,13 @@ pub fn read(text: &str) -> Result<Draft, String> {
             request.path = target(&prefix, path, item, operation, &document, &mut request.headers);
             body(&mut request, operation, &document, &place, &mut draft.notes);
             request.status = statuses(operation);
-            if !operation["security"].as_array().unwrap_or(&Vec::new()).is_empty() {
-                draft.notes.push(format!("{place}: it wants credentials: add a header field for them"));
+            let wanted = if operation["security"].is_array() { operation } else { &document };
+            if let Some(left) = credentials(&wanted["security"], &document, &mut request) {
+                draft.notes.push(format!("{place}: left out: its credentials: {left}"));
             }
             changing += usize::from(!["get", "head", "options"].contains(method));
             let name = operation["operationId"].as_str().unwrap_or(&place).to_string();
-            draft.sessions.push(DraftSession { name, requests: vec![request] });
+            draft.sessions.push(DraftSession { name, requests: vec![request], ..DraftSession::default() });
         }
     }
     if draft.sessions.is_empty() {
@@ -57,11 +58,45 @@ pub fn read(text: &str) -> Result<Draft, String> {
              sent"
         ));
     }
-    if document["security"].as_array().is_some_and(|list| !list.is_empty()) {
-        draft.notes.push("all operations want credentials: add a header field for them".to_string());
-    }
     draft.complete();
     Ok(draft)
+}
+
+/// Writes the credentials that an operation wants as values that have to be given (RFC 6750, RFC 7617); the
+/// first of several ways is taken. Returns what has no counterpart.
+fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -> Option<String> {
+    let list = security.as_array()?;
+    // An empty one says that none are needed, too.
+    let first = list.first()?.as_object()?;
+    if list.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty)) {
+        return None;
+    }
+    for name in first.keys() {
+        let scheme = &document["components"]["securitySchemes"][name];
+        let own = scheme["name"].as_str().unwrap_or_default();
+        let value = format!("${{{}}}", crate::variables::plain_name(name));
+        let kind = scheme["type"].as_str().unwrap_or("unknown");
+        let sign = if request.path.contains('?') { '&' } else { '?' };
+        match (kind, scheme["scheme"].as_str().unwrap_or_default(), scheme["in"].as_str()) {
+            ("oauth2" | "openIdConnect", _, _) => {
+                request.headers.push(format!("Authorization: Bearer {value}"))
+            }
+            ("http", scheme, _) if scheme.eq_ignore_ascii_case("bearer") => {
+                request.headers.push(format!("Authorization: Bearer {value}"));
+            }
+            // The value is user and password in Base64.
+            ("http", scheme, _) if scheme.eq_ignore_ascii_case("basic") => {
+                request.headers.push(format!("Authorization: Basic {value}"));
+            }
+            ("apiKey", _, Some("header")) => request.headers.push(format!("{own}: {value}")),
+            ("apiKey", _, Some("cookie")) => request.headers.push(format!("Cookie: {own}={value}")),
+            ("apiKey", _, Some("query")) => {
+                request.path += &format!("{sign}{own}={}", value.replace('}', "|query}"));
+            }
+            _ => return Some(format!("{name}, which is of the type {kind}")),
+        }
+    }
+    None
 }
 
 /// Takes the server's origin; returns the path before all others.
@@ -245,12 +280,30 @@ components:
         assert_eq!((&post.method[..], &post.path[..], &post.status[..]), ("POST", "/v1/upload", &[201][..]));
         for said in [
             "left out: 1 more servers",
-            "PUT /items/{id}: it wants credentials",
+            "PUT /items/{id}: left out: its credentials: key, which is of the type unknown",
             "POST /upload: left out: its body, which is multipart/form-data",
             "2 of the requests may change",
         ] {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
         }
+    }
+
+    #[test]
+    fn credentials_become_values_that_are_given() {
+        let text = "openapi: 3.1.0\nsecurity: [{ t: [] }]\ncomponents:\n  securitySchemes:\n    t: { type: \
+                    http, scheme: bearer }\n    k: { type: apiKey, in: query, name: key }\n    m: { type: \
+                    mutualTLS }\npaths:\n  /a: { get: {} }\n  /b: { get: { security: [{ k: [] }] } }\n  /c: { get: \
+                    { security: [] } }\n  /d: { get: { security: [{ m: [] }] } }\n";
+        let draft = read(text).expect("a document");
+        let of = |at: usize| &draft.sessions[at].requests[0];
+        assert_eq!(of(0).headers, ["Authorization: Bearer ${t}"]);
+        assert_eq!((&of(1).path[..], of(1).headers.len()), ("/b?key=${k|query}", 0));
+        assert_eq!((&of(2).path[..], of(2).headers.len()), ("/c", 0));
+        assert!(
+            draft.notes[0]
+                .starts_with("GET /d: left out: its credentials: m, which is of the type mutualTLS")
+        );
+        assert_eq!(draft.data, [("values.csv".to_string(), vec!["k".to_string(), "t".to_string()])]);
     }
 
     #[test]

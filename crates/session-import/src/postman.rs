@@ -2,8 +2,8 @@
 //! collection are put in, values that test scripts keep are taken from the answers.
 
 use crate::draft::{Draft, DraftRequest, DraftSession};
+use crate::evaluate::Interpreter;
 use crate::variables::{plain_name, replace};
-use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -17,15 +17,14 @@ pub fn read(text: &str) -> Result<Draft, String> {
         .get("item")
         .and_then(Value::as_array)
         .ok_or("there is no `item` in it: export the collection from Postman as Collection v2.1")?;
-    let scripts = Scripts::new();
     let mut reader = Reader {
         draft: Draft { cookies: true, ..Draft::default() },
         values: values(&document),
+        server: None,
         session: DraftSession {
             name: document["info"]["name"].as_str().unwrap_or("collection").to_string(),
-            requests: Vec::new(),
+            ..DraftSession::default()
         },
-        scripts,
     };
     reader.events(&document, "the collection", None);
     reader.items(items, "", &document["auth"], 0);
@@ -41,8 +40,9 @@ pub fn read(text: &str) -> Result<Draft, String> {
 struct Reader {
     draft: Draft,
     values: BTreeMap<String, String>,
+    /// The variable that stands for the server.
+    server: Option<String>,
     session: DraftSession,
-    scripts: Scripts,
 }
 
 /// The variables of the collection.
@@ -92,18 +92,26 @@ impl Reader {
             return;
         };
         let url = self.with_path_variables(&self.filled(url), &request["url"]["variable"]);
-        let Some((origin, path)) = split(&url) else {
+        let at = match self.at_variable(&url) {
+            Some(path) => Some((None, path)),
+            None => split(&url).map(|(origin, path)| (Some(origin), path)),
+        };
+        let Some((origin, path)) = at else {
             self.draft.notes.push(format!(
                 "{place}: left out: the server of {url:?} is not known; give the collection a variable for it"
             ));
             return;
         };
-        if !self.draft.is_at(&origin) {
+        if let Some(origin) = origin.filter(|origin| !self.draft.is_at(origin)) {
             self.draft.notes.push(format!("{place}: left out: it goes to another server, {origin}"));
             return;
         }
         let own = if request["auth"].is_object() { &request["auth"] } else { auth };
+        let profile = &item["protocolProfileBehavior"];
+        let follows = profile["followRedirects"] != false;
+        let most = profile["maxRedirects"].as_u64().unwrap_or(10).min(20) as u32;
         let mut draft = DraftRequest {
+            redirects: if follows { most } else { 0 },
             name: place.to_string(),
             method: request["method"].as_str().unwrap_or("GET").to_ascii_uppercase(),
             path,
@@ -121,6 +129,25 @@ impl Reader {
         self.body(&mut draft, &request["body"], place);
         self.events(item, place, Some(&mut draft));
         self.session.requests.push(draft);
+    }
+
+    /// The path behind a variable that stands for the server, `{{baseUrl}}/path`: where the collection does
+    /// not say what it is, it is the URL that load is given.
+    fn at_variable(&mut self, url: &str) -> Option<String> {
+        let rest = url.strip_prefix("http://").or(url.strip_prefix("https://")).unwrap_or(url);
+        let (name, path) = rest.strip_prefix("${")?.split_once('}')?;
+        let is_plain = path.is_empty() || path.starts_with(['/', '?']);
+        let is_free = self.draft.origin.is_none() && self.server.as_deref().is_none_or(|known| known == name);
+        if !is_plain || !is_free {
+            return None;
+        }
+        if self.server.is_none() {
+            self.server = Some(name.to_string());
+            self.draft
+                .notes
+                .push(format!("the variable {name} stands for the server: it is the URL that load is given"));
+        }
+        Some(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
     }
 
     /// A text with the values of the collection, and our form of all other variables.
@@ -214,76 +241,43 @@ impl Reader {
         }
     }
 
-    /// The scripts of an item: values that they keep, statuses that they want.
-    fn events(&mut self, item: &Value, place: &str, mut draft: Option<&mut DraftRequest>) {
+    /// The scripts of an item: values that they keep, what they want of the answer.
+    fn events(&mut self, item: &Value, place: &str, draft: Option<&mut DraftRequest>) {
+        let mut request = draft;
         for event in item["event"].as_array().map_or(&[][..], Vec::as_slice) {
-            let lines = match &event["script"]["exec"] {
+            let text = match &event["script"]["exec"] {
                 Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"),
                 Value::String(text) => text.clone(),
                 _ => String::new(),
             };
-            let is_test = event["listen"] == "test";
-            for (number, line) in lines.lines().enumerate() {
-                let line = line.trim();
-                let taken = is_test && draft.as_mut().is_some_and(|draft| self.scripts.take(line, draft));
-                if !taken && Scripts::says_something(line) {
-                    let kind = if is_test { "test" } else { "pre-request" };
-                    self.draft
-                        .notes
-                        .push(format!("{place}: left out: line {} of its {kind} script: {line}", number + 1));
+            let kind = if event["listen"] == "test" { "test" } else { "pre-request" };
+            let script = match crate::javascript::parse(&text) {
+                Ok(script) => script,
+                Err(error) => {
+                    self.draft.notes.push(format!("{place}: left out: its {kind} script: {error}"));
+                    continue;
                 }
+            };
+            let mut interpreter = Interpreter::new();
+            // A script before the request, or of a folder, has no answer.
+            let own = request.as_deref_mut().filter(|_| kind == "test");
+            interpreter.requests.extend(own.as_deref().cloned());
+            interpreter.run(&script);
+            if let (Some(own), Some(taken)) = (own, interpreter.requests.pop()) {
+                *own = taken;
+            }
+            for (name, value) in interpreter.set {
+                self.values.entry(name).or_insert(value);
+            }
+            for note in interpreter.notes {
+                let (line, words) = note.split_once(": ").unwrap_or(("", &note));
+                let (left, words) = match words.strip_prefix("left out: ") {
+                    Some(words) => ("left out: ", words),
+                    None => ("", words),
+                };
+                self.draft.notes.push(format!("{place}: {left}{line} of its {kind} script: {words}"));
             }
         }
-    }
-}
-
-/// The lines of scripts that have a counterpart.
-struct Scripts {
-    keep: Regex,
-    header: Regex,
-    status: Regex,
-}
-
-impl Scripts {
-    fn new() -> Scripts {
-        // The expressions are constant, and a test compiles them.
-        let regex = |text: &str| Regex::new(text).expect("a good expression");
-        let set = r"pm\.(?:environment|globals|collectionVariables|variables)\.set";
-        let old = r"postman\.set(?:Environment|Global)Variable";
-        let (name, path) = (r#"[ \t]*["']([^"']+)["'][ \t]*"#, r"((?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])+)");
-        let answer = r"(?:pm\.response\.json\(\)|[A-Za-z_]+)";
-        Scripts {
-            keep: regex(&format!(r"^(?:{set}|{old})\({name},[ \t]*{answer}{path}[ \t]*\);?$")),
-            header: regex(&format!(r"^{set}\({name},[ \t]*pm\.response\.headers\.get\({name}\)[ \t]*\);?$")),
-            status: regex(
-                r"^pm\.(?:response\.to\.have\.status|expect\(pm\.response\.code\)\.to\.(?:eql|equal))\(([0-9]{3})\);?$",
-            ),
-        }
-    }
-
-    /// Takes over a line; false where it has no counterpart.
-    fn take(&self, line: &str, draft: &mut DraftRequest) -> bool {
-        if let Some(found) = self.header.captures(line) {
-            draft.extract.push((plain_name(&found[1]), format!("header {}", &found[2])));
-        } else if let Some(found) = self.keep.captures(line) {
-            draft.extract.push((plain_name(&found[1]), format!("json ${}", &found[2])));
-        } else if let Some(found) = self.status.captures(line) {
-            draft.status.extend(found[1].parse::<u16>().ok());
-        } else {
-            return false;
-        }
-        true
-    }
-
-    /// Whether a line does something by itself: not a comment, a bracket, or the reading of the answer.
-    fn says_something(line: &str) -> bool {
-        let is_frame = line.starts_with("//")
-            || line.starts_with("pm.test(")
-            || line.trim_matches(|c: char| "(){}[];,".contains(c) || c.is_whitespace()).is_empty();
-        let reads = ["pm.response.json()", "JSON.parse(responseBody)"];
-        let is_reading = (line.starts_with("var ") || line.starts_with("let ") || line.starts_with("const "))
-            && reads.iter().any(|read| line.trim_end_matches(';').ends_with(read));
-        !is_frame && !is_reading
     }
 }
 
@@ -368,14 +362,14 @@ mod tests {
         let extract = |name: &str, from: &str| (name.to_string(), from.to_string());
         assert_eq!(
             login.extract,
-            [extract("token", "json $.data.token"), extract("next", "header Location")]
+            [extract("token", "json $['data']['token']"), extract("next", "header Location")]
         );
         assert_eq!(one.path, "/api/orders/${next}/lines");
         assert_eq!(one.headers, ["Authorization: Bearer ${token}"]);
         assert_eq!(form.body.as_deref(), Some("a+b=x%26${user|query}"));
         assert_eq!(draft.data[0].1, ["user"]);
         for said in [
-            "Sign in: left out: line 7 of its test script: console.log(json);",
+            "Sign in: left out: line 7 of its test script: console.log(json)",
             "Orders / File: left out: its body, which is of the mode formdata",
             "Orders / Elsewhere: left out: it goes to another server, https://other.example",
             "Orders / Unknown: left out: the server of \"${nowhere}/x\" is not known",
@@ -383,6 +377,64 @@ mod tests {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
         }
         assert_eq!(draft.notes.len(), 5, "{:#?}", draft.notes);
+    }
+
+    /// Collections as they are published: the server is a variable, scripts are of several kinds.
+    #[test]
+    fn scripts_and_a_server_that_is_a_variable_are_understood() {
+        let script = |lines: &[&str]| serde_json::json!([{"listen": "test", "script": {"exec": lines}}]);
+        let item = |name: &str, url: &str, lines: &[&str]| {
+            serde_json::json!({"name": name, "event": script(lines),
+                "request": {"method": "GET", "url": {"raw": url}}})
+        };
+        let old = [
+            "if (!(environment.isLocal)) {",
+            "var answer = JSON.parse(responseBody);",
+            "tests['has a user'] = answer.hasOwnProperty('user');",
+            "var user = answer.user || {};",
+            "if (tests['has a user']) {",
+            "    postman.setEnvironmentVariable('token', user.token);",
+            "}",
+            "tests['token is set'] = environment.token === user.token;",
+            "}",
+        ];
+        let new = [
+            "pm.test('ok', function () { pm.response.to.have.status(200); });",
+            "pm.test('fields', () => {",
+            "  const body = pm.response.json();",
+            "  pm.expect(body).to.have.property('items');",
+            "  pm.expect(body.items.length).to.be.above(0);",
+            "  pm.expect(body.name).to.eql('x');",
+            "  pm.expect(pm.response.headers.get('Content-Type')).to.include('json');",
+            "  pm.expect(pm.response.responseTime).to.be.below(200);",
+            "});",
+            "pm.collectionVariables.set('first', pm.response.json().items[0].id);",
+        ];
+        let items = [
+            item("in", "{{apiUrl}}/users", &old),
+            item("list", "{{apiUrl}}/items?t={{token}}", &new),
+            item("one", "{{other}}/items/{{first}}", &[]),
+        ];
+        let draft = read(&serde_json::json!({"item": items}).to_string()).expect("a collection");
+        let [login, list] = &draft.sessions[0].requests[..] else { panic!("{draft:#?}") };
+        assert_eq!((&login.path[..], &list.path[..]), ("/users", "/items?t=${token}"));
+        assert_eq!(login.extract, [("token".to_string(), "json $['user']['token']".to_string())]);
+        assert_eq!(login.assert, ["json $['user']"]);
+        assert_eq!(list.status, [200]);
+        assert_eq!(
+            list.assert,
+            ["json $['items']", "json $['items'][0]", "json $['name'] == x", "header Content-Type ~ json"]
+        );
+        assert_eq!(list.extract, [("first".to_string(), "json $['items'][0]['id']".to_string())]);
+        for said in [
+            "the variable apiUrl stands for the server",
+            "in: left out: line 8 of its test script: the test \"token is set\"",
+            "list: left out: line 8 of its test script: pm.expect(pm.response.responseTime)",
+            "one: left out: the server of",
+        ] {
+            assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
+        }
+        assert_eq!(draft.notes.len(), 4, "{:#?}", draft.notes);
     }
 
     #[test]

@@ -14,6 +14,26 @@ pub(crate) fn names(text: &str) -> Vec<String> {
     names
 }
 
+/// A text of ours with a filter on all of its variables that have none: `${name|json}`.
+pub(crate) fn with_filter(text: &str, filter: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let is_escaped = rest[..at].ends_with('$');
+        written.push_str(&rest[..at + 2]);
+        rest = &rest[at + 2..];
+        if let (false, Some(end)) = (is_escaped, rest.find('}')) {
+            written.push_str(&rest[..end]);
+            if !rest[..end].contains('|') {
+                written.push('|');
+                written.push_str(filter);
+            }
+            rest = &rest[end..];
+        }
+    }
+    written + rest
+}
+
 /// A name that can be a variable: other characters become `_`.
 pub(crate) fn plain_name(name: &str) -> String {
     let mut plain: String = name

@@ -1,0 +1,269 @@
+//! The functions of k6/http, and checks: requests of a session.
+
+use crate::draft::DraftRequest;
+use crate::evaluate::Interpreter;
+use crate::evaluate::values::{Claim, Value, literal, plain};
+use crate::postman::{form_text, sendable, split};
+use base64::Engine as _;
+use std::collections::BTreeSet;
+
+/// More statuses than this are not listed.
+const MOST_STATUSES: usize = 20;
+
+impl Interpreter {
+    /// Calls a function of k6/http; `None` where the name is none of its.
+    pub(crate) fn call_http(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
+        let function = name.strip_prefix("http.")?;
+        let method = match function {
+            "get" | "head" | "options" | "post" | "put" | "patch" | "del" => function,
+            "request" | "asyncRequest" => {
+                let method = match arguments.first() {
+                    Some(Value::Text(method)) => plain(method).unwrap_or_default(),
+                    _ => return Some(self.missed()),
+                };
+                return Some(self.request(&method, &arguments[1..], true));
+            }
+            "batch" => return Some(self.batch(arguments.first())),
+            _ => return None,
+        };
+        let has_body = !matches!(method, "get" | "head");
+        let method = if method == "del" { "DELETE" } else { method };
+        Some(self.request(method, arguments, has_body))
+    }
+
+    /// `http.batch([...])`: one after the other.
+    fn batch(&mut self, requests: Option<&Value>) -> Value {
+        let Some(requests) = requests else { return self.missed() };
+        let named = self.fields(requests);
+        let elements = match (&named, self.elements(requests)) {
+            (Some(fields), _) => fields.iter().map(|(_, request)| request.clone()).collect(),
+            (None, Some(elements)) => elements,
+            (None, None) => return self.missed(),
+        };
+        self.note("the requests of a batch are made one after the other");
+        let mut answers = Vec::new();
+        for request in elements {
+            let text = |value: Option<Value>| match value {
+                Some(Value::Text(text)) => plain(&text),
+                _ => None,
+            };
+            let answer = if let Some(list) = self.elements(&request) {
+                match text(list.first().cloned()) {
+                    Some(method) => self.request(&method, &list[1..], true),
+                    None => self.missed(),
+                }
+            } else if self.fields(&request).is_some() {
+                let method = text(self.field(&request, "method")).unwrap_or_else(|| "GET".to_string());
+                let parts: Vec<Value> = ["url", "body", "params"]
+                    .into_iter()
+                    .map(|part| self.field(&request, part).unwrap_or(Value::Undefined))
+                    .collect();
+                self.request(&method, &parts, true)
+            } else {
+                self.request("GET", &[request], false)
+            };
+            answers.push(answer);
+        }
+        match named {
+            Some(fields) => {
+                let fields = fields.into_iter().map(|(name, _)| name).zip(answers).collect();
+                self.object(fields)
+            }
+            None => self.list(answers),
+        }
+    }
+
+    fn request(&mut self, method: &str, arguments: &[Value], has_body: bool) -> Value {
+        let Some(url) = arguments.first().and_then(|url| self.text(url)) else { return self.missed() };
+        let (url, credentials) = without_credentials(&url);
+        let Some(path) = self.path_at_server(&url) else { return self.missed() };
+        let mut request = DraftRequest {
+            name: format!("line {}", self.line),
+            method: method.to_ascii_uppercase(),
+            path: sendable(&path),
+            redirects: self.redirects,
+            think_time_s: std::mem::take(&mut self.pause_s),
+            ..DraftRequest::default()
+        };
+        if let Some(parameters) = arguments.get(if has_body { 2 } else { 1 }) {
+            self.parameters(parameters, &mut request);
+        }
+        if let Some(body) = arguments.get(1).filter(|_| has_body) {
+            self.body(body, &mut request);
+        }
+        if let Some(credentials) = credentials.filter(|_| !has_field(&request, "authorization")) {
+            let encoded = base64::prelude::BASE64_STANDARD.encode(credentials);
+            request.headers.push(format!("Authorization: Basic {encoded}"));
+        }
+        self.requests.push(request);
+        Value::Answer(self.requests.len() - 1)
+    }
+
+    /// The path of a URL of the server; `None`: it is another's, or not known.
+    fn path_at_server(&mut self, url: &str) -> Option<String> {
+        // `${__ENV.BASE_URL}/path`: the server is the one that `touchstone load` is given.
+        let variable = url.strip_prefix("${").and_then(|rest| rest.split_once('}'));
+        if variable.is_some_and(|(name, _)| self.is_taken(name)) {
+            return Some(url.to_string());
+        }
+        if let Some((name, rest)) = variable
+            && (rest.is_empty() || rest.starts_with(['/', '?']))
+        {
+            if self.origin.is_some() || self.environment_origin.as_deref().is_some_and(|known| known != name)
+            {
+                return None;
+            }
+            if self.environment_origin.is_none() {
+                self.environment_origin = Some(name.to_string());
+                self.notes.push(format!("{name} of the environment is the URL that load is given"));
+            }
+            return Some(if rest.starts_with('/') { rest.to_string() } else { format!("/{rest}") });
+        }
+        let (origin, path) = split(url)?;
+        if origin.is_empty() {
+            return Some(path);
+        }
+        (*self.origin.get_or_insert_with(|| origin.clone()) == origin).then_some(path)
+    }
+
+    /// Whether a name stands for a value of an answer, or of a file.
+    fn is_taken(&self, name: &str) -> bool {
+        matches!(name, "client" | "session" | "random")
+            || self.files.values().flatten().any(|column| column == name)
+            || self.requests.iter().any(|request| request.extract.iter().any(|(taken, _)| taken == name))
+    }
+
+    /// `{ headers: { 'X-A': '1' }, ... }`
+    fn parameters(&mut self, parameters: &Value, request: &mut DraftRequest) {
+        for (key, value) in self.fields(parameters).unwrap_or_default() {
+            match (key.as_str(), &value) {
+                ("headers", _) => {
+                    for (name, value) in self.fields(&value).unwrap_or_default() {
+                        match self.text(&value).filter(|value| !value.contains(['\n', '\r'])) {
+                            // The server is the one that is loaded.
+                            Some(_) if name.eq_ignore_ascii_case("host") => {
+                                self.note("left out: the header field Host");
+                            }
+                            Some(value) => request.headers.push(format!("{name}: {value}")),
+                            None => self.note(&format!("left out: the header field {name}")),
+                        }
+                    }
+                }
+                ("cookies", _) => self.cookies(&value, request),
+                ("redirects", Value::Number(most)) if (0.0..=20.0).contains(most) => {
+                    request.redirects = *most as u32;
+                }
+                // What answers look like is no matter of the load.
+                ("responseType" | "responseCallback", _) => {}
+                (key, _) => self.note(&format!("left out: the parameter {key}")),
+            }
+        }
+    }
+
+    fn cookies(&mut self, cookies: &Value, request: &mut DraftRequest) {
+        let mut pairs = Vec::new();
+        for (name, value) in self.fields(cookies).unwrap_or_default() {
+            let value = self.field(&value, "value").unwrap_or(value);
+            match self.text(&value) {
+                Some(value) => pairs.push(format!("{name}={value}")),
+                None => self.note(&format!("left out: the cookie {name}")),
+            }
+        }
+        if !pairs.is_empty() {
+            request.headers.push(format!("Cookie: {}", pairs.join("; ")));
+        }
+    }
+
+    /// A text as it is, an object as a form.
+    fn body(&mut self, body: &Value, request: &mut DraftRequest) {
+        if matches!(body, Value::Undefined | Value::Null) {
+            return;
+        }
+        if let Some(fields) = self.fields(body) {
+            let mut pairs = Vec::new();
+            for (name, value) in fields {
+                let values = self.elements(&value).unwrap_or_else(|| vec![value]);
+                for value in values {
+                    match self.text(&value) {
+                        Some(value) => {
+                            pairs.push(format!("{}={}", form_text(&literal(&name)), form_text(&value)));
+                        }
+                        None => self.note(&format!("left out: the field {name} of the form")),
+                    }
+                }
+            }
+            request.body = Some(pairs.join("&"));
+            if !has_field(request, "content-type") {
+                request.headers.push("Content-Type: application/x-www-form-urlencoded".to_string());
+            }
+            return;
+        }
+        match self.text(body) {
+            Some(text) => request.body = Some(text),
+            None => self.note("left out: the body, which is not known before"),
+        }
+    }
+
+    /// `check(res, { 'is 200': (r) => r.status === 200 })`
+    pub(crate) fn check(&mut self, answer: &Value, checks: Option<&Value>) -> Value {
+        let Some(checks) = checks.and_then(|checks| self.fields(checks)) else { return self.missed() };
+        for (name, function) in checks {
+            let outer = std::mem::take(&mut self.has_missed);
+            let value = match &function {
+                Value::Function(..) => self.call_value(&function, vec![answer.clone()]),
+                value => value.clone(),
+            };
+            self.has_missed = outer;
+            let is_taken = match self.claim(&value) {
+                Some(claim) => self.want(&claim),
+                None => matches!(value, Value::Bool(true)),
+            };
+            if !is_taken {
+                self.note(&format!("left out: the check {name:?}"));
+            }
+        }
+        // It is taken as met.
+        Value::Bool(true)
+    }
+
+    /// What must be true of an answer; false where it cannot be said in a session.
+    pub(crate) fn want(&mut self, claim: &Claim) -> bool {
+        let Some(request) = self.requests.get_mut(claim.request) else { return false };
+        for words in &claim.asserts {
+            if !request.assert.contains(words) {
+                request.assert.push(words.clone());
+            }
+        }
+        let Some(statuses) = &claim.statuses else { return true };
+        let usual: BTreeSet<u16> = (200..400).collect();
+        if statuses.is_superset(&usual) {
+            return true;
+        }
+        if statuses.len() <= MOST_STATUSES {
+            request.status.extend(statuses);
+            request.status.sort_unstable();
+            request.status.dedup();
+            return !statuses.is_empty();
+        }
+        // 200 to 299 are all of 200 to 399 where redirects are followed.
+        let success: BTreeSet<u16> = (200..300).collect();
+        *statuses == success && request.redirects > 0
+    }
+}
+
+fn has_field(request: &DraftRequest, name: &str) -> bool {
+    let is_one = |field: &String| field.split(':').next().is_some_and(|key| key.eq_ignore_ascii_case(name));
+    request.headers.iter().any(is_one)
+}
+
+/// `http://user:password@host/`: the URL without them, and them.
+fn without_credentials(url: &str) -> (String, Option<String>) {
+    let Some((scheme, rest)) = url.split_once("://") else { return (url.to_string(), None) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rsplit_once('@') {
+        Some((credentials, host)) if !credentials.contains("${") => {
+            (format!("{scheme}://{host}{}", &rest[end..]), Some(credentials.to_string()))
+        }
+        _ => (url.to_string(), None),
+    }
+}
