@@ -36,6 +36,10 @@ DRAIN_SECONDS = 40
 GROWTH = 0.02
 # What an allocator and caches may still take in a short run, beside that share.
 SETTLING_KIB = 16 * 1024
+# The report counts all that was wrong, and tells so many.
+MOST_TOLD = 50
+# On a busy machine a client may need seconds for the first handshake of its life.
+HEADER_SECONDS = 6
 DISK_MIB = 8
 # The file system of the disk has so much, so that it is full before the limit when Filler has taken its part.
 FILE_SYSTEM_MIB = 12
@@ -77,7 +81,9 @@ class Soak:
     def note_wrong(self, text):
         with self.lock:
             self.wrong.append((time.time() - self.began, text))
-        print(f"soak: {time.time() - self.began:7.0f} s WRONG {text}", flush=True)
+            is_told = len(self.wrong) <= MOST_TOLD
+        if is_told:
+            print(f"soak: {time.time() - self.began:7.0f} s WRONG {text}", flush=True)
 
     def note_event(self, text):
         with self.lock:
@@ -297,7 +303,7 @@ class Site:
             return ""
         self.war = self.soak.place / "apps" / "spice.war"
         shutil.copy(war, self.war)
-        self.check("servlet", "/apps/spice/", None)
+        self.check("servlet", "/apps/spice/writer", None)
         return (
             f'[[site.route]]\npath = "/apps/"\n[site.route.servlet]\n'
             f'directory = "{self.soak.place}/apps"\n'
@@ -310,7 +316,9 @@ class Site:
             f'[access_log]\npath = "{self.log}"\n'
             f'[error_log]\npath = "{place}/error.log"\n'
             f'[accelerator]\nmemory = "1MiB"\ndisk = "{place}/disk"\ndisk_size = "{DISK_MIB}MiB"\n'
-            f'[limits]\nheader_timeout = "2s"\nstall_timeout = "5s"\n'
+            # What Java keeps for later is no growth of the server.
+            f'[java]\nheap = "48MiB"\n'
+            f'[limits]\nheader_timeout = "{HEADER_SECONDS}s"\nstall_timeout = "5s"\n'
             f'[[site]]\nlisten = ["127.0.0.1:{self.plain}"]\nroot = "{self.root}"\n'
             f'[site.includes]\n{routes}\n'
             f'[[site]]\nlisten = ["127.0.0.1:{self.secure}"]\nroot = "{self.root}"\nhttp3 = true\n'
@@ -335,12 +343,15 @@ class Operator:
         until = time.time() + 60
         while time.time() < until:
             try:
-                socket.create_connection(("127.0.0.1", self.site.plain), 1).close()
-                return
-            except OSError:
+                # It listens before all routes are ready, and ends if one of them cannot be.
+                connection = http.client.HTTPConnection("127.0.0.1", self.site.plain, timeout=5)
+                connection.request("GET", "/64.bin")
+                if connection.getresponse().status == 200:
+                    return
+            except (OSError, http.client.HTTPException):
                 if self.first.poll() is not None:
                     break
-                time.sleep(0.1)
+            time.sleep(0.1)
         text = (self.soak.place / "stderr").read_text() + self.log_text()
         sys.exit(f"soak: the server does not serve:\n{text}")
 
@@ -388,6 +399,13 @@ class Operator:
                 pass
             time.sleep(0.2)
         self.soak.note_wrong("a renewed certificate is not served after a reload")
+
+    def watch(self):
+        """Without a server all that comes is wrong: the soak ends."""
+        while not self.soak.wait(5):
+            if not is_running(self.pid()) and self.soak.wait(5) is False and not is_running(self.pid()):
+                self.soak.note_wrong(f"no server runs any more: the soak ends\n{self.log_text()[-2000:]}")
+                self.soak.stop.set()
 
     def work(self):
         minute = 0
@@ -576,7 +594,7 @@ class RudeClients:
     def slow(self, stream):
         for byte in b"GET /6250.bin HTTP/1.1\r\nHost: a\r\nX: ":
             stream.sendall(bytes([byte]))
-            if self.soak.wait(0.1):
+            if self.soak.wait(HEADER_SECONDS / 20):
                 return
 
     def leaves(self, stream):
@@ -676,7 +694,7 @@ def report(soak, sampler):
         f"- left out: {', '.join(soak.left_out) or 'nothing'}",
         f"- wrong answers and failures: {len(soak.wrong)}",
     ]
-    lines += [f"  - at {at:.0f} s: {text}" for at, text in soak.wrong[:50]]
+    lines += [f"  - at {at:.0f} s: {text}" for at, text in soak.wrong[:MOST_TOLD]]
     grown = growth(soak, sampler)
     lines += [f"- growth: {'; '.join(grown) or 'none'}", "", "## What the server held", ""]
     unit = {60: "minute", 300: "five minutes", QUARTER_HOUR: "quarter hour"}[soak.interval]
@@ -769,8 +787,8 @@ def run(arguments):
     if "nsapi" in kinds:
         loads.append(("NSAPI", f"{plain}/plugin?size=500", [], None))
     if "servlet" in kinds:
-        loads.append(("servlets", f"{plain}/apps/spice/", [], None))
-    works = [origins.flap, operator.work, sampler.work, filler.work]
+        loads.append(("servlets", f"{plain}/apps/spice/writer", [], None))
+    works = [origins.flap, operator.work, operator.watch, sampler.work, filler.work]
     works += [Load(soak, *load).work for load in loads]
     works += [Checker(soak, site, is_secure).work for is_secure in (False, False, True)]
     works += [RudeClients(soak, site).work for _ in range(3)]
@@ -787,6 +805,9 @@ def run(arguments):
     operator.end()
     origins.end()
     filler.end()
+    for kind in sorted(kinds | {f"load {load[0]}" for load in loads}):
+        if not any(of == kind and count for (_, of), count in soak.answers.items()):
+            soak.note_wrong(f"{kind}: not one good answer")
     text, grown = report(soak, sampler)
     results = arguments.results / time.strftime("soak-%Y%m%d-%H%M%S")
     results.mkdir(parents=True)

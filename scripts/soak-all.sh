@@ -8,7 +8,9 @@
 #   scripts/soak-all.sh                                eight hours
 #   SECONDS_TO_RUN=600 scripts/soak-all.sh             ten minutes, with figures by minute (1800: by five)
 #   PROFILE=release scripts/soak-all.sh                with that build (debug)
+#   BINARY=/usr/bin/touchstone scripts/soak-all.sh     with a program that is there, without a build
 #   RATE=50 scripts/soak-all.sh                        requests a second of each kind of load (20)
+#   PROGRAMS=DIRECTORY scripts/soak-all.sh             what `make programs` has made (in the target directory)
 #
 # The report is results/soak-DATE/report.md: memory, descriptors, threads and latency by quarter hour, and
 # what was wrong. A part whose tool is missing is left out, and the report says so.
@@ -19,13 +21,15 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 profile=${PROFILE:-debug}
-binary=$target/$profile/touchstone
-if [ ! -x "$binary" ] || [ "${BUILD:-yes}" = yes ]; then
+binary=${BINARY:-$target/$profile/touchstone}
+if [ -n "${BINARY:-}" ]; then
+    [ -x "$binary" ] || { echo "soak-all: no program at $binary" >&2; exit 1; }
+elif [ ! -x "$binary" ] || [ "${BUILD:-yes}" = yes ]; then
     case $profile in
         debug) cargo build --locked -p touchstone --features touchstone/wasm ;;
         *) cargo build --profile "$profile" --locked -p touchstone --features touchstone/wasm ;;
     esac
 fi
 # The plug-in and the application are there when `make programs` was run.
-exec python3 scripts/soak-all.py --binary "$binary" --programs "$target/programs" \
+exec python3 scripts/soak-all.py --binary "$binary" --programs "${PROGRAMS:-$target/programs}" \
     --seconds "${SECONDS_TO_RUN:-28800}" --rate "${RATE:-20}" --results "${RESULTS:-results}"
