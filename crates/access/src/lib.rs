@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connection_gate` | connections: how many per client, the PROXY protocol, the client |
 //! | `gate` | requests: the rules of a site or route together |
+//! | `stream_gate` | connections and datagrams of streams |
 //! | `allow` | which networks are admitted |
 //! | `geoip` | where an address is, and from where clients are admitted |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
@@ -39,6 +40,7 @@ pub mod real_ip;
 mod refusal;
 mod shared;
 mod signed_link;
+mod stream_gate;
 mod success_cache;
 mod token;
 mod token_keys;
@@ -54,6 +56,7 @@ pub use password_file::PasswordFile;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
 pub use signed_link::SignedLinks;
+pub use stream_gate::{StreamGate, StreamPermit, StreamRefusal};
 pub use token::token_is_accepted;
 pub use token_keys::KeySource;
 

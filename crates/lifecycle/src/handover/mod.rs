@@ -24,6 +24,9 @@
 //! process goes on with the sockets of HTTP/3 until its connections have ended; the new one reads from them
 //! when the old one is gone, which it knows by the end of the pair. Who would begin a connection meanwhile
 //! falls back to HTTP/2.
+//!
+//! The sockets of streams for datagrams are read by the new process at once: a session of the old one gets no
+//! more datagrams of its client, which begin another session in the new one, but its replies still leave.
 
 mod packet;
 mod predecessor;
