@@ -62,6 +62,10 @@ testing|nft|nftables|a network without UDP
 testing|faketime|faketime|a clock that is set back
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
 testing|varnishd|varnish|a system under test
+testing|/usr/lib/postgresql|postgresql|a database behind a stream
+testing|/usr/sbin/dovecot|dovecot-imapd|a mail server behind a stream
+testing|/usr/sbin/dnsmasq|dnsmasq-base|DNS behind a stream
+testing|dig|bind9-dnsutils|DNS behind a stream
 rival|haproxy|haproxy|a system under test
 testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test

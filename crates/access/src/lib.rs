@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connection_gate` | connections: how many per client, the PROXY protocol, the client |
 //! | `gate` | requests: the rules of a site or route together |
+//! | `stream_gate` | connections and datagrams of streams |
 //! | `allow` | the networks that are admitted |
 //! | `geoip` | the country and system of an address, and which of them are admitted |
 //! | `client_table`, `rate` | the state of clients under rate limits, and the limits |
@@ -39,6 +40,7 @@ pub mod real_ip;
 mod refusal;
 mod shared;
 mod signed_link;
+mod stream_gate;
 mod success_cache;
 mod token;
 mod token_keys;
@@ -54,6 +56,7 @@ pub use password_file::PasswordFile;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
 pub use signed_link::SignedLinks;
+pub use stream_gate::{StreamGate, StreamPermit, StreamRefusal};
 pub use token::token_is_accepted;
 pub use token_keys::KeySource;
 

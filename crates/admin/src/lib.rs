@@ -38,11 +38,12 @@ mod servlet_tables;
 mod sessions_page;
 mod status_json;
 mod status_page;
+mod stream_table;
 pub mod token;
 mod words;
 
 pub use listener::Admin;
-pub use status_json::{components_json, origins_json};
+pub use status_json::{components_json, origins_json, streams_json};
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use touchstone_interfaces::proxy::FailureLabel;
 use touchstone_observe::metrics::{
     CLASSES, ComponentTotals, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS,
-    Refused, TLS_VERSIONS, Timeout, Totals, version_label,
+    Refused, StreamTotals, TLS_VERSIONS, Timeout, Totals, version_label,
 };
 
 use super::Sources;
@@ -91,6 +91,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         "servlets": totals.servlets,
         "python": totals.python,
         "components": components_json(&totals.components),
+        "streams": streams_json(&totals.streams),
         "cores": totals.cores.iter().enumerate().map(|(index, core)| json!({
             "core": index,
             "answers": cores.iter().any(|sessions| sessions.core == index),
@@ -133,6 +134,27 @@ pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
         })
     };
     origins.iter().map(one).collect()
+}
+
+/// Streams, as in `touchstone status` too.
+pub fn streams_json(streams: &[StreamTotals]) -> Vec<Value> {
+    let one = |stream: &StreamTotals| {
+        let ends: Map<String, Value> =
+            stream.ends_by_reason().map(|(reason, count)| (reason.to_string(), json!(count))).collect();
+        json!({
+            "stream": stream.name,
+            "protocol": stream.protocol,
+            "accepted": stream.accepted,
+            "open": stream.open,
+            "ends": ends,
+            "received_bytes": stream.received_bytes,
+            "sent_bytes": stream.sent_bytes,
+            "received_datagrams": stream.received_datagrams,
+            "sent_datagrams": stream.sent_datagrams,
+            "dropped_datagrams": stream.dropped_datagrams,
+        })
+    };
+    streams.iter().map(one).collect()
 }
 
 /// WebAssembly components; `touchstone status` shows the same.

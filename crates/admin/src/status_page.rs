@@ -17,6 +17,7 @@ use super::python_tables::python_tables;
 use super::servlet_tables::servlet_tables;
 use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
+use super::stream_table::stream_table;
 use super::words;
 use crate::connection_info::CoreSessions;
 
@@ -54,6 +55,7 @@ pub fn status_page(
         (servlet_tables(&totals.servlets))
         (python_tables(&totals.python))
         (component_table(&totals.components))
+        (stream_table(&totals.streams))
         section id="sessions" aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             div data-live="sessions" {

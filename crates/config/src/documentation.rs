@@ -287,10 +287,15 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.wasm" => "[[site.route]]\npath = \"/component/\"\n\n",
         "site.route.python" => "[[site.route]]\npath = \"/python/\"\n\n",
+        "stream.origin_tls" => STREAM_WITH_TLS,
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
 }
+
+/// A stream to which the sections of streams belong in the example.
+const STREAM_WITH_TLS: &str =
+    "[[stream]]\nname = \"mail\"\nlisten = [\"127.0.0.1:993\"]\nto = \"tls://10.0.0.3:993\"\n\n";
 
 /// Whether a key is active in the complete example; otherwise it is a comment there, because it excludes
 /// another key, or needs something that not every machine has.
@@ -314,6 +319,15 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
+    if section == "stream" {
+        // They are for datagrams, or for TLS that ends here or begins here.
+        let others =
+            ["certificate", "key", "alpn", "origin_alpn", "replies", "session_timeout", "datagram_bytes"];
+        return !others.contains(&key);
+    }
+    if section == "stream.route" {
+        return key != "tls";
+    }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }

@@ -978,6 +978,26 @@ macro_rules! for_each_section {
             let $section = &$crate::python::LIMITS;
             $code
         }
+        {
+            let $section = &$crate::stream::STREAM;
+            $code
+        }
+        {
+            let $section = &$crate::stream::ORIGIN_TLS;
+            $code
+        }
+        {
+            let $section = &$crate::stream::CHECK;
+            $code
+        }
+        {
+            let $section = &$crate::stream::HEALTH;
+            $code
+        }
+        {
+            let $section = &$crate::stream::ROUTE;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

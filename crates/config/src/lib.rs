@@ -41,6 +41,7 @@ mod security_fields;
 mod server;
 mod servlet;
 mod signed_link;
+mod stream;
 mod values;
 mod wasm;
 
@@ -74,6 +75,7 @@ pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
+pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
 
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
@@ -116,8 +118,10 @@ pub struct Config {
     pub admin: AdminConfig,
     /// `[java]`
     pub java: JavaConfig,
-    /// `[[site]]`, at least one.
+    /// `[[site]]`; at least one, unless there are streams.
     pub sites: Vec<SiteConfig>,
+    /// `[[stream]]`
+    pub streams: Vec<StreamConfig>,
 }
 
 /// A configuration and the places of its parts.
@@ -343,6 +347,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),
         sites: vec![site],
+        streams: Vec::new(),
     }
 }
 

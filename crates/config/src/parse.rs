@@ -21,10 +21,11 @@ use super::logs;
 use super::problem::problem_at;
 use super::section::Section;
 use super::section::reader::{Lines, Reader, Value, is_array_of_tables, words};
+use super::stream;
 use super::values;
 use super::{
     Config, ConfigPlaces, ConfigProblem, Loaded, MaximumVersion, MinimumVersion, Place, SectionPlaces,
-    ServerConfig, SiteConfig, accelerator, access, acme, admin, geoip, server, servlet,
+    ServerConfig, SiteConfig, StreamConfig, accelerator, access, acme, admin, geoip, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -143,6 +144,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_geoip(&loaded);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
+    reader.check_streams(&loaded.config, &loaded.places.streams);
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
     let mut problems = reader.into_problems();
     problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
@@ -220,6 +222,7 @@ impl<'t> Reader<'t> {
             admin: self.single(&admin::ADMIN, documents, &mut places),
             java: self.single(&servlet::JAVA, documents, &mut places),
             sites: self.sites(documents, &mut places),
+            streams: self.streams(documents, &mut places),
         };
         // There is one virtual machine for all; each route is opened by itself.
         for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {
@@ -243,7 +246,8 @@ impl<'t> Reader<'t> {
             }
         }
         // If a section's name is wrong, it may have been meant for the site: one problem is enough.
-        if !documents.iter().any(|document| document.contains_key(keys::SITE.name)) && !unknown_sections {
+        let has = |name: &str| documents.iter().any(|document| document.contains_key(name));
+        if !has(keys::SITE.name) && !has(stream::STREAM.name) && !unknown_sections {
             let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
             self.problem(Place { file: 0, line: 1, column: 1 }, message);
         }
@@ -302,29 +306,47 @@ impl<'t> Reader<'t> {
 
     /// The sites.
     fn sites(&mut self, documents: &[DeTable<'_>], places: &mut ConfigPlaces) -> Vec<SiteConfig> {
-        let mut sites = Vec::new();
-        for (position, document) in documents.iter().enumerate() {
-            if let Some((name, value)) = document.get_key_value(keys::SITE.name) {
-                self.enter(position);
-                self.sites_of(name, value, &mut sites, places);
-            }
-        }
+        let (sites, places_of_sites) = self.repeated(&keys::SITE, "a site", documents).into_iter().unzip();
+        places.sites = places_of_sites;
         sites
     }
 
-    /// The sites of one file.
-    fn sites_of(
+    /// The streams.
+    fn streams(&mut self, documents: &[DeTable<'_>], places: &mut ConfigPlaces) -> Vec<StreamConfig> {
+        let read = self.repeated(&stream::STREAM, "a stream", documents);
+        let (streams, places_of_streams) = read.into_iter().unzip();
+        places.streams = places_of_streams;
+        streams
+    }
+
+    /// The sections of all files that may appear many times; `called` is what one is called.
+    fn repeated<C>(
         &mut self,
-        name: &Spanned<Cow<'_, str>>,
-        value: &Value<'_>,
-        sites: &mut Vec<SiteConfig>,
-        places: &mut ConfigPlaces,
+        section: &'static Section<C>,
+        called: &str,
+        documents: &[DeTable<'_>],
+    ) -> Vec<(C, SectionPlaces)> {
+        let mut all = Vec::new();
+        for (position, document) in documents.iter().enumerate() {
+            if let Some((name, value)) = document.get_key_value(section.name) {
+                self.enter(position);
+                self.repeated_of(section, called, (name, value), &mut all);
+            }
+        }
+        all
+    }
+
+    /// Those of one file.
+    fn repeated_of<C>(
+        &mut self,
+        section: &'static Section<C>,
+        called: &str,
+        (name, value): (&Spanned<Cow<'_, str>>, &Value<'_>),
+        all: &mut Vec<(C, SectionPlaces)>,
     ) {
         let place = self.place(name.span().start);
         let mut read = |reader: &mut Self, table: &DeTable<'_>, header: usize| {
-            let (site, site_places) = reader.section(&keys::SITE, table, reader.place(header));
-            sites.push(site);
-            places.sites.push(site_places);
+            all.push(reader.section(section, table, reader.place(header)));
         };
         match value.get_ref() {
             DeValue::Array(items) if is_array_of_tables(items) => {
@@ -335,12 +357,18 @@ impl<'t> Reader<'t> {
                 }
             }
             DeValue::Table(table) => {
-                let message =
-                    "a site is written with two pairs of brackets, because there may be several: [[site]]";
-                self.problem(place, message.to_string());
+                let message = format!(
+                    "{called} is written with two pairs of brackets, because there may be several: {}",
+                    section.header()
+                );
+                self.problem(place, message);
                 read(self, table, value.span().start);
             }
-            _ => self.problem(place, "'site' is a section, not a key; write [[site]]".to_string()),
+            _ => {
+                let message =
+                    format!("'{}' is a section, not a key; write {}", section.name, section.header());
+                self.problem(place, message);
+            }
         }
     }
 

@@ -76,6 +76,8 @@ pub struct ConfigPlaces {
     pub sections: BTreeMap<&'static str, SectionPlaces>,
     /// Each `[[site]]`, in the order of [`Config::sites`].
     pub sites: Vec<SectionPlaces>,
+    /// Each `[[stream]]`, in the order of [`Config::streams`].
+    pub streams: Vec<SectionPlaces>,
 }
 
 impl ConfigPlaces {
@@ -89,6 +91,11 @@ impl ConfigPlaces {
         self.problem(self.sites.get(site).map(|places| places.key(key)), message)
     }
 
+    /// A problem at the value of a key of the stream at this position; `key` may be in a section of it.
+    pub fn problem_in_stream(&self, stream: usize, key: &str, message: impl Into<String>) -> ConfigProblem {
+        self.problem(self.streams.get(stream).map(|places| places.key_below(key)), message)
+    }
+
     /// A problem with an address that `config` listens on, at the first place that names it.
     pub fn problem_with_listener(
         &self,
@@ -96,8 +103,10 @@ impl ConfigPlaces {
         address: SocketAddr,
         message: impl Into<String>,
     ) -> ConfigProblem {
-        let place = config.sites.iter().zip(&self.sites).find_map(|(site, places)| {
-            let position = site.listen.iter().position(|listen| *listen == address)?;
+        let sites = config.sites.iter().map(|site| &site.listen).zip(&self.sites);
+        let streams = config.streams.iter().map(|stream| &stream.listen).zip(&self.streams);
+        let place = sites.chain(streams).find_map(|(addresses, places)| {
+            let position = addresses.iter().position(|listen| *listen == address)?;
             Some(places.item("listen", position))
         });
         self.problem(place, message)

@@ -22,7 +22,7 @@ pub fn json_schema() -> String {
         definitions.insert(section.name.to_string(), definition(section));
         if !section.name.contains('.') {
             let reference = reference(section.name);
-            let value = if section.name == "site" {
+            let value = if section.repeated {
                 let description = section.documentation;
                 json!({ "type": "array", "minItems": 1, "items": reference, "description": description })
             } else {
@@ -44,7 +44,7 @@ pub fn json_schema() -> String {
         "title": "Touchstone configuration",
         "type": "object",
         "properties": sections,
-        "anyOf": [{ "required": ["site"] }, { "required": [INCLUDE] }],
+        "anyOf": [{ "required": ["site"] }, { "required": ["stream"] }, { "required": [INCLUDE] }],
         "additionalProperties": false,
         "definitions": definitions,
     });

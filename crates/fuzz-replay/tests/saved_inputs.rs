@@ -93,6 +93,8 @@ targets! {
     session_files = "../../session-import/fuzz/fuzz_targets/session_files.rs";
     "session":
     session_step = "../../session/fuzz/fuzz_targets/session_step.rs";
+    "tls":
+    client_hello = "../../tls/fuzz/fuzz_targets/client_hello.rs";
     "wasm":
     compiled_header = "../../wasm/fuzz/fuzz_targets/compiled_header.rs";
 }

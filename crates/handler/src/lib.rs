@@ -14,6 +14,7 @@
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
 //! | `component_counts` | what is counted of WebAssembly components |
+//! | `stream_counts` | what is counted of streams: connections without requests |
 //!
 //! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
 
@@ -24,3 +25,4 @@ pub mod interim;
 pub mod pipe;
 pub mod reason_phrase;
 pub mod request;
+pub mod stream_counts;

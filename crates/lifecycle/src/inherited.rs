@@ -17,6 +17,8 @@ pub struct Inheritance {
     pub sockets: Vec<InheritedSocket>,
     /// Sockets for HTTP/3, each with its address in the configuration of the previous process.
     pub http3_sockets: Vec<(SocketAddr, UdpSocket)>,
+    /// Sockets of streams for datagrams, each with its address in the configuration of the previous process.
+    pub udp_sockets: Vec<(SocketAddr, UdpSocket)>,
     /// The control socket.
     pub control: Option<ControlListener>,
     /// The process that passed them, if it waits for this one to be ready.
@@ -80,6 +82,10 @@ impl Inheritance {
             }
             Kind::Http3 => {
                 self.http3_sockets
+                    .extend(passed.configured.map(|address| (address, UdpSocket::from(descriptor))));
+            }
+            Kind::Udp => {
+                self.udp_sockets
                     .extend(passed.configured.map(|address| (address, UdpSocket::from(descriptor))));
             }
             Kind::Control => {

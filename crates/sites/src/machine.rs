@@ -13,11 +13,13 @@ use touchstone_acme::read_hmac_key;
 use touchstone_admin::token::read_token;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
-    LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
+    LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig, StreamCertificate,
 };
 use touchstone_lifecycle::privileges::Account;
 use touchstone_servlet::before_start::problems_of_java;
 use touchstone_tls::read_certificates;
+
+use crate::streams;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
 ///
@@ -104,6 +106,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
         }
     }
     check_own_logs(config, places, &mut problems);
+    check_streams(config, places, &mut problems);
     if config.sites.iter().any(|site| site.tls.acme) {
         check_acme(&config.acme, places, &mut problems);
     }
@@ -135,6 +138,32 @@ fn check_own_logs(config: &Config, places: &ConfigPlaces, problems: &mut Vec<Con
             let within = site_places.and_then(|places| places.table("route", index));
             check("access_log", route.access_log.as_ref().map(|log| &log.destination), within);
             check("error_log", route.error_log.as_ref().map(|log| &log.destination), within);
+        }
+    }
+}
+
+/// Checks the files of streams: logs, certificates, and what TLS to origins needs.
+fn check_streams(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    for (position, stream) in config.streams.iter().enumerate() {
+        if let LogDestination::File(path) = &stream.access_log
+            && let Err(reason) = check_log_file(path)
+        {
+            let message = format!("log file '{}' {reason}", path.display());
+            problems.push(places.problem_in_stream(position, "access_log", message));
+        }
+        if let StreamCertificate::File(chain) = &stream.certificate
+            && let Err(problem) = read_certificates(chain)
+        {
+            problems.push(places.problem_in_stream(position, "certificate", problem.to_string()));
+        }
+        if let Some(key) = &stream.key
+            && let Err(error) = fs::File::open(key)
+        {
+            let message = format!("key '{}' cannot be read: {error}", key.display());
+            problems.push(places.problem_in_stream(position, "key", message));
+        }
+        if let Some(problem) = streams::problem_of_origin_tls(stream) {
+            problems.push(places.problem_in_stream(position, "origin_tls", problem));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use touchstone_config::{ProxyConfig, RouteConfig, SiteConfig, route_name, site_name};
+use touchstone_config::{ProxyConfig, ProxyHealthConfig, RouteConfig, SiteConfig, route_name, site_name};
 use touchstone_http::response::ResponseLimits;
 use touchstone_interfaces::ajp::SessionRules;
 use touchstone_interfaces::proxy::{
@@ -80,15 +80,7 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
             wait_timeout: config.queue_timeout,
         },
         most_requests: most(config.requests),
-        health: HealthRules {
-            most_failures: most(config.health.max_failures),
-            window: config.health.window,
-            longest: config.health.longest,
-            outlier_percent: most(config.health.outlier_percent),
-            outlier_requests: most(config.health.outlier_requests),
-            most_ejected_percent: most(config.health.max_ejected_percent),
-            slow_start: config.health.slow_start,
-        },
+        health: health_rules(&config.health),
         check: config.check.as_ref().map(check).transpose()?,
         retry: RetryRules {
             most: most(config.retry.attempts),
@@ -122,9 +114,24 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
     })
 }
 
+/// When an origin is ejected because of failures.
+pub fn health_rules(health: &ProxyHealthConfig) -> HealthRules {
+    let most = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    HealthRules {
+        most_failures: most(health.max_failures),
+        window: health.window,
+        longest: health.longest,
+        outlier_percent: most(health.outlier_percent),
+        outlier_requests: most(health.outlier_requests),
+        most_ejected_percent: most(health.max_ejected_percent),
+        slow_start: health.slow_start,
+    }
+}
+
 fn check(config: &touchstone_config::ProxyCheckConfig) -> Result<CheckRules, String> {
     let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     Ok(CheckRules {
+        connects_only: false,
         path: config.path.clone(),
         host: Some(config.host.clone()).filter(|host| !host.is_empty()),
         interval: config.interval,

@@ -34,6 +34,7 @@ use crate::memory_limit;
 use crate::places;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
+use crate::streams::{self, StreamSetup};
 use crate::unusable::Unusable;
 
 /// One generation of the configuration, ready for use.
@@ -70,6 +71,8 @@ pub struct Snapshot {
     pub patient_limits: LimitsConfig,
     /// The logs that sites and routes have of their own; `None` where they have none.
     pub logs: Option<Arc<SiteLogs>>,
+    /// Connections and datagrams that are passed on as they are.
+    pub streams: Vec<Arc<StreamSetup>>,
 }
 
 /// One site.
@@ -220,6 +223,7 @@ impl Snapshot {
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
         let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
         let most_body_bytes = most_body_bytes(&config);
+        let streams = streams::open(&config, tls, access, logs)?;
         let logs = SiteLogs::open(&config, logs)?;
         let (has_paces, patient_limits) = patient_limits(&config);
         Ok(Snapshot {
@@ -239,6 +243,7 @@ impl Snapshot {
             has_paces,
             patient_limits,
             logs,
+            streams,
         })
     }
 

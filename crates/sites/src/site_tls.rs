@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use touchstone_acme as acme;
-use touchstone_config::{AcmeConfig, Config, SiteConfig};
+use touchstone_config::{AcmeConfig, Config, SiteConfig, StreamCertificate, StreamConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
@@ -31,6 +31,53 @@ pub fn open_endpoint(
     })?;
     log_notices(error_log, notices);
     Ok(Some(Arc::new(endpoint)))
+}
+
+/// The endpoint of a stream whose TLS ends here; `None` where none does.
+pub fn open_stream_endpoint(
+    stream: &StreamConfig,
+    config: &Config,
+    shared: &Arc<TlsShared>,
+    error_log: &ErrorLog,
+) -> Result<Option<Arc<TlsEndpoint>>, Unusable> {
+    let Some(settings) = stream_endpoint_settings(stream, config) else { return Ok(None) };
+    let (endpoint, notices) = TlsEndpoint::open(settings, shared).map_err(|unusable| {
+        Unusable(format!("stream {}: TLS cannot end here: {}", stream.name, unusable.0.join("; ")))
+    })?;
+    log_notices(error_log, notices);
+    Ok(Some(Arc::new(endpoint)))
+}
+
+/// Its certificates, and the rules for all of them.
+fn stream_endpoint_settings(stream: &StreamConfig, config: &Config) -> Option<EndpointSettings> {
+    if !stream.any_ends_tls() {
+        return None;
+    }
+    let policy = Policy { protocols: stream.alpn.clone(), ..Policy::default() };
+    let sites = match &stream.certificate {
+        StreamCertificate::None => return None,
+        StreamCertificate::File(chain) => vec![SiteSettings {
+            label: format!("of stream {}", stream.name),
+            hosts: Vec::new(),
+            certificates: vec![CertificateSource::Files {
+                chain: chain.clone(),
+                key: stream.key.as_ref().unwrap_or(chain).clone(),
+                may_be_absent: false,
+            }],
+            policy,
+            http3: false,
+        }],
+        StreamCertificate::OfSites => {
+            let with_tls = config.sites.iter().filter(|site| site.tls.is_on());
+            let settings = |site| SiteSettings {
+                policy: policy.clone(),
+                http3: false,
+                ..site_settings(site, &config.acme)
+            };
+            with_tls.map(settings).collect()
+        }
+    };
+    Some(EndpointSettings { sites, unknown_names: UnknownNames::DefaultCertificate })
 }
 
 /// Writes what the operator should know into the error log.

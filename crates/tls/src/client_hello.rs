@@ -51,14 +51,62 @@ pub enum Peek {
     Unreadable,
 }
 
+/// What a hello says of where its connection should go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Destination {
+    /// The server's name in lower case, without a dot at its end; `None` where the client named none, or
+    /// what is none.
+    pub server_name: Option<Box<str>>,
+    /// The application protocols that the client offers (ALPN), in its order.
+    pub protocols: Vec<Box<[u8]>>,
+}
+
+/// The result of reading the first bytes for their destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DestinationPeek {
+    /// The hello is not complete yet.
+    More,
+    /// It is complete.
+    Whole(Destination),
+    /// It is not a ClientHello that can be read.
+    Unreadable,
+}
+
+/// Reads where a connection should go from its first bytes, which stay as they are for the server that ends
+/// its TLS.
+///
+/// A hello that two programs could read in two ways (an extension that comes twice) is unreadable.
+pub fn peek_destination(received: &[u8]) -> DestinationPeek {
+    match peek_records(received, read_destination) {
+        Found::More => DestinationPeek::More,
+        Found::Whole(destination) => DestinationPeek::Whole(destination),
+        Found::Unreadable => DestinationPeek::Unreadable,
+    }
+}
+
 /// Reads the first bytes that a client sent.
 pub fn peek(received: &[u8]) -> Peek {
+    match peek_records(received, read_hello) {
+        Found::More => Peek::More,
+        Found::Whole(hello) => Peek::Whole(hello),
+        Found::Unreadable => Peek::Unreadable,
+    }
+}
+
+enum Found<T> {
+    More,
+    Whole(T),
+    Unreadable,
+}
+
+#[inline]
+fn peek_records<T>(received: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Found<T> {
     let mut rest = received;
     let mut joined: Vec<u8> = Vec::new();
     for _ in 0..MOST_RECORDS {
         let fragment = match first_record(rest) {
-            Record::More => return Peek::More,
-            Record::Wrong => return Peek::Unreadable,
+            Record::More => return Found::More,
+            Record::Wrong => return Found::Unreadable,
             Record::Whole(fragment, following) => {
                 rest = following;
                 fragment
@@ -73,13 +121,13 @@ pub fn peek(received: &[u8]) -> Peek {
             }
         };
         match whole_body(message) {
-            Body::Whole(body) => return read_hello(body).map_or(Peek::Unreadable, Peek::Whole),
-            Body::Wrong => return Peek::Unreadable,
+            Body::Whole(body) => return read(body).map_or(Found::Unreadable, Found::Whole),
+            Body::Wrong => return Found::Unreadable,
             Body::More if joined.is_empty() => joined.extend_from_slice(fragment),
             Body::More => {}
         }
     }
-    Peek::Unreadable
+    Found::Unreadable
 }
 
 /// The same for a message without records around it, as QUIC carries it (RFC 9001 section 4.1.3).
@@ -156,6 +204,48 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
         }
     }
     Some(hello)
+}
+
+/// The same message, for its destination alone.
+fn read_destination(body: &[u8]) -> Option<Destination> {
+    let mut body = Bytes(body);
+    body.take(2 + 32)?; // legacy_version, random
+    body.take_short_vector()?; // legacy_session_id
+    body.take_vector()?; // cipher_suites
+    body.take_short_vector()?; // legacy_compression_methods
+    let mut destination = Destination::default();
+    if body.0.is_empty() {
+        return Some(destination);
+    }
+    let mut extensions = Bytes(body.take_vector()?);
+    let (mut has_name, mut has_protocols) = (false, false);
+    while !extensions.0.is_empty() {
+        let kind = extensions.take_number()?;
+        let mut content = Bytes(extensions.take_vector()?);
+        match kind {
+            SERVER_NAME => {
+                let name = read_server_name(content)?;
+                destination.server_name = name.map(|name| match name.strip_suffix('.') {
+                    Some(name) => name.into(),
+                    None => name,
+                });
+                if std::mem::replace(&mut has_name, true) {
+                    return None;
+                }
+            }
+            APPLICATION_PROTOCOLS => {
+                let mut protocols = Bytes(content.take_vector()?);
+                while !protocols.0.is_empty() {
+                    destination.protocols.push(protocols.take_short_vector()?.into());
+                }
+                if std::mem::replace(&mut has_protocols, true) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(destination)
 }
 
 /// Whether the first suite of a list is one with ChaCha20-Poly1305 (RFC 7905, RFC 8446 section B.4).
@@ -253,6 +343,92 @@ mod tests {
         }
     }
 
+    fn to(name: Option<&str>, protocols: &[&[u8]]) -> DestinationPeek {
+        DestinationPeek::Whole(Destination {
+            server_name: name.map(Box::from),
+            protocols: protocols.iter().map(|protocol| Box::from(*protocol)).collect(),
+        })
+    }
+
+    /// A hello with these extensions.
+    fn hello_with(extensions: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend_from_slice(&[7; 32]);
+        body.extend_from_slice(&[0, 0, 2, 0x13, 0x01, 1, 0]);
+        let mut all = Vec::new();
+        for (kind, content) in extensions {
+            all.extend_from_slice(&kind.to_be_bytes());
+            all.extend_from_slice(&u16::try_from(content.len()).unwrap().to_be_bytes());
+            all.extend_from_slice(content);
+        }
+        body.extend_from_slice(&u16::try_from(all.len()).unwrap().to_be_bytes());
+        body.extend_from_slice(&all);
+        let mut message = vec![1, 0];
+        message.extend_from_slice(&u16::try_from(body.len()).unwrap().to_be_bytes());
+        message.extend_from_slice(&body);
+        records(&message, 16 * 1024)
+    }
+
+    /// The content of the extension that names a server.
+    fn name_extension(name: &[u8]) -> Vec<u8> {
+        let length = |count: usize| u16::try_from(count).unwrap().to_be_bytes();
+        [&length(name.len() + 3)[..], &[0], &length(name.len()), name].concat()
+    }
+
+    #[test]
+    fn the_destination_of_a_real_hello() {
+        let bytes = hello_bytes("Mail.Example.org", &[b"imap", b"h2"]);
+        let expected = to(Some("mail.example.org"), &[b"imap", b"h2"]);
+        assert_eq!(peek_destination(&bytes), expected);
+        for length in 0..bytes.len() {
+            assert_eq!(peek_destination(&bytes[..length]), DestinationPeek::More, "{length} bytes");
+        }
+        let message = &bytes[5..];
+        for piece_bytes in [message.len().div_ceil(MOST_RECORDS), 100, message.len()] {
+            assert_eq!(peek_destination(&records(message, piece_bytes)), expected);
+        }
+        assert_eq!(peek_destination(b"SSH-2.0-OpenSSH"), DestinationPeek::Unreadable);
+        assert_eq!(peek_destination(&hello_bytes("127.0.0.1", &[])), to(None, &[]));
+    }
+
+    #[test]
+    fn names_that_a_router_could_read_in_two_ways() {
+        let named = |name: &[u8]| peek_destination(&hello_with(&[(SERVER_NAME, &name_extension(name))]));
+        assert_eq!(named(b"a.example.org"), to(Some("a.example.org"), &[]));
+        assert_eq!(named(b"A.EXAMPLE.org"), to(Some("a.example.org"), &[]));
+        assert_eq!(named(b"a.example.org."), to(Some("a.example.org"), &[]));
+        for name in [
+            &b"a.example.org\0.evil.org"[..],
+            b"a\nb",
+            b"a b",
+            b"",
+            b".",
+            b"..",
+            "\u{e4}.example.org".as_bytes(),
+            &[0xff, 0xfe],
+            &[b'a'; 5000],
+            b"10.0.0.1/a",
+        ] {
+            assert_eq!(named(name), to(None, &[]), "{name:?}");
+        }
+        let name = name_extension(b"a.example.org");
+        let twice = hello_with(&[(SERVER_NAME, &name), (SERVER_NAME, &name_extension(b"b.example.org"))]);
+        assert_eq!(peek_destination(&twice), DestinationPeek::Unreadable);
+        let protocols: &[u8] = &[0, 3, 2, b'h', b'2'];
+        let twice = hello_with(&[(APPLICATION_PROTOCOLS, protocols), (APPLICATION_PROTOCOLS, protocols)]);
+        assert_eq!(peek_destination(&twice), DestinationPeek::Unreadable);
+        // Of several names in one extension the first counts, for this server and for others.
+        let (first, second) = (name_extension(b"a.org"), name_extension(b"b.org"));
+        let both =
+            [&(first.len() as u16 - 2 + second.len() as u16 - 2).to_be_bytes(), &first[2..], &second[2..]]
+                .concat();
+        assert_eq!(peek_destination(&hello_with(&[(SERVER_NAME, &both)])), to(Some("a.org"), &[]));
+        // Encrypted Client Hello (0xfe0d): the outer name is what can be seen.
+        let outer = hello_with(&[(0xfe0d, &[1, 2, 3]), (SERVER_NAME, &name)]);
+        assert_eq!(peek_destination(&outer), to(Some("a.example.org"), &[]));
+        assert_eq!(peek_destination(&hello_with(&[])), to(None, &[]));
+    }
+
     #[test]
     fn an_address_is_no_name() {
         let hello = Hello::default();
@@ -316,6 +492,30 @@ mod tests {
             let mut hello = vec![0; 34];
             hello.extend_from_slice(&bytes);
             read_hello(&hello);
+            read_destination(&hello);
+        }
+
+        /// However a hello is cut into records, it goes to the same place.
+        #[test]
+        fn the_cut_does_not_matter(piece_bytes in 20_usize..2000, host in "[a-z]{1,20}\\.[a-z]{2,9}") {
+            let message = &hello_bytes(&host, &[b"h2"])[5..];
+            let bytes = records(message, piece_bytes.max(message.len().div_ceil(MOST_RECORDS)));
+            prop_assert_eq!(peek_destination(&bytes), to(Some(host.as_str()), &[b"h2"]));
+            prop_assert_eq!(peek_destination(&bytes[..bytes.len() - 1]), DestinationPeek::More);
+        }
+
+        /// What both readers can read, they read alike.
+        #[test]
+        fn both_readers_agree(at in 0_usize..400, mask in 1_u8..) {
+            let mut bytes = hello_bytes("www.example.org", &[b"http/1.1"]);
+            let at = at % bytes.len();
+            bytes[at] ^= mask;
+            if let (Peek::Whole(hello), DestinationPeek::Whole(destination)) =
+                (peek(&bytes), peek_destination(&bytes))
+            {
+                let name = hello.server_name.map(|name| Box::from(name.trim_end_matches('.')));
+                prop_assert_eq!(name, destination.server_name);
+            }
         }
 
         #[test]

@@ -54,6 +54,7 @@ mod watched;
 
 pub use certificate::{LoadedCertificate, key_warning};
 pub use ciphertext::CiphertextBuffer;
+pub use client_hello::{Destination, DestinationPeek, peek_destination};
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};

@@ -142,6 +142,26 @@ impl Transport {
         }
     }
 
+    /// Waits until the TLS handshake is done; `buffer` is for what is received of it. Plain bytes have none.
+    pub fn poll_handshake(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<()>> {
+        let Transport::Tls(tls) = self else { return Poll::Ready(Ok(())) };
+        while tls.session.is_handshaking() {
+            if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
+                return Poll::Ready(Err(error));
+            }
+            match ready!(tls.socket.poll_receive(context, buffer))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                count => tls.decrypt(&mut buffer[..count])?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether an ACME authority has asked for a proof, and got it (RFC 8737).
+    pub fn is_acme_challenge(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.session.is_acme_challenge())
+    }
+
     /// Receives the bytes that are available now; `None` if there are none.
     #[inline]
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {

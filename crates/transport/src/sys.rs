@@ -24,14 +24,35 @@ pub fn register_descriptor(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> 
 /// Makes the kernel pass connections of a listening socket to the server when their first bytes have arrived,
 /// or after about `seconds`; 0 switches this off (tcp(7), TCP_DEFER_ACCEPT).
 pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
-    let value: libc::c_int = seconds.try_into().unwrap_or(libc::c_int::MAX);
-    // SAFETY: the descriptor is open for the length of the borrow. The option takes one int, whose address
-    // and size are passed; the kernel only reads it.
+    let value = seconds.try_into().unwrap_or(libc::c_int::MAX);
+    set_int(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value)
+}
+
+/// Lets the kernel cut datagrams that are larger than the path takes into fragments, as it does by default
+/// (ip(7), IP_MTU_DISCOVER).
+pub fn let_fragment(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<()> {
+    if is_ipv6 {
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0)?;
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_WANT)
+    } else {
+        set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_WANT)
+    }
+}
+
+/// Sets an option whose value is an int.
+fn set_int(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the length of the borrow. The callers name options that take one
+    // int, whose address and size are passed; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
-            listener.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
+            socket.as_raw_fd(),
+            level,
+            name,
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )

@@ -55,7 +55,11 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, None));
     let opened = member.open(settings, permit, &begins_with.unwrap_or_default(), false).await;
     let text = |failure: Failure| failure.to_string();
-    let answer = match opened.map_err(text)? {
+    let opened = opened.map_err(text)?;
+    if rules.connects_only {
+        return Ok(());
+    }
+    let answer = match opened {
         Opened::Http1(connection) => http1::call(attempt, *connection, &outbound, &body).await,
         Opened::Http2(new) => {
             // A new connection, which is closed after the answer.

@@ -5,6 +5,8 @@ use std::time::Duration;
 /// How origins are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckRules {
+    /// A connection is enough, with TLS if the origin has it; nothing is requested.
+    pub connects_only: bool,
     /// The path and query of the request.
     pub path: String,
     /// The value of `Host`; `None`: the origin's own name.

@@ -199,12 +199,23 @@ impl Group {
         let is_server_error = status >= 500;
         member.counts.answered(status, after);
         let is_back = origin.health.answered(now_ms(), is_server_error, &settings.health);
-        let is_told = origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
-        if is_back && !is_told {
-            self.server.log(Level::Information, "origin up", &format!("origin {} is up again", member.name));
-        }
+        self.note_success(member, is_back);
         if is_server_error && self.is_outlier(index) && self.shared.may_eject(index) {
             self.eject(index, "most of its answers are server errors, and those of others are not");
+        }
+    }
+
+    /// The origin has taken a connection that carries no requests, or has answered a datagram.
+    pub fn connected(&self, index: usize) {
+        let (member, settings) = (self.member(index), self.settings());
+        let is_back = member.origin.health.answered(now_ms(), false, &settings.health);
+        self.note_success(member, is_back);
+    }
+
+    fn note_success(&self, member: &Member, is_back: bool) {
+        let is_told = member.origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
+        if is_back && !is_told {
+            self.server.log(Level::Information, "origin up", &format!("origin {} is up again", member.name));
         }
     }
 

@@ -21,6 +21,7 @@
 //! | `body_limits` | how much of a response is buffered |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
 //! | `failure`, `counts` | errors, and counts for metrics |
+//! | `relay` | the same origins for connections and datagrams that carry no requests |
 
 mod answer_fields;
 mod attempt;
@@ -42,6 +43,7 @@ mod origin;
 mod origin_attempt;
 mod origin_url;
 mod proxy_header;
+mod relay;
 mod request_body;
 mod resolve;
 mod retry;
@@ -51,6 +53,7 @@ mod tunnel;
 mod upkeep;
 mod version;
 
+pub use crate::stream::Stream;
 pub use crate::upstream::{Balance, HashBy, HealthRules, State};
 pub use answer_fields::AnswerRules;
 pub use check_rules::CheckRules;
@@ -59,8 +62,9 @@ pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;
 pub use forwarded::{Forward, ForwardRules};
 pub use group::{SharedGroup, groups_of_process};
-pub use origin_url::{Address, OriginSpec, OriginUrl, Role};
+pub use origin_url::{Address, OriginSpec, OriginUrl, Role, Traffic};
 pub use proxy_header::ProxyHeader;
+pub use relay::{DatagramLink, Preface, Relay, RelayConnection};
 pub use retry::RetryRules;
 pub use settings::{GroupName, HostField, ProxySettings, TimeLimits};
 pub use tls::{OriginTls, TlsSettings};

@@ -16,6 +16,19 @@ pub struct OriginUrl {
     pub authority: String,
     /// The prefix of each path, without a slash at its end.
     pub base_path: String,
+    /// What is sent to it.
+    pub traffic: Traffic,
+}
+
+/// What is sent to an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Traffic {
+    /// Requests.
+    Http,
+    /// The bytes of connections, as they come.
+    Bytes,
+    /// Datagrams.
+    Datagrams,
 }
 
 /// Where an origin listens.
@@ -59,6 +72,21 @@ impl OriginSpec {
     pub fn parse(text: &str) -> Result<OriginSpec, String> {
         let mut words = text.split_ascii_whitespace();
         let url = OriginUrl::parse(words.next().unwrap_or_default())?;
+        OriginSpec::with_words(url, words)
+    }
+
+    /// The same for an origin that gets bytes or datagrams: `host:port`, `tls://host:port` or `unix:/path`.
+    pub fn parse_stream(text: &str, traffic: Traffic) -> Result<OriginSpec, String> {
+        let mut words = text.split_ascii_whitespace();
+        let url = OriginUrl::parse_stream(words.next().unwrap_or_default(), traffic)?;
+        let origin = OriginSpec::with_words(url, words)?;
+        match origin.route.is_empty() {
+            true => Ok(origin),
+            false => Err("\"route=NAME\" is for sessions of HTTP".to_string()),
+        }
+    }
+
+    fn with_words<'w>(url: OriginUrl, words: impl Iterator<Item = &'w str>) -> Result<OriginSpec, String> {
         let mut origin = OriginSpec { url, weight: 1, role: Role::Active, route: String::new() };
         for word in words {
             if let Some(route) = word.strip_prefix("route=") {
@@ -99,6 +127,7 @@ impl OriginUrl {
                 is_tls: false,
                 authority: "localhost".to_string(),
                 base_path: String::new(),
+                traffic: Traffic::Http,
             });
         }
         let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
@@ -120,6 +149,43 @@ impl OriginUrl {
             is_tls,
             authority: authority.to_string(),
             base_path: path.trim_end_matches('/').to_string(),
+            traffic: Traffic::Http,
+        })
+    }
+
+    /// Reads `host:port`, `tls://host:port` or `unix:/path/of/socket`; datagrams go to `host:port` only.
+    pub fn parse_stream(text: &str, traffic: Traffic) -> Result<OriginUrl, String> {
+        if traffic == Traffic::Bytes && text.starts_with("unix:") {
+            return OriginUrl::parse(text).map(|url| OriginUrl { traffic, ..url });
+        }
+        let (is_tls, authority) = match text.strip_prefix("tls://") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        if is_tls && traffic == Traffic::Datagrams {
+            return Err(format!("{text:?}: there is no TLS for datagrams"));
+        }
+        // 0 stands for a port that is not given, which has no usual value here.
+        let parsed = split_authority(authority, 0).or_else(|| {
+            let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+            (!has_port).then_some(("", 0))
+        });
+        let (host, port) = match parsed {
+            Some((host, port)) if !host.is_empty() && port != 0 => (host, port),
+            _ => {
+                let forms = match traffic {
+                    Traffic::Datagrams => "\"host:port\"",
+                    _ => "\"host:port\", \"tls://host:port\" or \"unix:/path/of/socket\"",
+                };
+                return Err(format!("{text:?}: write {forms}, with a port from 1 to 65535"));
+            }
+        };
+        Ok(OriginUrl {
+            address: Address::Tcp(host.to_string(), port),
+            is_tls,
+            authority: authority.to_string(),
+            base_path: String::new(),
+            traffic,
         })
     }
 
@@ -158,11 +224,15 @@ fn split_authority(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
 
 impl fmt::Display for OriginUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.address, self.is_tls) {
-            (Address::Tcp(..), false) => write!(formatter, "http://{}{}", self.authority, self.base_path),
-            (Address::Tcp(..), true) => write!(formatter, "https://{}{}", self.authority, self.base_path),
-            (Address::Unix(path), _) => write!(formatter, "unix:{}", path.display()),
-        }
+        let scheme = match (&self.address, self.traffic, self.is_tls) {
+            (Address::Unix(path), ..) => return write!(formatter, "unix:{}", path.display()),
+            (_, Traffic::Http, false) => "http",
+            (_, Traffic::Http, true) => "https",
+            (_, Traffic::Bytes, false) => "tcp",
+            (_, Traffic::Bytes, true) => "tls",
+            (_, Traffic::Datagrams, _) => "udp",
+        };
+        write!(formatter, "{scheme}://{}{}", self.authority, self.base_path)
     }
 }
 
@@ -206,6 +276,34 @@ mod tests {
             "http://a/\u{7f}",
         ] {
             assert!(OriginUrl::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn origins_of_streams_are_read() {
+        for (text, traffic, shown) in [
+            ("127.0.0.1:5432", Traffic::Bytes, "tcp://127.0.0.1:5432"),
+            ("tls://db.internal:5432", Traffic::Bytes, "tls://db.internal:5432"),
+            ("[::1]:53", Traffic::Datagrams, "udp://[::1]:53"),
+            ("unix:/run/db.sock", Traffic::Bytes, "unix:/run/db.sock"),
+        ] {
+            let origin = OriginSpec::parse_stream(&format!("{text} weight=2"), traffic).unwrap();
+            assert_eq!((origin.url.to_string().as_str(), origin.weight), (shown, 2));
+        }
+        for (text, traffic) in [
+            ("", Traffic::Bytes),
+            ("db", Traffic::Bytes),
+            ("db:0", Traffic::Bytes),
+            ("db:65536", Traffic::Bytes),
+            ("[::1]", Traffic::Bytes),
+            ("http://db:1", Traffic::Bytes),
+            ("db:1/path", Traffic::Bytes),
+            ("unix:db.sock", Traffic::Bytes),
+            ("tls://dns:853", Traffic::Datagrams),
+            ("unix:/run/dns.sock", Traffic::Datagrams),
+            ("db:1 route=a", Traffic::Bytes),
+        ] {
+            assert!(OriginSpec::parse_stream(text, traffic).is_err(), "{text}");
         }
     }
 

@@ -57,6 +57,27 @@ impl PartialEq for OriginTls {
 impl OriginTls {
     /// Reads the files; the error says what is wrong, and names the key.
     pub fn open(settings: TlsSettings, version: Version) -> Result<OriginTls, String> {
+        let protocols: &[&[u8]] = match version {
+            Version::Http11 => &[b"http/1.1"],
+            Version::Http2 => &[b"h2"],
+            Version::Negotiated => &[b"h2", b"http/1.1"],
+        };
+        let protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        OriginTls::with_protocols(settings, protocols, vec![b"http/1.1".to_vec()])
+    }
+
+    /// The same for origins that get bytes as they come; `protocols` are offered to them (ALPN).
+    pub fn of_stream(settings: TlsSettings, protocols: &[String]) -> Result<OriginTls, String> {
+        let protocols: Vec<Vec<u8>> =
+            protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
+        OriginTls::with_protocols(settings, protocols.clone(), protocols)
+    }
+
+    fn with_protocols(
+        settings: TlsSettings,
+        protocols: Vec<Vec<u8>>,
+        http1_protocols: Vec<Vec<u8>>,
+    ) -> Result<OriginTls, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -77,14 +98,9 @@ impl OriginTls {
         };
         let server_name = settings.server_name.clone().map(parse_name).transpose();
         let server_name = server_name.map_err(|problem| format!("'tls.server_name': {problem}"))?;
-        let protocols: &[&[u8]] = match version {
-            Version::Http11 => &[b"http/1.1"],
-            Version::Http2 => &[b"h2"],
-            Version::Negotiated => &[b"h2", b"http/1.1"],
-        };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = http1_protocols;
         let http1 = Arc::new(config.clone());
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        config.alpn_protocols = protocols;
         let paths = [&settings.authorities, &settings.certificate, &settings.key];
         let files = paths.into_iter().flatten().map(|path| fs::read(path).unwrap_or_default()).collect();
         Ok(OriginTls { files, settings, usual: Arc::new(config), http1, server_name })

@@ -25,6 +25,9 @@
 //! process keeps the sockets of HTTP/3 until its connections have ended. The new process reads from them when
 //! the old one has ended, which closes the pair. Clients that start a connection in between fall back to
 //! HTTP/2.
+//!
+//! The sockets of streams for datagrams are read by the new process at once. Later datagrams of a client
+//! start another session in the new process; replies to a session of the old process still leave.
 
 mod packet;
 mod predecessor;

@@ -27,6 +27,8 @@ pub enum Kind {
     Tcp,
     /// A UDP socket of HTTP/3.
     Http3,
+    /// A UDP socket of a stream.
+    Udp,
     /// The control socket.
     Control,
     /// A kind that this version does not know.
@@ -103,6 +105,7 @@ fn passed_to_json(passed: &Passed) -> Value {
     let kind = match passed.kind {
         Kind::Tcp => "tcp",
         Kind::Http3 => "http3",
+        Kind::Udp => "udp",
         Kind::Control => "control",
         Kind::Unknown => "unknown",
     };
@@ -119,6 +122,7 @@ fn passed_from_json(value: &Value) -> Passed {
         kind: match value["kind"].as_str() {
             Some("tcp") => Kind::Tcp,
             Some("http3") => Kind::Http3,
+            Some("udp") => Kind::Udp,
             Some("control") => Kind::Control,
             _ => Kind::Unknown,
         },

@@ -215,6 +215,32 @@ impl CoreBuffer {
         self.append(record);
     }
 
+    /// Adds a line that is not of a request: `write` appends it, without its end. Does nothing if the log is
+    /// off.
+    pub fn append_line(&mut self, write: impl FnOnce(&mut Vec<u8>, &LogClock)) {
+        if self.setting.load() != self.code {
+            self.change_setting();
+        }
+        if self.form.is_none() {
+            return;
+        }
+        self.clock.tick();
+        let mut line = std::mem::take(&mut self.scratch);
+        line.clear();
+        write(&mut line, &self.clock);
+        line.push(b'\n');
+        if self.lines.capacity() - self.lines.len() < line.len() {
+            self.make_room(line.len());
+        }
+        self.lines.extend_from_slice(&line);
+        line.shrink_to(BUFFER_BYTES);
+        self.scratch = line;
+        if self.lines.len() >= FLUSH_BYTES {
+            self.take_returned();
+            self.hand_over();
+        }
+    }
+
     /// Whether a line is written of this request: its condition holds, and it is one of the sample. Failures
     /// of the server are always.
     fn selects(&mut self, record: &Record<'_>) -> bool {

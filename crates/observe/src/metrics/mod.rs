@@ -19,10 +19,12 @@
 //! | `route_table` | what sites and routes are called |
 //! | `origin_totals` | what is counted of origins |
 //! | `component_totals` | what is counted of WebAssembly components |
+//! | `stream_totals` | what is counted of streams |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
-//! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics` | every metric |
+//! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
+//! `stream_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod component_metrics;
@@ -42,6 +44,8 @@ mod registry;
 mod route_counts;
 mod route_table;
 mod servlet_metrics;
+mod stream_metrics;
+mod stream_totals;
 mod totals;
 pub mod traffic;
 
@@ -50,7 +54,8 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
     let of_programs = servlet_metrics::SERVLET_METRICS
         .iter()
         .chain(python_metrics::PYTHON_METRICS)
-        .chain(component_metrics::COMPONENT_METRICS);
+        .chain(component_metrics::COMPONENT_METRICS)
+        .chain(stream_metrics::STREAM_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
@@ -69,4 +74,5 @@ pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
 pub use route_table::{RouteTable, SiteNames};
+pub use stream_totals::{StreamTotals, stream_totals};
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};

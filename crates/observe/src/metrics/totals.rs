@@ -13,6 +13,7 @@ use super::origin_totals::{OriginTotals, origin_totals};
 use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
 use super::route_counts::{RouteCounts, RouteLabels};
+use super::stream_totals::{StreamTotals, stream_totals};
 
 /// Everything that is counted, added up.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +68,8 @@ pub struct Totals {
     pub python: touchstone_python::status::Status,
     /// WebAssembly components.
     pub components: Vec<ComponentTotals>,
+    /// Streams.
+    pub streams: Vec<StreamTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -141,6 +144,7 @@ impl Totals {
             servlets: status::of_server(),
             python: touchstone_python::status_of_server(),
             components: component_totals(),
+            streams: stream_totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

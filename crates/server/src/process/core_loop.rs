@@ -18,6 +18,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::site_tls::log_notices;
+use touchstone_stream::{CoreParts, CoreStreams};
 
 use crate::core::Core;
 use crate::core::clock::{TICK, Ticker};
@@ -25,17 +26,19 @@ use crate::core::connection_count::ConnectionCount;
 use crate::core::worker::{Worker, WorkerSeed};
 use crate::exchange::{OWN_REQUESTS, begin_early};
 use crate::http3;
+use crate::process::datagram_sockets::CoreShare;
 use crate::process::listener::{Listener, ListenerSeed};
+use crate::process::stream_server::StreamServer;
 
 /// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// An order of the starting thread to a core.
 pub enum CoreOrder {
-    /// Apply a new configuration. These listeners and HTTP/3 sockets are new; those that the configuration
+    /// Apply a new configuration. These sockets are new; those that the configuration
     /// does not name are closed. Then send the previous configuration back: the drop of its last handle waits
     /// for its watcher of files, and a core must not wait.
-    Reload(Arc<Snapshot>, Vec<ListenerSeed>, http3::CoreSockets, Sender<Arc<Snapshot>>),
+    Reload(Arc<Snapshot>, NewSockets, Sender<Arc<Snapshot>>),
     /// Use these HTTP/3 sockets too.
     Http3(http3::CoreSockets),
     /// Send a copy of up to so many sessions.
@@ -55,16 +58,24 @@ pub struct Departure {
     pub patient: bool,
 }
 
+/// The sockets of a core that a configuration adds.
+pub struct NewSockets {
+    /// Listening sockets with their configured addresses.
+    pub listeners: Vec<ListenerSeed>,
+    /// HTTP/3 sockets.
+    pub http3: http3::CoreSockets,
+    /// Sockets of streams for datagrams.
+    pub datagrams: CoreShare,
+}
+
 /// What a core is started with.
 pub struct CoreSeed {
     /// Its number, from 0.
     pub index: usize,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
-    /// Its listening sockets with their configured addresses.
-    pub listeners: Vec<ListenerSeed>,
-    /// Its HTTP/3 sockets.
-    pub http3_sockets: http3::CoreSockets,
+    /// Its sockets.
+    pub sockets: NewSockets,
     /// The keys of QUIC, and how many cores share them.
     pub http3_secrets: (http3::Secrets, usize),
     /// Where it writes the access log.
@@ -96,24 +107,32 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
+    let CoreSeed { index, snapshot, sockets, access_log, error_log, connections, .. } = seed;
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
     let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics, OWN_REQUESTS);
     core.worker = Some(Worker::new(seed.worker));
     let core = Rc::new(core);
+    let streams = CoreStreams::new(CoreParts {
+        server: StreamServer::new(&core),
+        records: core.records.clone(),
+        counts: core.counts.clone(),
+    });
+    let setups = core.state.borrow().snapshot.streams.clone();
+    streams.apply(&setups, sockets.datagrams)?;
     let mut open = Vec::new();
-    listen(&core, listeners, &mut open)?;
-    let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
-    tokio::task::spawn_local(tick(core.clone(), Ticker::new()?, seed.heartbeat));
+    listen((&core, &streams), sockets.listeners, &mut open)?;
+    let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, sockets.http3)?;
+    tokio::task::spawn_local(tick((core.clone(), streams.clone()), Ticker::new()?, seed.heartbeat));
     begin_early(&core);
     // The starting thread may have given up already.
     let _ = seed.accepting.send(());
     drop(seed.accepting);
     let departure = loop {
         match orders.recv().await {
-            Some(CoreOrder::Reload(snapshot, listeners, http3_sockets, done)) => {
-                let before = reload(&core, snapshot, listeners, &mut open)?;
-                http3.reload(http3_sockets)?;
+            Some(CoreOrder::Reload(snapshot, sockets, done)) => {
+                streams.apply(&snapshot.streams, sockets.datagrams)?;
+                let before = reload((&core, &streams), snapshot, sockets.listeners, &mut open)?;
+                http3.reload(sockets.http3)?;
                 let _ = done.send(before);
             }
             Some(CoreOrder::Http3(sockets)) => http3.reload(sockets)?,
@@ -136,7 +155,8 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     });
     core.draining.set(true);
     http3.stop();
-    drain(&core, open, departure).await;
+    streams.stop();
+    drain(&core, &streams, open, departure).await;
     core.state.borrow().metrics.publish([0; 4]);
     core.state.borrow_mut().log.flush();
     Ok(())
@@ -147,34 +167,42 @@ fn send_sessions(core: &Core, most: usize, asker: &Sender<CoreSessions>) {
     let _ = asker.send(core.deadlines.sessions(core.index, most));
 }
 
-fn listen(core: &Rc<Core>, listeners: Vec<ListenerSeed>, open: &mut Vec<Rc<Listener>>) -> io::Result<()> {
+fn listen(
+    (core, streams): (&Rc<Core>, &Rc<CoreStreams>),
+    listeners: Vec<ListenerSeed>,
+    open: &mut Vec<Rc<Listener>>,
+) -> io::Result<()> {
     for seed in listeners {
         let listener = Listener::new(seed)?;
-        tokio::task::spawn_local(listener.clone().run(core.clone()));
+        listener.defer_accept(streams.of_listener(listener.configured).is_none());
+        tokio::task::spawn_local(listener.clone().run(core.clone(), streams.clone()));
         open.push(listener);
     }
     Ok(())
 }
 
 fn reload(
-    core: &Rc<Core>,
+    (core, streams): (&Rc<Core>, &Rc<CoreStreams>),
     snapshot: Arc<Snapshot>,
     listeners: Vec<ListenerSeed>,
     open: &mut Vec<Rc<Listener>>,
 ) -> io::Result<Arc<Snapshot>> {
     let before = core.apply_config(snapshot.clone());
-    let named =
-        |listener: &Rc<Listener>| snapshot.listeners.iter().any(|sites| sites.address == listener.configured);
+    let named = |listener: &Rc<Listener>| {
+        let is_for_stream = streams.of_listener(listener.configured).is_some();
+        listener.defer_accept(!is_for_stream);
+        is_for_stream || snapshot.listeners.iter().any(|sites| sites.address == listener.configured)
+    };
     for gone in open.extract_if(.., |listener| !named(listener)) {
         gone.stop();
     }
-    listen(core, listeners, open)?;
+    listen((core, streams), listeners, open)?;
     begin_early(core);
     Ok(before)
 }
 
 /// Keeps the clock, and does the work of every tick and every second.
-async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
+async fn tick((core, streams): (Rc<Core>, Rc<CoreStreams>), ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     while ticker.tick().await.is_ok() {
         heartbeat.beat(core.index);
         let is_new_second = core.clock.tick();
@@ -182,10 +210,12 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
         core.count_connections();
         core.make_wanted_room();
         core.note_tick(is_new_second, states);
+        streams.tick();
         if is_new_second && core.index == 0 {
             let state = core.state.borrow();
             refresh_roots(&core, &state.snapshot);
             refresh_certificates(&core, &state.snapshot);
+            streams.refresh(|notices| log_notices(&core.error_log, notices));
             core.error_log.tick();
             if let Some(logs) = &state.snapshot.logs {
                 logs.tick();
@@ -212,7 +242,7 @@ fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
     }
 }
 
-async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
+async fn drain(core: &Core, streams: &CoreStreams, open: Vec<Rc<Listener>>, departure: Departure) {
     core.draining.set(true);
     if let Some(worker) = &core.worker {
         worker.end();
@@ -230,18 +260,23 @@ async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
     let limit = core.state.borrow().snapshot.config.server.drain_timeout;
     let idle_grace = if departure.patient { limit.saturating_sub(IDLE_GRACE) } else { IDLE_GRACE };
     let began = Instant::now();
+    let mut is_late = false;
     loop {
         let listening = closing.iter().any(|listener| listener.strong_count() > 0);
         let connections = core.deadlines.connections();
-        if !listening && connections == 0 {
+        let of_streams = streams.open_after(began.elapsed(), limit);
+        // Streams may have a longer time than others.
+        if (!listening && connections == 0 || is_late) && of_streams == 0 {
             return;
         }
-        if began.elapsed() >= limit {
-            core.error_log.warning(format_args!(
-                "{connections} connections on core {} were not done within server.drain_timeout",
-                core.index
-            ));
-            return;
+        if began.elapsed() >= limit && !is_late {
+            is_late = true;
+            if listening || connections > 0 {
+                core.error_log.warning(format_args!(
+                    "{connections} connections on core {} were not done within server.drain_timeout",
+                    core.index
+                ));
+            }
         }
         if began.elapsed() >= idle_grace {
             core.deadlines.expire_idle(usize::MAX);

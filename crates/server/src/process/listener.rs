@@ -16,6 +16,7 @@ use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::LogLevel;
 use touchstone_observe::metrics::Refused;
+use touchstone_stream::{CoreStreams, StreamOfCore};
 use touchstone_transport::Socket;
 
 use crate::connection::{Connection, Next};
@@ -156,7 +157,7 @@ impl Listener {
     }
 
     /// Accepts until it is stopped, then accepts the connections that still wait, and closes.
-    pub async fn run(self: Rc<Listener>, core: Rc<Core>) {
+    pub async fn run(self: Rc<Listener>, core: Rc<Core>, streams: Rc<CoreStreams>) {
         loop {
             let ready = tokio::select! {
                 biased;
@@ -164,18 +165,30 @@ impl Listener {
                 ready = self.socket.readable() => ready,
             };
             let Ok(mut ready) = ready else { return };
-            match self.accept_turn(&core) {
+            match self.accept_turn(&core, &streams) {
                 AcceptResult::Drained(_) => ready.clear_ready(),
                 AcceptResult::More => tokio::task::yield_now().await,
                 AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
         if !self.lent.get() {
-            self.close(&core).await;
+            self.close(&core, &streams).await;
         }
     }
 
-    fn accept_turn(&self, core: &Rc<Core>) -> AcceptResult {
+    /// Whether the kernel waits for the first bytes of connections. For streams it must not: in many
+    /// protocols the server speaks first.
+    pub fn defer_accept(&self, defers: bool) {
+        set_defer_accept(
+            &SockRef::from(self.socket.get_ref()),
+            if defers { DEFER_ACCEPT_SECONDS } else { 0 },
+        );
+    }
+
+    fn accept_turn(&self, core: &Rc<Core>, streams: &Rc<CoreStreams>) -> AcceptResult {
+        if let Some(stream) = streams.of_listener(self.configured) {
+            return self.accept_for_stream(core, streams, &stream);
+        }
         for accepted in 0..ACCEPT_TURN {
             if !core.has_room() {
                 return AcceptResult::Exhausted;
@@ -203,6 +216,36 @@ impl Listener {
                 continue;
             }
             begin(core, Socket::fresh(descriptor), peer, permit, self.configured);
+        }
+        AcceptResult::More
+    }
+
+    /// The same for a stream, whose limits are its own.
+    fn accept_for_stream(
+        &self,
+        core: &Core,
+        streams: &CoreStreams,
+        stream: &Rc<StreamOfCore>,
+    ) -> AcceptResult {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for accepted in 0..ACCEPT_TURN {
+            match rustix::net::acceptfrom_with(self.socket.get_ref(), flags) {
+                Ok((descriptor, address)) => {
+                    let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
+                    if let Some(peer) = peer {
+                        streams.accept(stream, descriptor, peer);
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => return AcceptResult::Drained(accepted),
+                // The client has aborted the connection; that needs no handling.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    let message = format_args!("cannot accept a connection: {errno}");
+                    core.counts.refused(Refused::AcceptFailed);
+                    core.error_log.limited(LogLevel::Error, "accept failed", message);
+                    return AcceptResult::Exhausted;
+                }
+            }
         }
         AcceptResult::More
     }
@@ -248,7 +291,7 @@ impl Listener {
     /// socket that is closed. So a filter first drops the SYN of new connections; the client sends it again
     /// and reaches the next server, if there is one. Then the established connections are accepted until no
     /// more arrive.
-    async fn close(&self, core: &Rc<Core>) {
+    async fn close(&self, core: &Rc<Core>, streams: &Rc<CoreStreams>) {
         let socket = SockRef::from(self.socket.get_ref());
         let filtered = socket.attach_filter(&REFUSE_NEW_CONNECTIONS).is_ok();
         set_defer_accept(&socket, 0);
@@ -257,7 +300,7 @@ impl Listener {
         // Without the filter (for example if the container forbids it), arrivals do not stop under load.
         let patience = if filtered { 100 } else { 1 };
         for _ in 0..patience {
-            match self.accept_turn(core) {
+            match self.accept_turn(core, streams) {
                 AcceptResult::Drained(0) => quiet += pause,
                 AcceptResult::Drained(_) | AcceptResult::More | AcceptResult::Exhausted => {
                     quiet = Duration::ZERO

@@ -203,10 +203,11 @@ fn take<'s>(
     free.extract_if(.., |socket| is_wanted(socket)).collect()
 }
 
-/// Every address that a site listens on, once.
+/// Every address that a site or a stream of connections listens on, once.
 pub fn addresses(config: &Config) -> Vec<SocketAddr> {
     let mut addresses = Vec::new();
-    for &address in config.sites.iter().flat_map(|site| &site.listen) {
+    let streams = config.streams.iter().filter(|stream| !stream.is_udp).flat_map(|stream| &stream.listen);
+    for &address in config.sites.iter().flat_map(|site| &site.listen).chain(streams) {
         if !addresses.contains(&address) {
             addresses.push(address);
         }

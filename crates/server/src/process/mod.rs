@@ -6,11 +6,15 @@
 //! | `running` | reload, upgrade, stop |
 //! | `core_loop` | the event loop of a core |
 //! | `listening`, `listener` | the listening sockets of the process, and the accept loop of a core |
+//! | `datagram_sockets` | the sockets of streams for datagrams |
+//! | `stream_server` | the functions of a core for streams |
 //! | `operator_view` | what the admin listener sees of the server |
 
 pub mod core_loop;
+pub mod datagram_sockets;
 pub mod listener;
 pub mod listening;
 pub mod operator_view;
 pub mod running;
 pub mod server;
+mod stream_server;

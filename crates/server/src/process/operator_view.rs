@@ -63,7 +63,16 @@ impl OperatorView {
             let scheme = if sites.tls.is_some() { "https" } else { "http" };
             format!("{scheme}://{}", state.bound.get(&sites.address).unwrap_or(&sites.address))
         };
-        state.listeners = snapshot.listeners.iter().map(url).collect();
+        let mut listeners: Vec<String> = snapshot.listeners.iter().map(url).collect();
+        for stream in snapshot.streams.iter().map(|stream| &stream.config) {
+            for address in &stream.listen {
+                listeners.push(match stream.is_udp {
+                    true => format!("udp://{address}"),
+                    false => format!("tcp://{}", state.bound.get(address).unwrap_or(address)),
+                });
+            }
+        }
+        state.listeners = listeners;
         let rules = snapshot.sites.iter().filter_map(|site| site.rules.as_ref());
         state.cached_routes = rules.flat_map(|rules| rules.caches().cloned()).collect();
         state.cache_limits = snapshot.cache.as_ref().map(|cache| {

@@ -39,7 +39,8 @@ use touchstone_tls::TlsShared;
 use crate::core::connection_count::ConnectionCount;
 use crate::core::worker::WorkerSeed;
 use crate::http3;
-use crate::process::core_loop::{self, CoreSeed};
+use crate::process::core_loop::{self, CoreSeed, NewSockets};
+use crate::process::datagram_sockets::{CoreShare, DatagramSockets, datagram_addresses};
 use crate::process::listener::ListenerSeed;
 use crate::process::listening::{Listening, addresses};
 use crate::process::operator_view::OperatorView;
@@ -61,6 +62,8 @@ pub struct Server {
     shares: Vec<Vec<ListenerSeed>>,
     /// The HTTP/3 sockets, and those of each core.
     http3: (http3::Sockets, Vec<http3::CoreSockets>),
+    /// The sockets of streams for datagrams, and those of each core.
+    datagrams: (DatagramSockets, Vec<CoreShare>),
     signals: Signals,
     view: Arc<OperatorView>,
     metrics: Arc<Metrics>,
@@ -116,6 +119,7 @@ impl Server {
         let shares = listening.apply(added, &addresses);
         let in_vain = listening.drop_unwanted();
         let mut http3 = open_http3(&config, cores, &listening, inheritance, account.as_ref())?;
+        let datagrams = open_datagrams(&config, cores, inheritance)?;
         let pid_file = open_pid_file(&config, account.as_ref())?;
         let (control, control_problem) =
             open_control(&config, config_file.as_ref(), inheritance.control.take())?;
@@ -182,6 +186,7 @@ impl Server {
             listening,
             shares,
             http3: (http3, http3_shares),
+            datagrams,
             signals,
             view,
             metrics,
@@ -212,6 +217,7 @@ impl Server {
             listening,
             shares,
             http3: (http3, http3_shares),
+            datagrams: (datagrams, datagram_shares),
             signals,
             view,
             metrics,
@@ -223,17 +229,16 @@ impl Server {
         } = self;
         let count = shares.len();
         let heartbeat = Arc::new(Heartbeat::new(count));
-        let mut http3_shares = http3_shares.into_iter();
         let connections = Arc::new(ConnectionCount::default());
         let (accepting, started) = channel();
         let mut cores = Vec::with_capacity(shares.len());
-        for (index, listeners) in shares.into_iter().enumerate() {
+        let sockets = sockets_of_cores(shares, http3_shares, datagram_shares);
+        for (index, sockets) in sockets.enumerate() {
             let (orders, received) = unbounded_channel();
             let seed = CoreSeed {
                 index,
                 snapshot: snapshot.clone(),
-                listeners,
-                http3_sockets: http3_shares.next().unwrap_or_default(),
+                sockets,
                 http3_secrets: (http3.secrets.clone(), count),
                 access_log: access_log.core_buffer(),
                 error_log: error_log.clone(),
@@ -279,6 +284,7 @@ impl Server {
             cores,
             listening,
             http3,
+            datagrams,
             snapshot,
             tls,
             access,
@@ -299,11 +305,25 @@ impl Server {
     }
 }
 
+/// The sockets of each core; there are as many of each kind as there are cores.
+fn sockets_of_cores(
+    listeners: Vec<Vec<ListenerSeed>>,
+    http3: Vec<http3::CoreSockets>,
+    datagrams: Vec<CoreShare>,
+) -> impl Iterator<Item = NewSockets> {
+    let (mut http3, mut datagrams) = (http3.into_iter(), datagrams.into_iter());
+    listeners.into_iter().map(move |listeners| NewSockets {
+        listeners,
+        http3: http3.next().unwrap_or_default(),
+        datagrams: datagrams.next().unwrap_or_default(),
+    })
+}
+
 /// Logs which passed sockets are not used.
 fn warn_of_unused(addresses: &[SocketAddr], error_log: &ErrorLog) {
     for address in addresses {
         error_log.warning(format_args!(
-            "no site listens on {address}, whose socket was passed to this server: \
+            "no site or stream listens on {address}, whose socket was passed to this server: \
              clients that connect there get no answer"
         ));
     }
@@ -357,6 +377,20 @@ fn open_http3(
         }
     }
     Ok(http3)
+}
+
+/// The sockets of streams for datagrams; some ports need root's rights.
+fn open_datagrams(
+    config: &Config,
+    cores: usize,
+    inheritance: &mut Inheritance,
+) -> Result<(DatagramSockets, Vec<CoreShare>), StartError> {
+    let addresses = datagram_addresses(config);
+    let inherited = std::mem::take(&mut inheritance.udp_sockets);
+    let mut sockets = DatagramSockets::inheriting(cores, inherited);
+    let added = sockets.prepare(&addresses)?;
+    let shares = sockets.apply(added, &addresses);
+    Ok((sockets, shares))
 }
 
 fn open_pid_file(config: &Config, account: Option<&Account>) -> Result<Option<PidFile>, StartError> {

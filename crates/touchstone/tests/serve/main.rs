@@ -30,6 +30,7 @@ mod signals;
 mod site_logs;
 mod site_rules;
 mod start;
+mod streams;
 mod systemd;
 mod tokens;
 mod upgrade;

@@ -40,6 +40,7 @@ use upgrade::Upgrade;
 use crate::core::connection_count::ConnectionCount;
 use crate::http3;
 use crate::process::core_loop::{CoreOrder, Departure};
+use crate::process::datagram_sockets::DatagramSockets;
 use crate::process::listening::Listening;
 use crate::process::operator_view::OperatorView;
 
@@ -59,6 +60,8 @@ pub struct Parts {
     pub listening: Listening,
     /// The HTTP/3 sockets.
     pub http3: http3::Sockets,
+    /// The sockets of streams for datagrams.
+    pub datagrams: DatagramSockets,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
     /// The state of TLS that outlives a configuration.
@@ -171,6 +174,25 @@ impl Running {
                 self.parts.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
             }
         }
+        for (name, address) in self.stream_addresses() {
+            self.parts.error_log.info(format_args!("listening on {address} for stream {name}"));
+        }
+    }
+
+    /// The addresses of streams as URLs, each with the stream's name.
+    fn stream_addresses(&self) -> Vec<(String, String)> {
+        let parts = &self.parts;
+        let of_stream = |stream: &touchstone_config::StreamConfig| {
+            let scheme = if stream.is_udp { "udp" } else { "tcp" };
+            let bound: Vec<_> = match stream.is_udp {
+                true => parts.datagrams.bound().collect(),
+                false => parts.listening.bound().collect(),
+            };
+            let is_its = |(configured, _): &(_, _)| stream.listen.contains(configured);
+            let urls = bound.into_iter().filter(is_its).map(|(_, bound)| format!("{scheme}://{bound}"));
+            urls.map(|url| (stream.name.clone(), url)).collect::<Vec<_>>()
+        };
+        parts.snapshot.config.streams.iter().flat_map(of_stream).collect()
     }
 
     fn run_until_end(&mut self) -> ServeEnd {
@@ -235,6 +257,7 @@ impl Running {
     fn order_to_drain(&mut self, departure: Departure) {
         self.parts.metrics.begin_drain();
         self.parts.listening = Listening::default();
+        self.parts.datagrams = DatagramSockets::inheriting(1, Vec::new());
         for core in &self.parts.cores {
             let _ = core.orders.send(CoreOrder::Drain(departure.clone()));
         }
@@ -259,6 +282,7 @@ impl Running {
         if let Some(logs) = &self.parts.snapshot.logs {
             logs.finish();
         }
+        self.parts.snapshot.streams.iter().for_each(|stream| stream.finish_log());
         self.parts.error_log.info("stopped");
         result
     }
@@ -292,7 +316,9 @@ impl Running {
             "cores": parts.cores.len(),
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
+            "listening_udp": parts.datagrams.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
+            "streams": touchstone_admin::streams_json(&touchstone_observe::metrics::stream_totals()),
             "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals()),
             "servlets": touchstone_servlet::status::of_server(),
             "python": touchstone_python::status_of_server(),

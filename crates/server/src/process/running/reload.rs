@@ -15,7 +15,8 @@ use touchstone_sites::{python, servlet};
 
 use super::Running;
 use crate::http3;
-use crate::process::core_loop::CoreOrder;
+use crate::process::core_loop::{CoreOrder, NewSockets};
+use crate::process::datagram_sockets;
 use crate::process::listening::{Added, addresses};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
@@ -27,6 +28,7 @@ struct OpenedConfig {
     wanted: Vec<SocketAddr>,
     added: Added,
     http3: http3::Opened,
+    datagrams: datagram_sockets::Added,
 }
 
 impl Running {
@@ -92,6 +94,8 @@ impl Running {
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
         let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| error.0)?;
+        let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
+        let datagrams = parts.datagrams.prepare(&wanted_datagrams).map_err(|error| error.0)?;
         let bound: Vec<_> = parts.listening.bound().chain(added.addresses()).collect();
         let bound_of =
             |wanted| bound.iter().find(|(known, _)| *known == wanted).map_or(wanted, |(_, bound)| *bound);
@@ -105,26 +109,30 @@ impl Running {
             let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
             reconfigured.map_err(|error| error.to_string())?;
         }
-        Ok(OpenedConfig { snapshot, wanted, added, http3 })
+        Ok(OpenedConfig { snapshot, wanted, added, http3, datagrams })
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it.
     fn apply(&mut self, ready: OpenedConfig) {
-        let OpenedConfig { snapshot, wanted, added, http3 } = ready;
+        let OpenedConfig { snapshot, wanted, added, http3, datagrams } = ready;
         let parts = &mut self.parts;
         for (configured, bound) in added.addresses() {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
-            let scheme = sites.map_or("http", scheme);
+            let scheme = sites.map_or("tcp", scheme);
             parts.error_log.info(format_args!("listening on {scheme}://{bound}"));
             parts.view.add_listener(configured, bound);
         }
         let shares = parts.listening.apply(added, &wanted);
         let (done, all_done) = channel();
         let http3_shares = parts.http3.apply(http3);
+        let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
+        let datagram_shares = parts.datagrams.apply(datagrams, &wanted_datagrams);
         parts.metrics.reload_taken_up();
-        for ((core, listeners), sockets) in parts.cores.iter().zip(shares).zip(http3_shares) {
+        let shares = shares.into_iter().zip(http3_shares).zip(datagram_shares);
+        for (core, ((listeners, http3), datagrams)) in parts.cores.iter().zip(shares) {
+            let sockets = NewSockets { listeners, http3, datagrams };
             // A core that has ended is reported when the server stops.
-            let _ = core.orders.send(CoreOrder::Reload(snapshot.clone(), listeners, sockets, done.clone()));
+            let _ = core.orders.send(CoreOrder::Reload(snapshot.clone(), sockets, done.clone()));
         }
         drop(done);
         parts.view.show(&snapshot);
@@ -143,6 +151,7 @@ impl Running {
         if let Some(Err(problem)) = self.parts.snapshot.logs.as_ref().map(|logs| logs.reopen()) {
             self.parts.error_log.error(format_args!("a log stays as it was: {problem}"));
         }
+        self.parts.snapshot.streams.iter().for_each(|stream| stream.reopen_log());
         match self.parts.error_log.reopen() {
             Ok(()) => {
                 self.parts.error_log.info("logs opened again");

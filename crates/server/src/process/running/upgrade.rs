@@ -50,6 +50,7 @@ impl Running {
         let told = |error: io::Error| format!("the sockets cannot be handed over: {error}");
         let mut sockets = self.parts.listening.to_pass().map_err(told)?;
         sockets.extend(self.parts.http3.to_pass().map_err(told)?);
+        sockets.extend(self.parts.datagrams.to_pass().map_err(told)?);
         if let Some(control) = &self.control {
             sockets.push(control.to_pass().map_err(told)?);
         }

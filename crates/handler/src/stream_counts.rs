@@ -1,0 +1,157 @@
+//! Counts of streams in this process, for metrics and status: connections and datagrams that are passed on
+//! as they are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::component_counts::Count;
+
+/// Why a connection, or a client's exchange of datagrams, has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Both sides have ended it, or all expected replies have come.
+    Done = 0,
+    /// The client has broken it off.
+    Client = 1,
+    /// The origin has broken it off.
+    Origin = 2,
+    /// Nothing was sent for too long.
+    Idle = 3,
+    /// It has reached its longest time.
+    Lifetime = 4,
+    /// The server has ended.
+    Stopped = 5,
+    /// No origin could be reached.
+    NoOrigin = 6,
+    /// The client's address is not let in.
+    Denied = 7,
+    /// A limit on connections.
+    Limit = 8,
+    /// A limit on new connections in a time.
+    Rate = 9,
+    /// No PROXY header, or one that is wrong.
+    ProxyHeader = 10,
+    /// The first bytes did not come in time, or are too many.
+    Hello = 11,
+    /// No route is for the name that the client asks for.
+    NoRoute = 12,
+    /// The TLS handshake with the client has failed.
+    Tls = 13,
+}
+
+impl End {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [End; 14] = [
+        End::Done,
+        End::Client,
+        End::Origin,
+        End::Idle,
+        End::Lifetime,
+        End::Stopped,
+        End::NoOrigin,
+        End::Denied,
+        End::Limit,
+        End::Rate,
+        End::ProxyHeader,
+        End::Hello,
+        End::NoRoute,
+        End::Tls,
+    ];
+
+    /// Its name in metrics and logs.
+    pub fn label(self) -> &'static str {
+        [
+            "done",
+            "client",
+            "origin",
+            "idle",
+            "lifetime",
+            "stopped",
+            "no_origin",
+            "denied",
+            "limit",
+            "rate",
+            "proxy_header",
+            "hello",
+            "no_route",
+            "tls",
+        ][self as usize]
+    }
+}
+
+/// The counts of one stream.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Counts {
+    /// Connections that were accepted, or clients that have begun to send datagrams.
+    pub accepted: Count,
+    /// Those that are open now.
+    pub open: Count,
+    /// Bytes from clients.
+    pub received_bytes: Count,
+    /// Bytes to clients.
+    pub sent_bytes: Count,
+    /// Datagrams from clients.
+    pub received_datagrams: Count,
+    /// Datagrams to clients.
+    pub sent_datagrams: Count,
+    /// Datagrams that were dropped: too large, or without a session.
+    pub dropped_datagrams: Count,
+    ends: [Count; End::ALL.len()],
+}
+
+impl Counts {
+    /// Counts an end.
+    pub fn ended(&self, end: End) {
+        self.ends[end as usize].add(1);
+    }
+
+    /// How many have ended so.
+    pub fn ends(&self, end: End) -> u64 {
+        self.ends[end as usize].get()
+    }
+}
+
+/// The name of a stream, and `tcp` or `udp`.
+pub type Name = (String, &'static str);
+
+static KNOWN: Mutex<BTreeMap<Name, Weak<Counts>>> = Mutex::new(BTreeMap::new());
+
+/// The counts of a stream. They are kept over reloads.
+pub fn of_stream(name: Name) -> Arc<Counts> {
+    let known = &mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|_, counts| counts.strong_count() > 0);
+    if let Some(counts) = known.get(&name).and_then(Weak::upgrade) {
+        return counts;
+    }
+    let counts = Arc::default();
+    known.insert(name, Arc::downgrade(&counts));
+    counts
+}
+
+/// All streams that are in use, by their names.
+pub fn all() -> Vec<(Name, Arc<Counts>)> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().filter_map(|(name, counts)| Some((name.clone(), counts.upgrade()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_go_on_while_a_stream_is_in_use() {
+        let name = ("counts-go-on".to_string(), "tcp");
+        let counts = of_stream(name.clone());
+        counts.accepted.add(2);
+        counts.ended(End::NoRoute);
+        let again = of_stream(name.clone());
+        assert_eq!((again.accepted.get(), again.ends(End::NoRoute), again.ends(End::Done)), (2, 1, 0));
+        drop((counts, again));
+        assert!(all().iter().all(|(known, _)| *known != name));
+        assert_eq!(of_stream(name).accepted.get(), 0);
+        for (number, end) in End::ALL.into_iter().enumerate() {
+            assert_eq!(end as usize, number);
+        }
+    }
+}

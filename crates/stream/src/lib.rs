@@ -1,0 +1,31 @@
+//! Streams: connections and datagrams of any protocol, which are passed on to other servers as they are.
+//!
+//! ```text
+//! accept - PROXY header - ClientHello -> target - an origin - bytes, both ways, until both sides have ended
+//! ```
+//!
+//! Each core has its own [`CoreStreams`], and passes on what its own sockets have accepted; nothing is handed
+//! from one core to another. The configuration comes ready from the crate `sites`; the choice of an origin,
+//! its health and its connections are those of the crate `interfaces`.
+//!
+//! A connection belongs to the configuration under which it was accepted: a reload changes only what comes
+//! later. After an upgrade, connections stay in the process that has accepted them, until they end or
+//! `drain_timeout` is over.
+//!
+//! | module | |
+//! |---|---|
+//! | `core_streams` | the streams of a core: what is accepted, what is open |
+//! | `connection` | the life of a connection |
+//! | `first_bytes` | what is read before a target is known |
+//! | `copy` | bytes in both directions |
+//! | `datagrams` | sessions of datagrams |
+//! | `record` | the log line and the counts of one of them |
+
+mod connection;
+mod copy;
+mod core_streams;
+mod datagrams;
+mod first_bytes;
+mod record;
+
+pub use core_streams::{CoreParts, CoreStreams, StreamOfCore};
