@@ -15,6 +15,7 @@ time that the kernel counted for it, divided by its answers.
 | stall    | 500 requests a second to a server that stands still for 2 of 10 s: p50, p95, p99    |
 | versions | HTTP/2 and HTTP/3 beside h2load |
 | values   | sessions in which each request takes 0, 1 or 5 values from its answer |
+| sockets  | 16 WebSockets with a server by the Python package websockets, each message answered, beside k6 |
 
 Tools that are not installed are left out, and said: wrk and h2load (Debian packages wrk, nghttp2-client), k6
 and vegeta (scripts/setup.sh --rivals, with Go), oha (cargo install oha). --write puts the tables into
@@ -370,7 +371,93 @@ def values(options, server):
     return table(["values taken from each answer of 1 KiB", "CPU µs a request", "of none"], rows)
 
 
-PARTS = {"closed": closed, "open": open_load, "stall": stall, "versions": versions, "values": values}
+ECHO = """\
+import asyncio, sys
+from websockets.asyncio.server import serve
+
+async def echo(socket):
+    async for message in socket:
+        await socket.send(message)
+
+async def main():
+    async with serve(echo, "127.0.0.1", int(sys.argv[1]), compression=None):
+        await asyncio.get_running_loop().create_future()
+
+asyncio.run(main())
+"""
+
+K6_SOCKETS = """\
+import ws from 'k6/ws';
+import { Trend } from 'k6/metrics';
+const answer = new Trend('answer', true);
+export const options = {
+  vus: Number(__ENV.CLIENTS), duration: __ENV.SECONDS + 's', summaryTrendStats: ['med', 'p(99)', 'count'],
+};
+export default function () {
+  ws.connect(__ENV.URL, {}, (socket) => {
+    let sent = 0;
+    const send = () => { sent = Date.now(); socket.send('hello'); };
+    socket.on('open', send);
+    socket.on('message', () => { answer.add(Date.now() - sent); send(); });
+    socket.setTimeout(() => socket.close(), Number(__ENV.SECONDS) * 1000);
+  });
+}
+"""
+SOCKETS = 16
+
+
+def sockets(options, server):
+    """Each client sends the next message when the last one is answered; CPU is that of the tool."""
+    python = TOP / "target/websockets/bin/python"
+    if "CARGO_TARGET_DIR" in os.environ:
+        python = pathlib.Path(os.environ["CARGO_TARGET_DIR"]) / "websockets/bin/python"
+    if not python.exists():
+        missing("there is no WebSocket server: run scripts/setup-websockets.sh")
+    port = free_port()
+    echo = subprocess.Popen(["taskset", "-c", str(options.server_core), python, "-c", ECHO, str(port)],
+                            stderr=subprocess.DEVNULL)
+    url, seconds = f"ws://127.0.0.1:{port}/", options.seconds
+    try:
+        server.wait(port)
+        found = {}
+        for _ in range(options.rounds):
+            command = [options.binary, "load", url, "--body", "hello", "--sends", "all", "--json"]
+            command += ["--clients", str(SOCKETS), "--duration", f"{seconds}s"]
+            text, used = run(command, options.core, seconds)
+            load = json.loads(text)
+            count = load["messages"]["count"]
+            answer = load["websockets"]["answer_us"]
+            row = [count / seconds, used * 1e6 / count, answer["p50"] / 1000, answer["p99"] / 1000]
+            found.setdefault("touchstone load", []).append(row)
+            if "k6" not in options.tools:
+                continue
+            script, summary = options.scratch / "sockets.js", options.scratch / "sockets.json"
+            script.write_text(K6_SOCKETS)
+            environment = {"URL": url, "SECONDS": str(seconds), "CLIENTS": str(SOCKETS), "GOMAXPROCS": "1"}
+            command = ["k6", "run", f"--summary-export={summary}", str(script)]
+            _, used = run(command, options.core, seconds, environment=environment)
+            of = json.loads(summary.read_text())["metrics"]["answer"]
+            # k6 tells time to scripts in whole milliseconds.
+            row = [of["count"] / seconds, used * 1e6 / of["count"], None, None]
+            found.setdefault("k6", []).append(row)
+    finally:
+        echo.terminate()
+        echo.wait()
+
+    def median(rows, place):
+        known = [row[place] for row in rows if row[place] is not None]
+        return statistics.median(known) if known else None
+
+    own = median(found["touchstone load"], 1)
+    rows = []
+    for name, of in found.items():
+        rate, cost, p50, p99 = [median(of, place) for place in range(4)]
+        rows.append([name, written(rate), three(cost), f"{own / cost:.2f}", three(p50), three(p99)])
+    heads = ["messages/s", "CPU µs a message", "ours / theirs", "p50 ms", "p99 ms"]
+    return table([f"{SOCKETS} WebSockets", *heads], rows)
+
+
+PARTS = {"closed": closed, "open": open_load, "stall": stall, "versions": versions, "values": values, "sockets": sockets}
 
 
 def write(tables):
@@ -403,7 +490,7 @@ def main():
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         missing("it takes two processors: one for the server, and one for the tools")
-    options.core, options.tools = cores[-1], installed()
+    options.server_core, options.core, options.tools = cores[0], cores[-1], installed()
     with tempfile.TemporaryDirectory() as directory:
         options.scratch = pathlib.Path(directory)
         options.scratch.chmod(0o755)

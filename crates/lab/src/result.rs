@@ -95,13 +95,18 @@ pub struct MethodRecord {
     /// afterwards; nothing of that was counted. Seconds.
     #[serde(default)]
     pub warm_up_s: f64,
+    /// Whether all systems had the same mix at the same time, so that what disturbs the machine disturbs all
+    /// alike: their processor times can be compared with each other, their rates are those of servers that
+    /// share their processors.
+    #[serde(default)]
+    pub at_once: bool,
     /// What a load must fulfil to be useful.
     pub useful: Criteria,
 }
 
 impl Default for MethodRecord {
     fn default() -> MethodRecord {
-        MethodRecord { runs: 1, warm_up_s: 0.0, useful: Criteria::default() }
+        MethodRecord { runs: 1, warm_up_s: 0.0, at_once: false, useful: Criteria::default() }
     }
 }
 

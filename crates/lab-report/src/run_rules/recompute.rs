@@ -278,7 +278,7 @@ fn errors(raw: &RawMix, stated: &Value) -> Value {
 /// The use of the system under test. If the result states that its processors and not its processes were
 /// counted (the kernel adds the time of some programs to no process), the same is done here.
 fn server(raw: &RawMix, machine: Option<&MachineUse>, stated: &Value) -> Value {
-    let Some(of_processes) = raw.recording.process_use(raw.requests, raw.cpus.len()) else {
+    let Some(of_processes) = raw.recording.process_use(raw.requests, raw.window_s, raw.cpus.len()) else {
         return Value::Null;
     };
     let used = |server: &ProcessUse| serde_json::to_value(server).unwrap_or_default();

@@ -25,6 +25,8 @@ pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
     /// What ends it early, bound to the plan.
     pub(super) abort_if: Vec<Threshold>,
+    /// What it is held against when it has ended, bound to the plan.
+    pub(super) thresholds: Vec<Threshold>,
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
     pub(super) exporter: Option<Exporter>,
@@ -39,6 +41,8 @@ pub(super) struct Measured {
     pub(super) outcome: Outcome,
     pub(super) recording: Recording,
     pub(super) ending: Ending,
+    /// What it is held against, bound to the plan.
+    pub(super) thresholds: Vec<Threshold>,
     /// The load machines, where there are several.
     pub(super) fleet: Option<FleetUse>,
     /// When the counted window began.
@@ -112,7 +116,14 @@ impl Measurement<'_> {
             (Ending::Whole, Some(reason)) => Ending::LoadFailed(reason),
             (ending, _) => ending,
         };
-        Ok(Measured { outcome: generated.outcome, recording, ending, fleet: generated.fleet, window_start })
+        Ok(Measured {
+            outcome: generated.outcome,
+            recording,
+            ending,
+            thresholds: self.thresholds.clone(),
+            fleet: generated.fleet,
+            window_start,
+        })
     }
 }
 

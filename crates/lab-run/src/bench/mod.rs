@@ -7,6 +7,7 @@
 //! an interrupt, ends the run; what was measured until then is kept and marked.
 
 mod ask;
+mod at_once;
 mod certificate;
 mod conformance;
 mod event;
@@ -63,6 +64,8 @@ pub struct Options {
     pub p95: Option<Duration>,
     /// Whether the loads are searched for instead of taken from the suite.
     pub search: bool,
+    /// Whether all systems have each mix at the same time, and not in turns.
+    pub at_once: bool,
     /// The command that reaches other machines, with its options.
     pub ssh: Vec<String>,
     /// Each system is measured on each of these numbers of processors; empty: once, on those of `placement`.
@@ -267,6 +270,7 @@ impl<'a> Run<'a> {
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
             abort_if: Vec::new(),
+            thresholds: Vec::new(),
             pids: running.pids(),
             period: Duration::from_millis(500),
             exporter: prepared.exporter.clone(),
@@ -296,10 +300,13 @@ impl<'a> Run<'a> {
     /// Runs every mix on every system in turns; says how it ended.
     fn run_mixes(&mut self) -> RunStatus {
         let turns = self.turns();
-        for number in 0..turns.len() {
-            if let Err(reason) = self.run_turn(&turns, number) {
+        let mut number = 0;
+        while number < turns.len() {
+            let count = if self.prepared.method.at_once { at_once::count(&turns[number..]) } else { 1 };
+            if let Err(reason) = self.run_turns(&turns, number, count) {
                 return RunStatus::Incomplete(reason);
             }
+            number += count;
             // Kept on disk as far as it is: nothing is lost if this process is killed.
             let so_far = self.result(RunStatus::Incomplete("the run was still going on".to_string()));
             if let Err(error) = self.prepared.directory.write(&so_far, &self.histograms) {
@@ -335,11 +342,49 @@ impl<'a> Run<'a> {
         self.prepared.seed.wrapping_add((run * self.prepared.mixes.len() + mix) as u64)
     }
 
-    /// One mix of one part on one system. An error is the reason why the run ends here.
-    fn run_turn(&mut self, turns: &[PlannedTurn], number: usize) -> Result<(), String> {
+    /// One mix of one part on one system, or on `count` systems at once. An error is the reason why the run
+    /// ends here.
+    fn run_turns(&mut self, turns: &[PlannedTurn], number: usize, count: usize) -> Result<(), String> {
+        let chosen = &turns[number..number + count];
+        let titles: Vec<String> = chosen.iter().map(|turn| self.title(turn.running, turn.part)).collect();
+        let mix = self.prepared.mixes[chosen[0].mix].clone();
+        let mut measurements = Vec::with_capacity(count);
+        for (place, title) in titles.iter().enumerate() {
+            measurements.push(self.measurement(turns, number + place, title, &mix)?);
+        }
+        for turn in chosen {
+            self.running[turn.running].begin_mix();
+        }
+        let measured = match &measurements[..] {
+            [one] => {
+                let running = &mut self.running[chosen[0].running];
+                vec![one.take(self.generator, running, self.observer, self.interrupt)]
+            }
+            several => {
+                let running = at_once::chosen(&mut self.running, chosen);
+                at_once::take(several, running, self.generator, self.observer, self.interrupt)
+            }
+        };
+        let mut ended = Ok(());
+        for ((turn, title), measured) in chosen.iter().zip(&titles).zip(measured) {
+            let measured = measured?;
+            let running = &mut self.running[turn.running];
+            let run = turn.run as u64 + 1;
+            running.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
+            ended = ended.and(self.keep(*turn, title, &mix, measured));
+        }
+        ended
+    }
+
+    /// What is to be measured in a turn. An error is the reason why the run ends here.
+    fn measurement<'b>(
+        &mut self,
+        turns: &[PlannedTurn],
+        number: usize,
+        title: &'b str,
+        mix: &'b Mix,
+    ) -> Result<Measurement<'b>, String> {
         let turn = turns[number];
-        let title = self.title(turn.running, turn.part);
-        let mix = self.prepared.mixes[turn.mix].clone();
         let seed = self.seed(turn.run, turn.mix);
         let running = &mut self.running[turn.running];
         if self.interrupt.load(Ordering::Relaxed) {
@@ -351,17 +396,17 @@ impl<'a> Run<'a> {
         let prepared = &self.prepared;
         let drive = running.drive(&prepared.placement.load, seed);
         let later = turns[number + 1..].iter();
-        let plan = prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive);
-        let thresholds = bound(&prepared.thresholds, &plan)?;
-        let measurement = Measurement {
+        let plan = prepared.suite.plan(&prepared.suite.parts[turn.part], mix, &drive);
+        Ok(Measurement {
             abort_if: bound(&prepared.abort_if, &plan)?,
+            thresholds: bound(&prepared.thresholds, &plan)?,
             plan,
             pids: running.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
             exporter: prepared.exporter.clone(),
             session: running.session(),
             turn: event::Turn {
-                system: &title,
+                system: title,
                 mix: &mix.name,
                 clients: mix.clients,
                 rate: mix.rate,
@@ -370,13 +415,7 @@ impl<'a> Run<'a> {
                 of: turns.len(),
             },
             seconds_after: later.map(|turn| prepared.mixes[turn.mix].length_s).sum(),
-        };
-        let running = &mut self.running[turn.running];
-        running.begin_mix();
-        let measured = measurement.take(self.generator, running, self.observer, self.interrupt)?;
-        let run = turn.run as u64 + 1;
-        running.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
-        self.keep(turn, &title, &mix, measured, &thresholds)
+        })
     }
 
     /// The name for people of a part of the suite on a system.
@@ -389,14 +428,7 @@ impl<'a> Run<'a> {
     }
 
     /// Keeps what a turn measured; an error is the reason why the run ends here.
-    fn keep(
-        &mut self,
-        turn: PlannedTurn,
-        title: &str,
-        mix: &Mix,
-        measured: Measured,
-        thresholds: &[Threshold],
-    ) -> Result<(), String> {
+    fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
         let running = &self.running[turn.running];
         let part = &self.prepared.suite.parts[turn.part];
         // Where other machines made the load, this one's processors had no part in it.
@@ -409,7 +441,7 @@ impl<'a> Run<'a> {
             run: turn.run as u64 + 1,
             load_cpus,
             cpus: running.cpus(),
-            thresholds,
+            thresholds: &measured.thresholds,
             uncounted: running.does_not_count(&part.needs()),
         };
         let result = record::mix_result(mix, &place, &measured);

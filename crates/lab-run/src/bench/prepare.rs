@@ -86,6 +86,11 @@ impl Prepared {
     }
 }
 
+/// What a reader of such figures must know.
+const AT_ONCE: &str = "All systems had each mix at the same time (--at-once): what disturbed the machine \
+    disturbed all alike, so that their processor times can be compared with each other; their rates and \
+    latencies are those of servers that share their processors.";
+
 /// Checks the options and acquires what the run needs; the text of an error states what is wrong and what to
 /// do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
@@ -94,6 +99,9 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let method = method(&options, &suite)?;
     let placement = placement::place(&options.placement)?;
     let Entered { selected, programs, held_ports } = system_selection::enter(&options, &suite, &placement)?;
+    if options.at_once && selected.len() < 2 {
+        return Err("--at-once compares systems with each other: name two or more with --sut".to_string());
+    }
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
     provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
     let abort_if: Vec<Threshold> = suite.abort_if.iter().chain(&options.abort_if).cloned().collect();
@@ -105,6 +113,9 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for system in &selected {
         warnings.extend(system_warnings(system, &suite, &mixes, &placement, &thresholds)?);
+    }
+    if options.at_once {
+        warnings.push(AT_ONCE.to_string());
     }
     warnings.dedup();
     let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
@@ -195,7 +206,7 @@ fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     };
     let warm_up_s = if options.quick { suite.quick_warm_up_s } else { suite.warm_up_s };
     let warm_up_s = options.warm_up.map_or(warm_up_s, |time| time.as_secs_f64());
-    Ok(MethodRecord { runs, warm_up_s, useful })
+    Ok(MethodRecord { runs, warm_up_s, at_once: options.at_once, useful })
 }
 
 /// The exporter, when it answers as one.

@@ -33,9 +33,9 @@ pub(super) struct Place<'a> {
 /// The row of a mix.
 pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> MixResult {
     let Measured { outcome, recording, ending, fleet, .. } = measured;
-    let server = recording.process_use(outcome.requests, place.cpus.len());
-    let machine = recording.machine_use();
     let window_s = outcome.window.as_secs_f64();
+    let server = recording.process_use(outcome.requests, window_s, place.cpus.len());
+    let machine = recording.machine_use();
     let latency = latency_record(&outcome.latency_ns);
     // What was just written as raw data can be read again.
     let arrivals = arrivals(mix, outcome).and_then(|raw| raw.figures().ok());

@@ -150,17 +150,22 @@ impl Recording {
         (end.at > start.at).then_some(Window { start, end })
     }
 
-    /// The system under test's use in the window, for `requests` valid answers on `cpus` processors.
-    pub fn process_use(&self, requests: u64, cpus: usize) -> Option<ProcessUse> {
+    /// The system under test's use in the window, for `requests` valid answers within `counted_s` on `cpus`
+    /// processors.
+    pub fn process_use(&self, requests: u64, counted_s: f64, cpus: usize) -> Option<ProcessUse> {
         let window = self.window()?;
         let (start, end) = (window.start.tree?, window.end.tree?);
-        let user_s = (end.user_s - start.user_s).max(0.0);
-        let system_s = (end.system_s - start.system_s).max(0.0);
+        // Their sum is exact; how it is divided between the two is known in clock ticks.
+        let used_s = (end.user_s + end.system_s - start.user_s - start.system_s).max(0.0);
+        let user_s = (end.user_s - start.user_s).clamp(0.0, used_s);
+        let system_s = used_s - user_s;
         let window_s = (window.end.at - window.start.at).as_secs_f64();
+        // A snapshot may be some milliseconds late, while answers are counted to the moment.
+        let of_counted = used_s / window_s * counted_s;
         Some(ProcessUse {
             user_s,
             system_s,
-            cpu_us_per_request: if requests == 0 { 0.0 } else { (user_s + system_s) * 1e6 / requests as f64 },
+            cpu_us_per_request: if requests == 0 { 0.0 } else { of_counted * 1e6 / requests as f64 },
             of_processors: false,
             cpu_share: (user_s + system_s) / (window_s * cpus.max(1) as f64),
             resident_bytes_max: self.in_window().filter_map(|s| s.tree).map(|t| t.resident_bytes).max()?,
@@ -320,7 +325,7 @@ mod tests {
     #[test]
     fn figures_are_differences_over_the_window() {
         let recording = recording();
-        let server = recording.process_use(1_000_000, 2).unwrap();
+        let server = recording.process_use(1_000_000, 6.0, 2).unwrap();
         assert!((server.user_s - 1.8).abs() < 1e-9 && (server.system_s - 1.2).abs() < 1e-9);
         assert!((server.cpu_us_per_request - 3.0).abs() < 1e-9);
         assert!((server.cpu_share - 0.25).abs() < 1e-9);
@@ -335,7 +340,7 @@ mod tests {
         assert_eq!(machine.memory_used_bytes_max, 4998);
         assert_eq!(machine.network_out_bytes_per_second, 2000.0);
         assert_eq!((machine.psi_cpu_some, machine.psi_memory_some), (Some(0.25), None));
-        assert_eq!(recording.process_use(0, 1).unwrap().cpu_us_per_request, 0.0);
+        assert_eq!(recording.process_use(0, 6.0, 1).unwrap().cpu_us_per_request, 0.0);
     }
 
     #[test]
@@ -356,7 +361,7 @@ mod tests {
         for snapshot in &mut recording.snapshots[6..] {
             snapshot.tree = None;
         }
-        assert!(recording.process_use(1, 1).is_none());
+        assert!(recording.process_use(1, 6.0, 1).is_none());
         assert!(recording.server_cpus(3.0, 4.0).is_some() && recording.server_cpus(7.0, 8.0).is_none());
     }
 }

@@ -5,6 +5,7 @@ use super::text::value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 /// Of more processes than this only the sums are kept.
 const PROCESSES_MAX: usize = 64;
@@ -97,9 +98,11 @@ impl ProcessTree {
             }
             let Some(stat) = self.stat(pid) else { continue };
             read.insert(pid, stat.starttime);
-            let reaped = |ticks: i64| u64::try_from(ticks).unwrap_or(0);
-            reading.user_s += (stat.utime + reaped(stat.cutime)) as f64 / ticks_per_second;
-            reading.system_s += (stat.stime + reaped(stat.cstime)) as f64 / ticks_per_second;
+            let seconds = |ticks: u64| ticks as f64 / ticks_per_second;
+            let reaped = |ticks: i64| seconds(u64::try_from(ticks).unwrap_or(0));
+            let (user_s, system_s) = exact(pid, seconds(stat.utime), seconds(stat.stime));
+            reading.user_s += user_s + reaped(stat.cutime);
+            reading.system_s += system_s + reaped(stat.cstime);
             reading.resident_bytes += stat.rss * page_bytes;
             reading.processes += 1;
             reading.threads += u64::try_from(stat.num_threads).unwrap_or(0);
@@ -124,16 +127,29 @@ impl ProcessTree {
     }
 }
 
+/// User and system time of a process so that their sum is what its own clock shows, to the nanosecond. The
+/// kernel tells the two apart in ticks only, which are ten milliseconds: too coarse for a short mix.
+fn exact(pid: i32, user_s: f64, system_s: f64) -> (f64, f64) {
+    let clock = nix::time::ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(pid));
+    let Ok(time) = clock.and_then(nix::time::ClockId::now) else { return (user_s, system_s) };
+    let exact_s = Duration::from(time).as_secs_f64();
+    let ticked_s = user_s + system_s;
+    let user_share = if ticked_s > 0.0 { user_s / ticked_s } else { 0.0 };
+    (exact_s * user_share, exact_s * (1.0 - user_share))
+}
+
 fn process(stat: &procfs::process::Stat, threads_left: &mut usize) -> Option<ProcessReading> {
     let pid = stat.pid;
     let io = fs::read_to_string(format!("/proc/{pid}/io")).ok();
     let io = |name| io.as_deref().and_then(|text| value(text, name));
     let threads = threads(pid, *threads_left);
     *threads_left -= threads.len();
+    let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+    let (user_s, system_s) = exact(pid, seconds(stat.utime), seconds(stat.stime));
     Some(ProcessReading {
         pid,
         name: stat.comm.clone(),
-        cpu_s: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
+        cpu_s: user_s + system_s,
         resident_bytes: stat.rss * procfs::page_size(),
         major_page_faults: stat.majflt,
         open_files: open_files(pid),
@@ -214,6 +230,23 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(ProcessTree::of(&[child.id()]).read(), None);
+    }
+
+    #[test]
+    fn processor_time_is_finer_than_a_tick() {
+        let own = ProcessTree::of(&[std::process::id()]);
+        let used =
+            |mut tree: ProcessTree| tree.read().map(|reading| reading.user_s + reading.system_s).unwrap();
+        let before = used(own);
+        let mut steps = 0;
+        for _ in 0..200 {
+            let after = used(ProcessTree::of(&[std::process::id()]));
+            let step = after - before;
+            // Whole ticks are multiples of ten milliseconds.
+            let of_tick = (step / 0.01).fract();
+            steps += usize::from(of_tick > 0.01 && of_tick < 0.99);
+        }
+        assert!(steps > 100, "{steps} of 200 are no whole ticks");
     }
 
     #[test]

@@ -55,6 +55,11 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "clients")]
     find_peak: bool,
 
+    /// Give all systems each mix at the same time, not in turns: disturbances then fall on all alike, and
+    /// small changes of processor time a request show, but rates are those of shared processors
+    #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
+    at_once: bool,
+
     /// The time within which 95 of 100 answers must come for a load to be useful, for example 50ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
@@ -300,6 +305,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         quick: arguments.quick,
         runs: arguments.runs,
         search: arguments.find_peak,
+        at_once: arguments.at_once,
         p95: arguments.p95,
         ssh: arguments.ssh.split_whitespace().map(str::to_string).collect(),
         processors: processors(&arguments.cores)?,
