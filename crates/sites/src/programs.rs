@@ -211,7 +211,7 @@ fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String
     };
     Ok(Arc::new(Containers::new(touchstone_interfaces::ajp::Settings {
         group,
-        times: time_limits(config),
+        times: TimeLimits { quiet: not_zero(ajp.ping_waiting), ..time_limits(config) },
         packet_bytes: ajp.packet_bytes,
         most_fields: ajp.header_fields,
         secret,
@@ -256,6 +256,7 @@ fn group_rules(config: &ProgramsConfig, backends: Vec<Backend>, connections: Con
 fn time_limits(config: &ProgramsConfig) -> TimeLimits {
     TimeLimits {
         first_byte: config.first_byte_timeout,
+        quiet: None,
         stall: config.idle_timeout,
         total: not_zero(config.total_timeout),
     }

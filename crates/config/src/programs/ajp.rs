@@ -54,6 +54,7 @@ pub static AJP: Section<ProgramsConfig> = Section {
         PING_AFTER,
         PING_TIMEOUT,
         PING_NEW,
+        PING_WAITING,
         Key {
             default: Some("true"),
             example: "false",
@@ -226,6 +227,21 @@ const PING_NEW: Key<ProgramsConfig> = Key {
         container after `ping_timeout` if one accepts connections and answers none. `false`: such a \
         container costs each request `first_byte_timeout`.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
+};
+
+const PING_WAITING: Key<ProgramsConfig> = Key {
+    name: "ping_waiting",
+    default: Some("\"3s\""),
+    example: "\"10s\"",
+    documentation: "After how long without an answer the container is checked on a connection of its own; \
+        later after twice that, and so on. A container that answers neither the check nor any other request \
+        meanwhile has hung: GET and other requests that may be repeated go to another one, if there is one. \
+        0: never.",
+    kind: Kind::Duration {
+        least: Duration::ZERO,
+        most: DAY,
+        set: |programs, value| programs.ajp.ping_waiting = value,
+    },
 };
 
 /// Attributes that hold what the server knows may not be set.

@@ -146,6 +146,8 @@ pub struct AjpConfig {
     pub ping_timeout: Duration,
     /// New connections are checked too.
     pub ping_new: bool,
+    /// `ping_waiting`; 0: never.
+    pub ping_waiting: Duration,
 }
 
 /// Where requests with a session go.

@@ -48,6 +48,10 @@ pub enum FailureKind {
     WrongBytes,
     /// The request's body broke off: the client caused the failure.
     Client,
+    /// No byte of the answer has come for [`TimeLimits::quiet`]. The call goes on with [`BackendCall::next`].
+    Quiet,
+    /// The program is there no more: it does not even answer a ping.
+    Silent,
 }
 
 impl fmt::Display for Failure {
@@ -76,6 +80,8 @@ pub struct BackendCall<P: Protocol> {
     /// How many bytes are received at once.
     receive_bytes: usize,
     limits: TimeLimits,
+    /// After how long without a byte of the answer the caller is told; see [`FailureKind::Quiet`].
+    quiet: Option<Duration>,
     began: Instant,
     moved: Instant,
 }
@@ -105,6 +111,7 @@ impl<P: Protocol> BackendCall<P> {
             has_answer: false,
             receive_bytes: RECEIVE_BYTES,
             limits,
+            quiet: limits.quiet,
             began: now,
             moved: now,
         }
@@ -131,6 +138,7 @@ impl<P: Protocol> BackendCall<P> {
             has_answer: false,
             receive_bytes: RECEIVE_BYTES,
             limits,
+            quiet: limits.quiet,
             began,
             moved: began,
         }
@@ -206,6 +214,11 @@ impl<P: Protocol> BackendCall<P> {
         let is_satisfied =
             if P::ASKS_FOR_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
         is_satisfied && self.outgoing.is_empty() && self.refuses_more.is_none()
+    }
+
+    /// Whether the body is there for another attempt.
+    pub fn has_body_again(&self) -> bool {
+        self.upload.is_repeatable()
     }
 
     /// Gives up this attempt and returns the body for another one.
@@ -297,8 +310,9 @@ impl<P: Protocol> BackendCall<P> {
                 false => (self.limits.first_byte, "no answer came"),
                 true => (self.limits.stall, "its answer stopped"),
             };
+            let quiet = self.quiet.filter(|quiet| !self.has_answer && *quiet < limit);
             let total = self.limits.total.map(|total| self.began + total);
-            let due = self.moved + limit;
+            let due = self.moved + quiet.unwrap_or(limit);
             let due = total.map_or(due, |total| due.min(total));
             let waits_for_client = self.waits_for_client();
             // The timer may still be set for an earlier request on this connection: then it fires too early,
@@ -323,7 +337,14 @@ impl<P: Protocol> BackendCall<P> {
                 };
                 return Poll::Ready(Err(Failure { kind: FailureKind::TimedOut, reason }));
             }
-            let again = self.moved + limit;
+            if let Some(quiet) = quiet
+                && now >= self.moved + quiet
+            {
+                self.quiet = Some(quiet * 2);
+                let reason = format!("{what} within {quiet:?}");
+                return Poll::Ready(Err(Failure { kind: FailureKind::Quiet, reason }));
+            }
+            let again = self.moved + quiet.unwrap_or(limit);
             timer.as_mut().reset(total.map_or(again, |total| again.min(total)));
         }
     }

@@ -22,6 +22,7 @@ use super::backend_call::{BackendCall, Failure, FailureKind};
 use super::connections::{Connection, Connections, NoConnection};
 use super::group::{Group, RequestGuard};
 use super::log_name::RequestLogName;
+use super::ping::PingResult;
 use super::protocol::{Output, Protocol};
 use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
@@ -240,11 +241,12 @@ impl<P: Protocol> Caller<P> {
         while let Some((mut connection, idle_for)) = connections.take_kept() {
             let ping = self.group.rules().ping.as_ref().filter(|rules| idle_for >= rules.after_idle);
             match ping {
-                Some(rules) => {
-                    if rules.ping.is_answered(&connection.stream, &mut connection.received).await {
-                        return Some(connection);
-                    }
-                }
+                Some(rules) => match rules.ping.ask(&connection.stream, &mut connection.received).await {
+                    PingResult::Answered => return Some(connection),
+                    PingResult::Refused => {}
+                    // The others were used before this one, and would cost as much time again, each.
+                    PingResult::TimedOut => connections.close_kept(),
+                },
                 None => return Some(connection),
             }
         }
@@ -289,10 +291,8 @@ impl<P: Protocol> Caller<P> {
         let mut parser = ResponseParser::new(self.rules.header);
         let mut is_first = !is_kept;
         loop {
-            let output = match std::mem::take(&mut is_first) {
-                true => self.first_output(index, &mut backend_call).await,
-                false => backend_call.next().await,
-            };
+            let output =
+                self.next_output(index, call, &mut backend_call, std::mem::take(&mut is_first)).await;
             let (status, reason) = match output {
                 Ok(Output::Head(head)) => {
                     let response = ProgramResponse::Document(*head);
@@ -333,6 +333,38 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
+    /// The next output before the head of the answer. If none comes for long, and another backend could
+    /// answer the request as well, it is looked whether this one is still there.
+    async fn next_output(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        backend_call: &mut BackendCall<P>,
+        is_first: bool,
+    ) -> Result<Output, Failure> {
+        let mut output = match is_first {
+            true => self.first_output(index, backend_call).await,
+            false => backend_call.next().await,
+        };
+        while let Err(Failure { kind: FailureKind::Quiet, .. }) = output {
+            let is_bound = call.owner.is_some_and(|owner| owner.is_only);
+            let may_go_elsewhere = call.is_idempotent
+                && backend_call.is_unanswered()
+                && backend_call.has_body_again()
+                && !is_bound
+                && self.group.has_other(index);
+            output = tokio::select! {
+                biased;
+                output = backend_call.next() => output,
+                true = self.group.is_silent(index), if may_go_elsewhere => {
+                    let reason = "neither an answer nor that to a ping came".to_string();
+                    Err(Failure { kind: FailureKind::Silent, reason })
+                }
+            };
+        }
+        output
+    }
+
     /// The first output on a new connection. If it takes long, idle kept connections are closed one by one:
     /// they may occupy all the program's processes.
     async fn first_output(&self, index: usize, backend_call: &mut BackendCall<P>) -> Result<Output, Failure> {
@@ -363,15 +395,16 @@ impl<P: Protocol> Caller<P> {
     ) -> Attempt<P> {
         let status = match failure.kind {
             FailureKind::Closed | FailureKind::WrongBytes => 502,
-            FailureKind::TimedOut => 504,
+            FailureKind::TimedOut | FailureKind::Quiet | FailureKind::Silent => 504,
             FailureKind::Client => 400,
         };
         // The program may have closed a kept connection, which says nothing about its health.
-        let is_of_backend = !is_kept && failure.kind != FailureKind::Client;
+        let is_of_backend =
+            failure.kind == FailureKind::Silent || !is_kept && failure.kind != FailureKind::Client;
         if is_of_backend {
             self.group.failed(index);
         }
-        let may_repeat = failure.kind == FailureKind::Closed
+        let may_repeat = matches!(failure.kind, FailureKind::Closed | FailureKind::Silent)
             && (backend_call.is_unsent() || call.is_idempotent && backend_call.is_unanswered());
         let upload = backend_call.into_upload();
         let again = (may_repeat && upload.is_repeatable()).then_some(upload);

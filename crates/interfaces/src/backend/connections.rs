@@ -211,6 +211,11 @@ impl Connections {
         }
     }
 
+    /// Closes all idle connections of this core.
+    pub fn close_kept(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
     /// A new connection; waits for its turn if all are in use. The flag says whether a kept connection became
     /// free instead.
     pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {

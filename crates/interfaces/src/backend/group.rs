@@ -3,13 +3,14 @@
 //! The state of a backend is shared by all cores and by all routes with the same rules for it: a connection
 //! that one route keeps may occupy the process that another route's request waits for.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tokio::sync::OnceCell;
 use touchstone_handler::handler::{Level, Server};
 
 use super::address::Address;
@@ -102,6 +103,10 @@ pub struct Group {
 struct CoreBackend {
     /// Requests in progress.
     under_way: Cell<u32>,
+    /// Answers that have begun.
+    answers: Cell<u64>,
+    /// A look whether the backend is still there, as long as requests wait for its result.
+    look: RefCell<Weak<OnceCell<bool>>>,
     connections: Rc<Connections>,
 }
 
@@ -131,6 +136,8 @@ impl Group {
         let rules = &shared.rules;
         let core_backend = |(backend, shared): (&Backend, &Arc<SharedBackend>)| CoreBackend {
             under_way: Cell::new(0),
+            answers: Cell::new(0),
+            look: RefCell::default(),
             connections: Connections::of_core(&backend.address, &rules.connections, &shared.connections),
         };
         let backends = rules.backends.iter().zip(&shared.backends).map(core_backend).collect();
@@ -207,6 +214,8 @@ impl Group {
 
     /// The backend has answered a request.
     pub fn succeeded(&self, index: usize) {
+        let answers = &self.backends[index].answers;
+        answers.set(answers.get().wrapping_add(1));
         let is_back = self.shared.backends[index].health.answered(now_ms(), false, &self.rules().health);
         self.log_success(index, is_back);
     }
@@ -240,6 +249,40 @@ impl Group {
         format!("{} {}", self.name, self.backends[index].connections.address())
     }
 
+    /// Whether a request could go to a backend other than this one.
+    pub fn has_other(&self, index: usize) -> bool {
+        (0..self.len()).any(|other| other != index && self.admits(other))
+    }
+
+    /// Whether a backend with a ping answers neither that, on a connection of its own, nor any request
+    /// meanwhile. Requests that ask at the same time share one ping.
+    pub async fn is_silent(&self, index: usize) -> bool {
+        let backend = &self.backends[index];
+        let known = backend.look.borrow().upgrade();
+        let look = known.unwrap_or_else(|| {
+            let look = Rc::new(OnceCell::new());
+            *backend.look.borrow_mut() = Rc::downgrade(&look);
+            look
+        });
+        let ask = || async {
+            let before = backend.answers.get();
+            !self.answers_check(index).await && backend.answers.get() == before
+        };
+        *look.get_or_init(ask).await
+    }
+
+    /// Whether the backend accepts a connection, and answers a ping if its protocol has one.
+    async fn answers_check(&self, index: usize) -> bool {
+        let timeout = self.rules().connections.connect_timeout;
+        match tokio::time::timeout(timeout, self.backends[index].connections.address().connect()).await {
+            Ok(Ok(stream)) => match &self.rules().ping {
+                Some(rules) => rules.ping.is_answered(&stream, &mut BytesMut::new()).await,
+                None => true,
+            },
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
     /// The backend could not be reached, or did not answer.
     pub fn failed(&self, index: usize) {
         let (health, now) = (&self.rules().health, now_ms());
@@ -258,23 +301,15 @@ impl Group {
 
 /// Connects to each backend from time to time, unless another route has done so, and sends a ping if the
 /// protocol has one.
-async fn check(group: std::rc::Weak<Group>, interval: Duration) {
+async fn check(group: Weak<Group>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         let Some(group) = group.upgrade() else { return };
-        for (index, backend) in group.backends.iter().enumerate() {
+        for index in 0..group.len() {
             if !group.shared.backends[index].takes_check(now_ms(), interval) {
                 continue;
             }
-            let timeout = group.rules().connections.connect_timeout;
-            let is_up = match tokio::time::timeout(timeout, backend.connections.address().connect()).await {
-                Ok(Ok(stream)) => match &group.rules().ping {
-                    Some(rules) => rules.ping.is_answered(&stream, &mut BytesMut::new()).await,
-                    None => true,
-                },
-                Ok(Err(_)) | Err(_) => false,
-            };
-            if is_up { group.checked_well(index) } else { group.failed(index) }
+            if group.answers_check(index).await { group.checked_well(index) } else { group.failed(index) }
         }
     }
 }

@@ -31,10 +31,26 @@ pub struct Ping {
     pub timeout: Duration,
 }
 
+/// What has become of a ping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PingResult {
+    /// The expected answer came in time.
+    Answered,
+    /// Something else came, or the end of the connection.
+    Refused,
+    /// Nothing came in time.
+    TimedOut,
+}
+
 impl Ping {
     /// Sends the ping, and returns whether exactly the expected answer came in time. `received` is empty
     /// before and after.
     pub async fn is_answered(&self, stream: &Stream, received: &mut BytesMut) -> bool {
+        self.ask(stream, received).await == PingResult::Answered
+    }
+
+    /// Sends the ping, and waits for the answer. `received` is empty before and after.
+    pub async fn ask(&self, stream: &Stream, received: &mut BytesMut) -> PingResult {
         let asking = async {
             stream.send(self.question, &[]).await.ok()?;
             while received.len() < self.answer.len() {
@@ -42,9 +58,13 @@ impl Ping {
             }
             Some(received[..] == *self.answer)
         };
-        let is_right = tokio::time::timeout(self.timeout, asking).await.ok().flatten().unwrap_or(false);
+        let result = match tokio::time::timeout(self.timeout, asking).await {
+            Ok(Some(true)) => PingResult::Answered,
+            Ok(_) => PingResult::Refused,
+            Err(_) => PingResult::TimedOut,
+        };
         received.clear();
-        is_right
+        result
     }
 }
 
@@ -79,9 +99,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_gone_does_not_answer() {
+    async fn one_that_has_gone_and_one_that_hangs_are_told_apart() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
-        assert!(!PING.is_answered(&Stream::Unix(ours), &mut BytesMut::new()).await);
+        assert_eq!(PING.ask(&Stream::Unix(ours), &mut BytesMut::new()).await, PingResult::Refused);
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let hasty = Ping { timeout: Duration::from_millis(10), ..PING };
+        assert_eq!(hasty.ask(&Stream::Unix(ours), &mut BytesMut::new()).await, PingResult::TimedOut);
     }
 }

@@ -7,10 +7,12 @@ pub(crate) mod certificates;
 pub(crate) mod tomcat;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::support::{AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, wait_until};
@@ -591,6 +593,123 @@ fn a_container_that_has_hung_is_left_for_another() {
     assert_eq!((answer.status, &answer.body[..]), (200, &b"a page"[..]));
     server.wait_for_error_line("tells of it", |line| line.contains("does not answer on them"));
     one.signal(Signal::CONT);
+}
+
+#[test]
+fn a_container_that_hangs_costs_the_time_of_a_ping_however_many_connections_are_kept() {
+    let tree = Tree::empty();
+    let (first, second) = (Container::start(), Container::start());
+    let backends = [first.address.clone(), format!("{} backup", second.address)];
+    // With the time of one ping for each kept connection, the test would run into its patience.
+    let keys = "ping_after = \"0s\"\nping_timeout = \"8s\"\nping_waiting = \"0s\"";
+    let server = with_backends(&tree, &backends, keys, "");
+    let mut clients: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.set_patience(PATIENCE));
+    first.hold.store(true, Relaxed);
+    clients.iter_mut().for_each(|client| client.send("GET /shop/ HTTP/1.1\r\nHost: a\r\n\r\n"));
+    wait_until("twelve connections are used", PATIENCE, || first.requests.load(Relaxed) == 12);
+    first.hold.store(false, Relaxed);
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    first.hangs.store(true, Relaxed);
+    let mut client = server.connect();
+    client.set_patience(PATIENCE);
+    let answer = client.ask("POST /shop/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((answer.status, second.requests.load(Relaxed)), (200, 1));
+}
+
+#[test]
+fn a_request_that_waits_in_a_container_that_hangs_goes_to_another() {
+    let tree = Tree::empty();
+    let (first, second) = (Container::start(), Container::start());
+    let backends = [first.address.clone(), format!("{} backup", second.address)];
+    // The connection was used a moment ago, so it is not checked before the request.
+    let keys = "ping_after = \"1h\"\nping_timeout = \"2s\"\nping_waiting = \"100ms\"\n\
+                first_byte_timeout = \"1h\"";
+    let server = with_backends(&tree, &backends, keys, "");
+    assert_eq!(server.get("/shop/").status, 200);
+    // One that is alive and slow keeps the request.
+    first.hold.store(true, Relaxed);
+    let mut client = server.connect();
+    client.set_patience(PATIENCE);
+    client.send("GET /shop/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("it was looked at three times", PATIENCE, || first.pings.load(Relaxed) >= 4);
+    first.hold.store(false, Relaxed);
+    assert_eq!((client.answer().status, second.requests.load(Relaxed)), (200, 0));
+    first.hangs.store(true, Relaxed);
+    assert_eq!(client.ask("GET /shop/ HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+    assert_eq!(second.requests.load(Relaxed), 1);
+    server.wait_for_error_line("says why", |line| line.contains("neither an answer nor that to a ping came"));
+    // Alone it keeps its requests: nothing else can answer them.
+    let alone = Container::start();
+    let keys = "ping_timeout = \"10ms\"\nping_waiting = \"10ms\"\nping_new = false\n\
+                first_byte_timeout = \"500ms\"";
+    let server = with_backends(&tree, &[alone.address.clone()], keys, "");
+    alone.hangs.store(true, Relaxed);
+    assert_eq!(server.get("/shop/").status, 504);
+    server.wait_for_error_line("says why", |line| line.contains("no answer came within 500ms"));
+}
+
+/// A container that answers every request with an empty page, as long as it does not hang.
+struct Container {
+    address: String,
+    /// No request is answered, pings are.
+    hold: Arc<AtomicBool>,
+    /// Nothing is answered.
+    hangs: Arc<AtomicBool>,
+    requests: Arc<AtomicUsize>,
+    pings: Arc<AtomicUsize>,
+}
+
+impl Container {
+    fn start() -> Container {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let container = Container {
+            address: listener.local_addr().unwrap().to_string(),
+            hold: Arc::default(),
+            hangs: Arc::default(),
+            requests: Arc::default(),
+            pings: Arc::default(),
+        };
+        let (hold, hangs) = (container.hold.clone(), container.hangs.clone());
+        let (requests, pings) = (container.requests.clone(), container.pings.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (hold, hangs) = (hold.clone(), hangs.clone());
+                let (requests, pings) = (requests.clone(), pings.clone());
+                std::thread::spawn(move || answer_ajp(stream.unwrap(), &hold, &hangs, &requests, &pings));
+            }
+        });
+        container
+    }
+}
+
+/// Answers the packets of a connection until it ends.
+fn answer_ajp(
+    mut stream: std::net::TcpStream,
+    hold: &AtomicBool,
+    hangs: &AtomicBool,
+    requests: &AtomicUsize,
+    pings: &AtomicUsize,
+) {
+    let mut head = [0; 4];
+    while stream.read_exact(&mut head).is_ok() {
+        let mut packet = vec![0; usize::from(u16::from_be_bytes([head[2], head[3]]))];
+        if stream.read_exact(&mut packet).is_err() {
+            return;
+        }
+        let is_ping = packet == [10];
+        if is_ping { pings } else { requests }.fetch_add(1, Relaxed);
+        while hangs.load(Relaxed) || !is_ping && hold.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let answer: &[u8] = match is_ping {
+            true => b"AB\x00\x01\x09",
+            false => b"AB\x00\x0a\x04\x00\xc8\x00\x02OK\x00\x00\x00AB\x00\x02\x05\x01",
+        };
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
 }
 
 #[test]
