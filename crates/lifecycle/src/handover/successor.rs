@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::VARIABLE;
 use super::packet::{MOST_IN_A_PACKET, Packet, Passed, receive, send};
+use crate::descriptor::close_in_programs;
 use crate::systemd::ACTIVATION_VARIABLES;
 
 /// How long a process that has closed its end may take to end.
@@ -53,6 +54,7 @@ impl Successor {
         for variable in ACTIVATION_VARIABLES {
             command.env_remove(variable);
         }
+        close_in_programs();
         let child = command.spawn().map_err(told)?;
         // Its end is the only one now: when it is gone, ours says so.
         drop(command);
