@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::VARIABLE;
 use super::packet::{MOST_IN_A_PACKET, Packet, Passed, receive, send};
+use crate::descriptor::close_in_programs;
 use crate::systemd::ACTIVATION_VARIABLES;
 
 /// The time that a process may take to end after it has closed its end of the channel.
@@ -53,6 +54,7 @@ impl Successor {
         for variable in ACTIVATION_VARIABLES {
             command.env_remove(variable);
         }
+        close_in_programs();
         let child = command.spawn().map_err(told)?;
         // The child's end is now the only one: when it is closed, this end is notified.
         drop(command);

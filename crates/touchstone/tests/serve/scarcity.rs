@@ -216,19 +216,71 @@ fn the_clock_is_set_back_a_year() {
     assert!(!server.error_text().contains("panic"), "{}", server.error_text());
 }
 
+/// Starts a server with this configuration in a network of its own, in which the kernel drops what this rule
+/// of nftables says; `None`, with a visible message, if that is not permitted.
+fn in_a_network(what: &str, rule: &str, configuration: &Path) -> Option<Server> {
+    let network = format!(
+        "ip link set lo up && nft add table inet t && \
+         nft 'add chain inet t input {{ type filter hook input priority 0; }}' && \
+         nft 'add rule inet t input {rule} drop'"
+    );
+    let mut attempt = Command::new("unshare");
+    attempt.args(["--net", "sh", "-c", &network]).env("PATH", PATH);
+    attempt.stdout(Stdio::null()).stderr(Stdio::null());
+    if !attempt.status().is_ok_and(|status| status.success()) {
+        skipped(&format!("{what} (only root can do that; install iproute2, nftables)"));
+        return None;
+    }
+    let script = format!("{network} && exec \"$0\" serve --config \"$1\"");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", &script]).arg(binary().get_program()).arg(configuration);
+    command.stdin(Stdio::null()).env("PATH", PATH);
+    Some(Server::start_piped(command))
+}
+
+/// A command in the network of a server.
+fn beside(server: &Server, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{}/ns/net", server.process())).env("PATH", PATH).arg(program);
+    command
+}
+
+/// Four connections, a fifth, an answer on one of the four, and a new one when they have ended.
+const FIVE_CONNECTIONS: &str = r#"
+    for number in 3 4 5 6; do eval "exec $number<>/dev/tcp/127.0.0.1/8080"; done
+    if timeout 2 bash -c ': <>/dev/tcp/127.0.0.1/8080'; then echo taken; else echo dropped; fi
+    printf 'GET /second.txt HTTP/1.1\r\nHost: a\r\n\r\n' >&3
+    head -n 1 <&3
+    for number in 3 4 5 6; do eval "exec $number>&-"; done
+    for try in $(seq 30); do
+        curl --silent --show-error --max-time 2 http://127.0.0.1:8080/second.txt && break
+    done
+"#;
+
+/// The limit of the kernel's own table is for the whole machine, so a rule does what a full table does: the
+/// first packets of connections that are too many are dropped before the server sees them.
+#[test]
+fn the_table_of_connections_is_full() {
+    let tree = Tree::standard();
+    let configuration = tree.beside("touchstone.toml");
+    let text = format!(
+        "[server]\ncores = 1\n[limits]\nheader_timeout = \"600s\"\n\
+         [[site]]\nlisten = [\"127.0.0.1:8080\"]\nroot = {:?}\n",
+        tree.root()
+    );
+    fs::write(&configuration, text).expect("the configuration is written");
+    let rule = "tcp dport 8080 ct state new ct count over 4";
+    let what = "connections that the kernel drops";
+    let Some(server) = in_a_network(what, rule, &configuration) else { return };
+    let output = beside(&server, "bash").args(["-c", FIVE_CONNECTIONS]).output().expect("nsenter is there");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = format!("dropped\nHTTP/1.1 200 OK\r\n{}", crate::support::SECOND);
+    assert_eq!(said, expected, "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!server.error_text().contains("cannot accept"), "{}", server.error_text());
+}
+
 #[test]
 fn udp_is_blocked() {
-    // A network of its own, in which no datagram arrives.
-    let script = "ip link set lo up && nft add table inet t && \
-                  nft 'add chain inet t input { type filter hook input priority 0; }' && \
-                  nft add rule inet t input meta l4proto udp drop && exec \"$0\" serve --config \"$1\"";
-    let attempt = ["--net", "sh", "-c", "ip link set lo up && nft list tables"];
-    let mut can_block = Command::new("unshare");
-    can_block.args(attempt).env("PATH", PATH).stdout(Stdio::null()).stderr(Stdio::null());
-    let can_block = can_block.status();
-    if !can_block.is_ok_and(|status| status.success()) {
-        return skipped("UDP that is blocked (only root can do that; install iproute2, nftables)");
-    }
     let tree = Tree::standard();
     let configuration = tree.beside("touchstone.toml");
     let text = format!(
@@ -237,15 +289,11 @@ fn udp_is_blocked() {
         tree.root()
     );
     fs::write(&configuration, text).expect("the configuration is written");
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", script]).arg(binary().get_program()).arg(&configuration);
-    command.stdin(Stdio::null()).env("PATH", PATH);
-    let server = Server::start_piped(command);
-    let inside = format!("/proc/{}/ns/net", server.process());
-    let output = Command::new("nsenter")
-        .arg(format!("--net={inside}"))
-        .env("PATH", PATH)
-        .args(["curl", "--silent", "--show-error", "--insecure", "--http2", "--max-time", "60", "--include"])
+    let Some(server) = in_a_network("UDP that is blocked", "meta l4proto udp", &configuration) else {
+        return;
+    };
+    let output = beside(&server, "curl")
+        .args(["--silent", "--show-error", "--insecure", "--http2", "--max-time", "60", "--include"])
         .arg(format!("https://{}/second.txt", server.address()))
         .output()
         .expect("nsenter is part of every Linux system");

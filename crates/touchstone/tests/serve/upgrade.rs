@@ -5,12 +5,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::{
-    ALPHABET, Client, Load, Server, Tree, bytes_of, error_lines, free_port, run, under_load, wait_until,
+    ALPHABET, Client, Load, Server, Tree, binary, bytes_of, error_lines, free_port, run, under_load,
+    wait_until,
 };
 use rustix::process::{Pid, Signal};
 
@@ -180,6 +181,28 @@ fn sigusr2_upgrades_too() {
     });
     assert_eq!(server.wait().code(), Some(0));
     assert_eq!(Client::connect(server.address()).ask(ASK).body, ALPHABET.as_bytes());
+}
+
+/// What lives in the process, such as a Java virtual machine, opens files without saying that programs are not
+/// to have them.
+#[test]
+fn a_new_process_inherits_no_file_that_was_left_open() {
+    let tree = Tree::standard();
+    set_configuration(&tree, &tree.configuration(&with_pid_file(1, "")));
+    let kept_open = tree.beside("outside.txt");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec 9<\"$1\"; exec \"$0\" serve --config \"$2\""]);
+    command.arg(binary().get_program()).arg(&kept_open).arg(tree.beside("touchstone.toml"));
+    let mut server = Server::start_piped(command);
+    server.succeeded_by(tree.beside("server.pid"));
+    let holds = |process: Pid| {
+        let open = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).expect("it runs");
+        open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|path| path == kept_open))
+    };
+    wait_until("it has written its number", PATIENCE, || server.serving_pid().is_some());
+    assert!(holds(server.serving_pid().expect("it serves")), "the first process has the file");
+    assert!(!holds(upgrade(&tree, &server)), "the new process has it");
+    stop(&tree, &mut server);
 }
 
 #[test]
