@@ -169,7 +169,7 @@ impl StoredMessage {
 
 impl fmt::Debug for StoredMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptMessage").field("bytes", &self.body.len()).finish()
+        f.debug_struct("StoredMessage").field("bytes", &self.body.len()).finish()
     }
 }
 
