@@ -18,7 +18,7 @@ use touchstone_config::LogLevel;
 use touchstone_observe::metrics::Refused;
 use touchstone_transport::Socket;
 
-use crate::connection::{Connection, Next};
+use crate::connection::{Connection, ConnectionStep};
 use crate::core::Core;
 
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
@@ -282,7 +282,7 @@ pub fn begin(
     let transport = core.transport(socket, listener);
     let mut connection = Connection::new(core.clone(), transport, peer, listener, permit);
     match connection.begin() {
-        Next::Close => {}
+        ConnectionStep::Close => {}
         next => connection.start(next),
     }
 }
