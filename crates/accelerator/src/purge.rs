@@ -9,7 +9,7 @@ use crate::store::{Purge, PurgeMode};
 
 /// What is purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum PurgeSelector {
     /// One URL, such as `http://example.org/a?b`; or a path alone, `/a?b`, of any host.
     Url(String),
     /// All URLs with this prefix; or all paths with it, of any host.
@@ -24,7 +24,7 @@ pub enum Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PurgeOrder {
     /// What is purged.
-    pub wanted: Wanted,
+    pub wanted: PurgeSelector,
     /// Whether responses become stale instead of being removed.
     pub is_soft: bool,
 }
@@ -36,18 +36,18 @@ impl PurgeOrder {
         let mut is_soft = false;
         for (name, value) in said {
             match *name {
-                "url" => wanted.push(Wanted::Url(checked_url(value)?)),
-                "prefix" => wanted.push(Wanted::Prefix(checked_url(value)?)),
+                "url" => wanted.push(PurgeSelector::Url(checked_url(value)?)),
+                "prefix" => wanted.push(PurgeSelector::Prefix(checked_url(value)?)),
                 "tag" if value.is_empty() => return Err("a tag has at least one character".to_string()),
-                "tag" => wanted.push(Wanted::Tag(value.clone())),
-                "all" => wanted.push(Wanted::All),
+                "tag" => wanted.push(PurgeSelector::Tag(value.clone())),
+                "all" => wanted.push(PurgeSelector::All),
                 "soft" => is_soft = value != "0" && value != "false",
                 other => {
                     return Err(format!("unknown parameter '{other}'; write url, prefix, tag, all or soft"));
                 }
             }
         }
-        match <[Wanted; 1]>::try_from(wanted) {
+        match <[PurgeSelector; 1]>::try_from(wanted) {
             Ok([wanted]) => Ok(PurgeOrder { wanted, is_soft }),
             Err(_) => Err("one of url, prefix, tag and all is required".to_string()),
         }
@@ -56,10 +56,10 @@ impl PurgeOrder {
     /// The purge as JSON, for a request to a running server.
     pub fn to_json(&self) -> Value {
         let mut value = match &self.wanted {
-            Wanted::Url(url) => json!({ "url": url }),
-            Wanted::Prefix(prefix) => json!({ "prefix": prefix }),
-            Wanted::Tag(tag) => json!({ "tag": tag }),
-            Wanted::All => json!({ "all": "1" }),
+            PurgeSelector::Url(url) => json!({ "url": url }),
+            PurgeSelector::Prefix(prefix) => json!({ "prefix": prefix }),
+            PurgeSelector::Tag(tag) => json!({ "tag": tag }),
+            PurgeSelector::All => json!({ "all": "1" }),
         };
         if self.is_soft {
             value["soft"] = "1".into();
@@ -80,10 +80,10 @@ impl PurgeOrder {
         let Some(first) = routes.first() else { return 0 };
         let store = &first.accelerator.store;
         match &self.wanted {
-            Wanted::Tag(tag) => store.purge(&Purge::Tag(tag.clone().into_bytes()), mode),
-            Wanted::All => store.purge(&Purge::All, mode),
-            Wanted::Url(text) | Wanted::Prefix(text) => {
-                let is_prefix = matches!(self.wanted, Wanted::Prefix(_));
+            PurgeSelector::Tag(tag) => store.purge(&Purge::Tag(tag.clone().into_bytes()), mode),
+            PurgeSelector::All => store.purge(&Purge::All, mode),
+            PurgeSelector::Url(text) | PurgeSelector::Prefix(text) => {
+                let is_prefix = matches!(self.wanted, PurgeSelector::Prefix(_));
                 let mut purges: Vec<Purge> = Vec::new();
                 for route in routes {
                     for text in written_forms(text, is_prefix) {

@@ -69,7 +69,7 @@ enum Authentication {
 /// The decision about a request.
 pub enum Verdict {
     /// The request may go on.
-    Proceed(Admitted),
+    Proceed(AdmittedRequest),
     /// The request is refused with this answer.
     Refuse(Refusal),
     /// All other rules allow the request, but its credentials must be checked first.
@@ -86,20 +86,20 @@ pub enum Verification {
 
 /// The result for an allowed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmittedRequest {
     /// The authenticated user, if authentication was required.
     pub user: Option<User>,
     /// The identity from the user's token.
     pub identity: Option<Arc<Identity>>,
 }
 
-impl Admitted {
-    fn user(user: User) -> Admitted {
-        Admitted { user: Some(user), identity: None }
+impl AdmittedRequest {
+    fn user(user: User) -> AdmittedRequest {
+        AdmittedRequest { user: Some(user), identity: None }
     }
 
-    fn identity(identity: Arc<Identity>) -> Admitted {
-        Admitted { user: identity.user.clone(), identity: Some(identity) }
+    fn identity(identity: Arc<Identity>) -> AdmittedRequest {
+        AdmittedRequest { user: identity.user.clone(), identity: Some(identity) }
     }
 
     /// Header fields that a program or an origin gets in place of the client's fields. The list has all names
@@ -111,17 +111,17 @@ impl Admitted {
 
 impl Verification {
     /// Checks the credentials. Must be called within a tokio runtime.
-    pub async fn run(self) -> Result<Admitted, Refusal> {
+    pub async fn run(self) -> Result<AdmittedRequest, Refusal> {
         match self {
-            Verification::Password(check) => check.run().await.map(Admitted::user),
-            Verification::Token(check) => check.run().await.map(Admitted::identity),
+            Verification::Password(check) => check.run().await.map(AdmittedRequest::user),
+            Verification::Token(check) => check.run().await.map(AdmittedRequest::identity),
         }
     }
 }
 
 /// The part of the check that does not need to wait.
 enum GateDecision {
-    Known(Admitted),
+    Known(AdmittedRequest),
     Refuse(Refusal),
     Verify(Verification),
 }
@@ -130,12 +130,14 @@ impl Authentication {
     fn decide(&self, request: &RequestView<'_>) -> GateDecision {
         match self {
             Authentication::Basic(basic) => match basic.check_at_once(request) {
-                basic::PasswordCheck::Known(user) => GateDecision::Known(Admitted::user(user)),
+                basic::PasswordCheck::Known(user) => GateDecision::Known(AdmittedRequest::user(user)),
                 basic::PasswordCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
                 basic::PasswordCheck::Check(check) => GateDecision::Verify(Verification::Password(check)),
             },
             Authentication::Token(token) => match token.check_at_once(request) {
-                token::TokenCheck::Known(identity) => GateDecision::Known(Admitted::identity(identity)),
+                token::TokenCheck::Known(identity) => {
+                    GateDecision::Known(AdmittedRequest::identity(identity))
+                }
                 token::TokenCheck::Refuse(refusal) => GateDecision::Refuse(refusal),
                 token::TokenCheck::Verify(check) => GateDecision::Verify(Verification::Token(check)),
             },
@@ -233,12 +235,12 @@ impl Gate {
 
     /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise does nothing;
     /// call [`Gate::check`] for the decision.
-    pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<Admitted> {
+    pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         if !self.allows(request) || !self.allows_place(request) || self.check_link(request).is_err() {
             return None;
         }
         let admitted = match self.user.as_ref().map(|user| user.decide(request)) {
-            None => Admitted::default(),
+            None => AdmittedRequest::default(),
             Some(GateDecision::Known(admitted)) => admitted,
             Some(GateDecision::Refuse(_) | GateDecision::Verify(_)) => return None,
         };
@@ -276,7 +278,7 @@ impl Gate {
         };
         let user = self.user.as_ref().filter(|_| is_new(&is_same));
         let verdict = match user.map(|user| user.decide(request)) {
-            None => Verdict::Proceed(Admitted::default()),
+            None => Verdict::Proceed(AdmittedRequest::default()),
             Some(GateDecision::Known(admitted)) => Verdict::Proceed(admitted),
             Some(GateDecision::Refuse(refusal)) => Verdict::Refuse(refusal),
             Some(GateDecision::Verify(check)) => Verdict::Verify(check),
@@ -315,8 +317,8 @@ impl Gate {
 
 /// Takes a request through several gates in order; rules that they share are applied once. Waits for slow
 /// checks. If several gates authenticate a user, the last one counts.
-pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted, Refusal> {
-    let mut admitted = Admitted::default();
+pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<AdmittedRequest, Refusal> {
+    let mut admitted = AdmittedRequest::default();
     for (position, gate) in gates.iter().enumerate() {
         let (wait, verdict) = gate.check_behind(&gates[..position], request);
         if !wait.is_zero() && !matches!(verdict, Verdict::Refuse(_)) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use maxminddb::{Reader, path};
 use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
-use touchstone_observe::client_location::Locates;
+use touchstone_observe::client_location::AddressLocator;
 
 /// Called with one line when the operator should know something.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -68,7 +68,7 @@ impl GeoIp {
     }
 }
 
-impl Locates for GeoIp {
+impl AddressLocator for GeoIp {
     fn country(&self, address: IpAddr) -> Option<[u8; 2]> {
         self.locate(address).country
     }

@@ -18,7 +18,7 @@
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
 //! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those verified recently |
 //! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy names |
-//! | `pace` | the minimum speed of a client |
+//! | `minimum_rate` | the minimum speed of a client |
 //! | `refusal` | the answer to a refused request |
 //! | `shared` | the state that a reload keeps |
 
@@ -30,7 +30,7 @@ mod connection_gate;
 mod connections;
 mod gate;
 mod geoip;
-mod pace;
+mod minimum_rate;
 mod password_file;
 mod password_hash;
 pub mod proxy_header;
@@ -49,9 +49,9 @@ pub use allow::AddressRules;
 pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
-pub use gate::{Admitted, Gate, Verdict, Verification, pass, pass_without_user};
+pub use gate::{AdmittedRequest, Gate, Verdict, Verification, pass, pass_without_user};
 pub use geoip::{GeoFile, GeoIp, Location};
-pub use pace::{MinimumPace, Pace};
+pub use minimum_rate::{MinimumRate, RateCheck};
 pub use password_file::PasswordFile;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};

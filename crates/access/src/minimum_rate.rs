@@ -16,7 +16,7 @@ use touchstone_config::LimitsConfig;
 
 /// The minimum speed that is required of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MinimumPace {
+pub struct MinimumRate {
     /// The maximum time without progress.
     pub stall_timeout: Duration,
     /// The bytes a second that it must take or send once it has been slow for that long; 0: any progress is
@@ -24,25 +24,25 @@ pub struct MinimumPace {
     pub bytes_per_second: u64,
 }
 
-impl MinimumPace {
+impl MinimumRate {
     /// The minimum for a client that takes answers.
-    pub fn of_answers(limits: &LimitsConfig) -> MinimumPace {
-        MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
+    pub fn of_answers(limits: &LimitsConfig) -> MinimumRate {
+        MinimumRate { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
     }
 }
 
 /// One transfer: a request's body, or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    minimum: MinimumPace,
+pub struct RateCheck {
+    minimum: MinimumRate,
     allowance: Duration,
 }
 
-impl Pace {
+impl RateCheck {
     /// The start of a transfer.
     #[inline]
-    pub fn begin(minimum: MinimumPace) -> Pace {
-        Pace { minimum, allowance: minimum.stall_timeout }
+    pub fn begin(minimum: MinimumRate) -> RateCheck {
+        RateCheck { minimum, allowance: minimum.stall_timeout }
     }
 
     /// How long the connection may wait now before the client is too slow.
@@ -82,39 +82,39 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn pace(stall_seconds: u64, bytes_per_second: u64) -> Pace {
-        Pace::begin(MinimumPace { stall_timeout: SECOND * stall_seconds as u32, bytes_per_second })
+    fn check(stall_seconds: u64, bytes_per_second: u64) -> RateCheck {
+        RateCheck::begin(MinimumRate { stall_timeout: SECOND * stall_seconds as u32, bytes_per_second })
     }
 
     /// How many times a client can do this before it is cut off.
-    fn turns(mut pace: Pace, bytes: u64, waited: Duration) -> usize {
-        (0..10_000).take_while(|_| pace.record(bytes, waited)).count()
+    fn turns(mut check: RateCheck, bytes: u64, waited: Duration) -> usize {
+        (0..10_000).take_while(|_| check.record(bytes, waited)).count()
     }
 
     #[test]
     fn without_a_rate_any_progress_is_enough() {
-        assert_eq!(turns(pace(30, 0), 1, SECOND * 29), 10_000);
-        assert_eq!(turns(pace(30, 0), 1, SECOND * 31), 0);
-        assert_eq!(turns(pace(30, 0), 0, SECOND), 30);
+        assert_eq!(turns(check(30, 0), 1, SECOND * 29), 10_000);
+        assert_eq!(turns(check(30, 0), 1, SECOND * 31), 0);
+        assert_eq!(turns(check(30, 0), 0, SECOND), 30);
     }
 
     #[test]
     fn a_trickle_is_cut() {
         // Each step costs ten seconds and earns a tenth of a second.
-        assert_eq!(turns(pace(30, 100), 10, SECOND * 10), 3);
-        assert_eq!(turns(pace(30, 100), 1, SECOND * 29), 1);
+        assert_eq!(turns(check(30, 100), 10, SECOND * 10), 3);
+        assert_eq!(turns(check(30, 100), 1, SECOND * 29), 1);
         // Exactly the minimum rate is always enough.
-        assert_eq!(turns(pace(30, 100), 1000, SECOND * 10), 10_000);
-        assert_eq!(turns(pace(30, 100), 999, SECOND * 10), 2_001);
+        assert_eq!(turns(check(30, 100), 1000, SECOND * 10), 10_000);
+        assert_eq!(turns(check(30, 100), 999, SECOND * 10), 2_001);
     }
 
     #[test]
     fn a_fast_start_buys_no_long_stand() {
-        let mut pace = pace(30, 100);
-        assert!(pace.record(1 << 40, SECOND));
-        assert_eq!(pace.allowance(), SECOND * 30);
-        assert!(!pace.record(0, SECOND * 31));
-        assert_eq!(pace.allowance(), Duration::ZERO);
+        let mut check = check(30, 100);
+        assert!(check.record(1 << 40, SECOND));
+        assert_eq!(check.allowance(), SECOND * 30);
+        assert!(!check.record(0, SECOND * 31));
+        assert_eq!(check.allowance(), Duration::ZERO);
     }
 
     proptest! {
@@ -126,15 +126,16 @@ mod tests {
             stall in 1u64..100,
             turns in prop::collection::vec((0u64..1_000_000, 0u64..50_000), 1..60),
         ) {
-            let mut pace = pace(stall, rate);
+            let mut check = check(stall, rate);
             for (at, (bytes, waited_ms)) in turns.iter().enumerate() {
                 let too_slow = (0..=at).any(|from| {
                     let waited_ms: u64 = turns[from..=at].iter().map(|(_, waited)| waited).sum();
-                    let earned: Duration = turns[from..at].iter().map(|(bytes, _)| pace.earned(*bytes)).sum();
+                    let before = turns[from..at].iter();
+                    let earned: Duration = before.map(|(bytes, _)| check.earned(*bytes)).sum();
                     Duration::from_millis(waited_ms) > SECOND * stall as u32 + earned
                 });
-                prop_assert_eq!(pace.record(*bytes, Duration::from_millis(*waited_ms)), !too_slow);
-                prop_assert!(pace.allowance() <= SECOND * stall as u32);
+                prop_assert_eq!(check.record(*bytes, Duration::from_millis(*waited_ms)), !too_slow);
+                prop_assert!(check.allowance() <= SECOND * stall as u32);
                 if too_slow {
                     break;
                 }
@@ -146,10 +147,10 @@ mod tests {
             rate in 1u64..100_000,
             waits_ms in prop::collection::vec(0u64..10_000, 1..60),
         ) {
-            let mut pace = pace(10, rate);
+            let mut check = check(10, rate);
             for waited_ms in waits_ms {
                 let bytes = (rate * waited_ms).div_ceil(1000);
-                prop_assert!(pace.record(bytes, Duration::from_millis(waited_ms)));
+                prop_assert!(check.record(bytes, Duration::from_millis(waited_ms)));
             }
         }
 
@@ -157,7 +158,7 @@ mod tests {
         fn more_bytes_never_hurt(
             rate in 0u64..1000, bytes in 0u64..10_000, more in 0u64..10_000, waited_ms in 0u64..40_000,
         ) {
-            let (mut one, mut other) = (pace(30, rate), pace(30, rate));
+            let (mut one, mut other) = (check(30, rate), check(30, rate));
             let waited = Duration::from_millis(waited_ms);
             prop_assert_eq!(one.record(bytes, waited), other.record(bytes + more, waited));
             prop_assert!(one.allowance() <= other.allowance());
@@ -165,10 +166,10 @@ mod tests {
 
         #[test]
         fn no_values_overflow(rate: u64, bytes: u64, waited: u64, stall: u64) {
-            let minimum = MinimumPace { stall_timeout: Duration::from_millis(stall), bytes_per_second: rate };
-            let mut pace = Pace::begin(minimum);
-            pace.record(bytes, Duration::from_millis(waited));
-            pace.record(u64::MAX, Duration::MAX);
+            let minimum = MinimumRate { stall_timeout: Duration::from_millis(stall), bytes_per_second: rate };
+            let mut check = RateCheck::begin(minimum);
+            check.record(bytes, Duration::from_millis(waited));
+            check.record(u64::MAX, Duration::MAX);
         }
     }
 }

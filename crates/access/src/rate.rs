@@ -29,7 +29,7 @@ pub struct Limit {
 
 /// The client must wait before its next request is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooMany {
+pub struct RateExceeded {
     /// The wait.
     pub wait: Duration,
 }
@@ -59,13 +59,18 @@ impl Limit {
 
     /// Counts or refuses a request at this time of the process's clock.
     #[inline]
-    pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+    pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
         self.take_turn(table, client, now_ns).map(|_| ())
     }
 
     /// Does the same; returns how long the request must wait for its turn.
     #[inline]
-    pub fn take_turn(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<Duration, TooMany> {
+    pub fn take_turn(
+        &self,
+        table: &ClientTable,
+        client: Client,
+        now_ns: u64,
+    ) -> Result<Duration, RateExceeded> {
         table.update(self.id, client, |whole_at_ns| {
             let wait = self.turn(*whole_at_ns, now_ns)?;
             *whole_at_ns = self.counted(*whole_at_ns, now_ns);
@@ -86,7 +91,7 @@ impl Limit {
     }
 
     /// Whether [`Limit::take`] would refuse a request now.
-    pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+    pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
         table.update(self.id, client, |whole_at_ns| self.turn(*whole_at_ns, now_ns).map(|_| ()))
     }
 
@@ -102,17 +107,17 @@ impl Limit {
         whole_at_ns.max(now_ns).saturating_add(self.rate.interval_ns.get())
     }
 
-    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, TooMany> {
+    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, RateExceeded> {
         let ahead_ns = whole_at_ns.saturating_sub(now_ns);
         let wait_ns = ahead_ns.saturating_sub(self.rate.tolerance_ns);
         match wait_ns.checked_sub(self.rate.delay_ns) {
             None | Some(0) => Ok(Duration::from_nanos(wait_ns)),
-            Some(over_ns) => Err(TooMany { wait: Duration::from_nanos(over_ns) }),
+            Some(over_ns) => Err(RateExceeded { wait: Duration::from_nanos(over_ns) }),
         }
     }
 }
 
-impl TooMany {
+impl RateExceeded {
     /// The wait for `Retry-After`: whole seconds, rounded up, at least 1 (RFC 9110 section 10.2.3).
     pub fn retry_after_seconds(&self) -> u64 {
         self.wait.as_secs().saturating_add(u64::from(self.wait.subsec_nanos() > 0)).max(1)
@@ -134,7 +139,7 @@ mod tests {
         Limit::new(1, Rate::new(requests, period, burst).unwrap())
     }
 
-    fn wait_of(result: Result<(), TooMany>) -> Option<Duration> {
+    fn wait_of(result: Result<(), RateExceeded>) -> Option<Duration> {
         result.err().map(|too_many| too_many.wait)
     }
 
@@ -171,7 +176,7 @@ mod tests {
         assert_eq!([waits(now), waits(now)], [Ok(0), Ok(0)]);
         assert!(!limit.take_at_once(&table, client(1), now));
         assert_eq!([waits(now), waits(now), waits(now)], [Ok(100), Ok(200), Ok(300)]);
-        assert_eq!(waits(now), Err(TooMany { wait: Duration::from_millis(100) }));
+        assert_eq!(waits(now), Err(RateExceeded { wait: Duration::from_millis(100) }));
         assert_eq!(waits(now + SECOND_NS / 10), Ok(300));
         assert!(limit.take_at_once(&table, client(1), now + 2 * SECOND_NS));
     }
@@ -205,9 +210,9 @@ mod tests {
     #[test]
     fn retry_after() {
         let seconds =
-            |milliseconds| TooMany { wait: Duration::from_millis(milliseconds) }.retry_after_seconds();
+            |milliseconds| RateExceeded { wait: Duration::from_millis(milliseconds) }.retry_after_seconds();
         assert_eq!([0, 1, 999, 1000, 1001, 59_000].map(seconds), [1, 1, 1, 1, 2, 59]);
-        assert_eq!(TooMany { wait: Duration::MAX }.retry_after_seconds(), u64::MAX);
+        assert_eq!(RateExceeded { wait: Duration::MAX }.retry_after_seconds(), u64::MAX);
     }
 
     /// A token bucket in its usual form.

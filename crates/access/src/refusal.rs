@@ -1,7 +1,7 @@
 //! The answer of a rule that refuses a request: a status and its fields. The connection builds the response,
 //! with the site's error page for the status.
 
-use super::rate::TooMany;
+use super::rate::RateExceeded;
 use touchstone_handler::answer::Answer;
 
 /// A request that is refused.
@@ -36,7 +36,7 @@ impl Refusal {
     }
 
     /// 429 with the time to wait.
-    pub fn too_many(too_many: TooMany) -> Refusal {
+    pub fn too_many(too_many: RateExceeded) -> Refusal {
         Refusal::new(429).field("Retry-After", &too_many.retry_after_seconds().to_string())
     }
 }

@@ -15,7 +15,7 @@ use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
 use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
-use touchstone_observe::client_location::{self, Locates};
+use touchstone_observe::client_location::{self, AddressLocator};
 
 /// The number of clients that are remembered for rates, counted once per limit: 2 MiB, allocated when the
 /// first limit is used.
@@ -37,7 +37,7 @@ pub struct AccessShared {
     pub(super) report: Report,
     files: Mutex<HashMap<PathBuf, Weak<PasswordFile>>>,
     key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
-    geoip: Mutex<Places>,
+    geoip: Mutex<GeoIpFiles>,
     started: Instant,
     /// Hashes texts to client keys, with a secret, so that clients cannot choose two texts with the same key.
     keys: RandomState,
@@ -48,7 +48,7 @@ pub struct AccessShared {
 
 /// The files with locations of addresses.
 #[derive(Default)]
-struct Places {
+struct GeoIpFiles {
     files: HashMap<PathBuf, Weak<GeoFile>>,
     geoip: Option<Arc<GeoIp>>,
     tells_programs: bool,
@@ -123,7 +123,7 @@ impl AccessShared {
         }
         places.geoip = (!files.is_empty()).then(|| Arc::new(GeoIp::new(files)));
         places.tells_programs = config.request_fields && places.geoip.is_some();
-        client_location::set_source(places.geoip.clone().map(|geoip| geoip as Arc<dyn Locates>));
+        client_location::set_source(places.geoip.clone().map(|geoip| geoip as Arc<dyn AddressLocator>));
         Ok(())
     }
 

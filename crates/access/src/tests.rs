@@ -97,8 +97,8 @@ fn log_in(gate: &Gate, client: &str, credentials: &str) -> Result<Option<String>
 
 fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Proceed(Admitted { user: None, .. }) => "proceed",
-        Verdict::Proceed(Admitted { user: Some(_), .. }) => "known",
+        Verdict::Proceed(AdmittedRequest { user: None, .. }) => "proceed",
+        Verdict::Proceed(AdmittedRequest { user: Some(_), .. }) => "known",
         Verdict::Refuse(_) => "refuse",
         Verdict::Verify(_) => "verify",
     }

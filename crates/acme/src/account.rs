@@ -18,7 +18,7 @@ use touchstone_tls::key_warning;
 
 /// The account as it is stored.
 #[derive(Serialize, Deserialize)]
-struct KeptAccount {
+struct StoredAccount {
     /// The contacts that the authority has.
     contact: Vec<String>,
     /// The external account to which it is bound.
@@ -71,7 +71,7 @@ pub fn read_hmac_key(file: &Path) -> Result<Vec<u8>, String> {
     Ok(key)
 }
 
-fn read(file: &Path) -> Result<Option<KeptAccount>, String> {
+fn read(file: &Path) -> Result<Option<StoredAccount>, String> {
     let text = match fs::read(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -88,7 +88,7 @@ fn read(file: &Path) -> Result<Option<KeptAccount>, String> {
     })
 }
 
-fn write(storage: &Storage, kept: &KeptAccount) -> Result<(), Failure> {
+fn write(storage: &Storage, kept: &StoredAccount) -> Result<(), Failure> {
     let file = storage.account_file();
     let about = |reason: String| Failure::Own(format!("{}: cannot be written: {reason}", file.display()));
     let mut text = serde_json::to_vec_pretty(kept).map_err(|error| about(error.to_string()))?;
@@ -97,12 +97,12 @@ fn write(storage: &Storage, kept: &KeptAccount) -> Result<(), Failure> {
 }
 
 async fn restore(
-    kept: KeptAccount,
+    kept: StoredAccount,
     settings: &AcmeConfig,
     storage: &Storage,
     client: &AuthorityClient,
 ) -> Result<Account, Failure> {
-    let KeptAccount { contact, external_account, credentials } = kept;
+    let StoredAccount { contact, external_account, credentials } = kept;
     let contact_is_same = contact == settings.contact;
     // The credentials are consumed below, and written again only if the contact is new.
     let again = serde_json::to_value(&credentials).ok();
@@ -111,7 +111,7 @@ async fn restore(
         account.update_contacts(&contacts(settings)).await?;
         if let Some(credentials) = again.and_then(|value| serde_json::from_value(value).ok()) {
             let contact = settings.contact.clone();
-            write(storage, &KeptAccount { contact, external_account, credentials })?;
+            write(storage, &StoredAccount { contact, external_account, credentials })?;
         }
     }
     Ok(account)
@@ -136,7 +136,7 @@ async fn register(
     let (account, credentials) = Account::builder_with_http(Box::new(client.clone()))
         .create(&new, settings.directory.clone(), external.as_ref())
         .await?;
-    let kept = KeptAccount {
+    let kept = StoredAccount {
         contact: settings.contact.clone(),
         external_account: settings.external_account.as_ref().map(|account| account.key_id.clone()),
         credentials,

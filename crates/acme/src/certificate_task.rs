@@ -8,7 +8,7 @@ use instant_acme::CertificateIdentifier;
 use super::authority::Authority;
 use super::client::AuthorityClient;
 use super::failure::Failure;
-use super::order::{self, Issued, Wanted};
+use super::order::{self, CertificateOrder, Issued};
 use super::plan::CertificatePlan;
 use super::renewal::{self, Renewal, Suggestion, now_s};
 use touchstone_config::{AcmeChallenge, AcmeConfig};
@@ -24,7 +24,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 const ORDER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Keeps one certificate.
-pub struct Keeper {
+pub struct CertificateTask {
     authority: Arc<Authority>,
     plan: CertificatePlan,
     /// The number of failures since the last success.
@@ -33,10 +33,10 @@ pub struct Keeper {
     said: String,
 }
 
-impl Keeper {
+impl CertificateTask {
     /// For the certificate of this plan.
-    pub fn new(authority: Arc<Authority>, plan: CertificatePlan) -> Keeper {
-        Keeper { authority, plan, failures: 0, said: String::new() }
+    pub fn new(authority: Arc<Authority>, plan: CertificatePlan) -> CertificateTask {
+        CertificateTask { authority, plan, failures: 0, said: String::new() }
     }
 
     /// Keeps the certificate current, without an end.
@@ -211,7 +211,7 @@ impl Keeper {
                 authority.settings.directory,
                 challenge.name()
             ));
-            let wanted = Wanted {
+            let wanted = CertificateOrder {
                 names: &self.plan.names,
                 challenge,
                 profile: &authority.settings.profile,

@@ -13,7 +13,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
-use touchstone_client::{Settings, Unanswered};
+use touchstone_client::{RequestFailure, Settings};
 use touchstone_http::date::parse_http_date;
 
 /// The maximum size of an answer; a chain of certificates takes a few kilobytes.
@@ -46,16 +46,16 @@ impl AuthorityClient {
         self.not_before.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, Unanswered> {
+    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, RequestFailure> {
         let uri = request.uri().clone();
         if uri.scheme_str() != Some("https") {
-            return Err(Unanswered::about(&uri, "the authority gave an address that is not https://"));
+            return Err(RequestFailure::about(&uri, "the authority gave an address that is not https://"));
         }
         self.check(&uri, self.http.send(request).await?)
     }
 
     /// Refuses answers that are not ACME before they are parsed.
-    fn check(&self, uri: &Uri, answer: Response<Bytes>) -> Result<Response<Bytes>, Unanswered> {
+    fn check(&self, uri: &Uri, answer: Response<Bytes>) -> Result<Response<Bytes>, RequestFailure> {
         let status = answer.status();
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             let until = answer.headers().get(RETRY_AFTER).and_then(retry_after);
@@ -64,10 +64,10 @@ impl AuthorityClient {
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         if (status.is_client_error() || status.is_server_error()) && !kind.contains("json") {
             let message = format!("answered {status}: is it an ACME server?");
-            return Err(Unanswered::about(uri, message));
+            return Err(RequestFailure::about(uri, message));
         }
         if status.is_redirection() {
-            return Err(Unanswered::about(
+            return Err(RequestFailure::about(
                 uri,
                 format!("answered {status}, and redirections are not followed"),
             ));

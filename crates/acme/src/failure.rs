@@ -3,7 +3,7 @@
 use std::fmt;
 
 use instant_acme::Problem;
-use touchstone_client::Unanswered;
+use touchstone_client::RequestFailure;
 use touchstone_config::AcmeChallenge;
 
 /// Why there is no certificate.
@@ -85,7 +85,7 @@ fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) 
             error.line(),
             error.column()
         ),
-        Error::Other(other) if other.is::<Unanswered>() => write!(formatter, "{other}"),
+        Error::Other(other) if other.is::<RequestFailure>() => write!(formatter, "{other}"),
         other => write!(formatter, "{other}"),
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `plan` | the certificates that a configuration needs |
 //! | `manager` | the thread; a reload gives it a new plan |
-//! | `keeper` | the life of one certificate: when to request it, what to do after a failure |
+//! | `certificate_task` | the life of one certificate: when to request it, what to do after a failure |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
 //! | `authority` | what all certificates of an authority share: account, storage, client |
 //! | `account` | registers with the authority, stores the account's key |
@@ -21,10 +21,10 @@
 
 mod account;
 mod authority;
+mod certificate_task;
 mod challenge;
 mod client;
 mod failure;
-mod keeper;
 mod manager;
 mod order;
 mod plan;

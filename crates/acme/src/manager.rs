@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::authority::Authority;
+use super::certificate_task::CertificateTask;
 use super::challenge::{HttpChallenges, Offers};
-use super::keeper::Keeper;
 use super::plan::{CertificatePlan, Plan};
 use touchstone_config::Config;
 use touchstone_observe::log::error::ErrorLog;
@@ -71,7 +71,7 @@ impl AcmeManager {
 
 /// Applies each new plan until the channel is closed.
 async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
-    let mut managed = ManagedCertificates { authority: None, keepers: HashMap::new() };
+    let mut managed = ManagedCertificates { authority: None, tasks: HashMap::new() };
     loop {
         let plan = plans.borrow_and_update().clone();
         managed.follow(plan, &offers, &error_log);
@@ -84,7 +84,7 @@ async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, 
 /// The certificates that are being managed.
 struct ManagedCertificates {
     authority: Option<Arc<Authority>>,
-    keepers: HashMap<CertificatePlan, AbortHandle>,
+    tasks: HashMap<CertificatePlan, AbortHandle>,
 }
 
 impl ManagedCertificates {
@@ -101,22 +101,23 @@ impl ManagedCertificates {
                 self.authority.insert(Arc::new(new)).clone()
             }
         };
-        self.keepers.retain(|known, keeper| {
+        self.tasks.retain(|known, task| {
             let stays = plan.certificates.contains(known);
             if !stays {
-                keeper.abort();
+                task.abort();
             }
             stays
         });
         for certificate in plan.certificates {
-            self.keepers.entry(certificate).or_insert_with_key(|certificate| {
-                tokio::spawn(Keeper::new(authority.clone(), certificate.clone()).run()).abort_handle()
+            self.tasks.entry(certificate).or_insert_with_key(|certificate| {
+                tokio::spawn(CertificateTask::new(authority.clone(), certificate.clone()).run())
+                    .abort_handle()
             });
         }
     }
 
     fn stop_all(&mut self) {
-        self.keepers.drain().for_each(|(_, keeper)| keeper.abort());
+        self.tasks.drain().for_each(|(_, task)| task.abort());
         self.authority = None;
     }
 }

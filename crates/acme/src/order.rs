@@ -23,7 +23,7 @@ const POLLING: RetryPolicy = RetryPolicy::new()
     .timeout(Duration::from_secs(180));
 
 /// The content of an order.
-pub struct Wanted<'a> {
+pub struct CertificateOrder<'a> {
     /// The host names.
     pub names: &'a [String],
     /// The challenge type for all of them.
@@ -43,7 +43,11 @@ pub struct Issued {
 }
 
 /// Gets a certificate.
-pub async fn obtain(account: &Account, wanted: Wanted<'_>, offers: &Offers) -> Result<Issued, Failure> {
+pub async fn obtain(
+    account: &Account,
+    wanted: CertificateOrder<'_>,
+    offers: &Offers,
+) -> Result<Issued, Failure> {
     let identifiers: Vec<Identifier> =
         wanted.names.iter().map(|name| Identifier::Dns(name.clone())).collect();
     let mut new = NewOrder::new(&identifiers);

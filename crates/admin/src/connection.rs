@@ -13,7 +13,7 @@ use touchstone_http::status::reason;
 
 use super::gate::Refusal;
 use super::listener_state::ListenerState;
-use super::pages::{Page, Question};
+use super::pages::{Page, PageRequest};
 
 /// The maximum time for a request to arrive, and for a connection to be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -168,7 +168,7 @@ fn answer(client: Option<IpAddr>, state: &ListenerState, head: &RequestHead, byt
             .find(|line| line.name.of(bytes).eq_ignore_ascii_case(b"accept"))
             .map(|line| line.value.of(bytes))
     };
-    state.pages.answer(&Question { path, query, accept: accept() })
+    state.pages.answer(&PageRequest { path, query, accept: accept() })
 }
 
 fn response(page: &Page, persistent: bool, head_only: bool) -> Vec<u8> {

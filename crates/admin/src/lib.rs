@@ -53,7 +53,7 @@ use touchstone_observe::metrics::Metrics;
 use crate::connection_info::CoreSessions;
 
 /// Runs a purge; returns how many stored responses it affected. `None`: no route has a cache.
-pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
+pub type PurgeFunction = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
 /// The sources of the data that the pages show.
 #[derive(Clone)]
@@ -70,5 +70,5 @@ pub struct Sources {
     /// The present limits of the file cache: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
     /// Removes responses from the cache of programs and origins; returns the number.
-    pub purge: CarryOut,
+    pub purge: PurgeFunction,
 }

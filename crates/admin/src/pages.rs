@@ -30,7 +30,7 @@ pub struct Pages {
 }
 
 /// A request.
-pub struct Question<'a> {
+pub struct PageRequest<'a> {
     /// The path.
     pub path: &'a [u8],
     /// The query, without its question mark.
@@ -81,7 +81,7 @@ impl Pages {
     }
 
     /// Answers a request.
-    pub fn answer(&self, question: &Question<'_>) -> Page {
+    pub fn answer(&self, question: &PageRequest<'_>) -> Page {
         match question.path {
             b"/" => Page { fields: vec![("Location", "/status".to_string())], ..Page::error(307) },
             b"/metrics" => {
@@ -143,7 +143,7 @@ impl Pages {
         }
     }
 
-    fn sessions(&self, question: &Question<'_>) -> Vec<CoreSessions> {
+    fn sessions(&self, question: &PageRequest<'_>) -> Vec<CoreSessions> {
         let most = number(question.query, b"limit").map_or(USUAL_SESSIONS, |limit| limit as usize);
         let most = most.min(MOST_SESSIONS);
         let mut cores = (self.sources.sessions)(most);

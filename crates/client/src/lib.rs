@@ -54,20 +54,20 @@ pub struct HttpClient {
 
 /// A request without an answer, with the address and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered(pub String);
+pub struct RequestFailure(pub String);
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for RequestFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unanswered {}
+impl std::error::Error for RequestFailure {}
 
-impl Unanswered {
+impl RequestFailure {
     /// An error for this address.
-    pub fn about(uri: &Uri, message: impl fmt::Display) -> Unanswered {
-        Unanswered(format!("{uri}: {message}"))
+    pub fn about(uri: &Uri, message: impl fmt::Display) -> RequestFailure {
+        RequestFailure(format!("{uri}: {message}"))
     }
 }
 
@@ -122,14 +122,14 @@ impl HttpClient {
     }
 
     /// Sends a request, and reads the whole answer.
-    pub async fn send<B>(&self, mut request: Request<B>) -> Result<Response<Bytes>, Unanswered>
+    pub async fn send<B>(&self, mut request: Request<B>) -> Result<Response<Bytes>, RequestFailure>
     where
         B: Body + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let uri = request.uri().clone();
-        let about = |message: String| Unanswered::about(&uri, message);
+        let about = |message: String| RequestFailure::about(&uri, message);
         let stream = match timeout(CONNECT_TIMEOUT, Connection::open(&self.tls, &uri, self.ca_key)).await {
             Ok(stream) => stream.map_err(about)?,
             Err(_) => return Err(about(format!("no connection in {CONNECT_TIMEOUT:?}"))),

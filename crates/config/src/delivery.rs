@@ -62,7 +62,7 @@ impl DeliveryConfig {
     }
 
     /// Whether it says something of how patient the server is with clients.
-    pub fn has_pace(&self) -> bool {
+    pub fn has_minimum_rate(&self) -> bool {
         self.stall_timeout.is_some()
             || self.minimum_receive_rate.is_some()
             || self.minimum_send_rate.is_some()

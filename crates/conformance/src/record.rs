@@ -77,7 +77,7 @@ pub enum Line {
 /// The lines of a system.
 pub fn lines(system: &str, cases: &[Case], outcome: &Outcome) -> Vec<Line> {
     let head = Line::System { version: VERSION, system: system.to_owned(), facts: outcome.facts.clone() };
-    let case = |tried: &crate::run::Tried| Line::Case {
+    let case = |tried: &crate::run::CaseResult| Line::Case {
         id: cases[tried.case].id.clone(),
         transcript: tried.transcript.clone(),
     };

@@ -1,7 +1,7 @@
 //! Runs all cases on one server, several at a time.
 
 use crate::case::{Case, Facts, Protocol, Role, Script};
-use crate::client::{self, Patience, Target, Watch};
+use crate::client::{self, Target, TimeLimits, Watch};
 use crate::judge::{self, Verdict, judge};
 use crate::origin::Origin;
 use crate::transcript::Transcript;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// The number of cases that run at a time.
 const AT_A_TIME: usize = 12;
 /// The time limits of a case, in the first and in the second attempt.
-const PATIENCE: [Patience; 2] = [
-    Patience { whole: Duration::from_millis(2000), linger: Duration::from_millis(250) },
-    Patience { whole: Duration::from_millis(5000), linger: Duration::from_millis(700) },
+const PATIENCE: [TimeLimits; 2] = [
+    TimeLimits { whole: Duration::from_millis(2000), linger: Duration::from_millis(250) },
+    TimeLimits { whole: Duration::from_millis(5000), linger: Duration::from_millis(700) },
 ];
 /// The maximum time until a server answers for the first time.
 const START: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub struct Server<'a> {
 
 /// The result of a case on a server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct CaseResult {
     /// The index of the case in the list.
     pub case: usize,
     /// The received bytes.
@@ -55,7 +55,7 @@ pub struct Outcome {
     /// The facts that were known before the first case.
     pub facts: Facts,
     /// The results of the cases for servers of its kind, in the order of the list.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<CaseResult>,
 }
 
 impl Server<'_> {
@@ -117,7 +117,7 @@ impl Server<'_> {
             }
         });
         let mut tried = tried.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tried.sort_by_key(|one: &Tried| one.case);
+        tried.sort_by_key(|one: &CaseResult| one.case);
         Outcome { facts, tried }
     }
 
@@ -148,7 +148,7 @@ impl Server<'_> {
     }
 
     /// Runs a case, and again with longer time limits if it fails: on a busy machine an answer may be late.
-    fn try_one(&self, number: usize, case: &Case, facts: &Facts) -> Tried {
+    fn try_one(&self, number: usize, case: &Case, facts: &Facts) -> CaseResult {
         let lacks = |name: &&str| match *name {
             "{etag}" => facts.etag.is_none(),
             _ => facts.modified.is_none(),
@@ -158,13 +158,13 @@ impl Server<'_> {
             let what = if *name == "{etag}" { "entity tag" } else { "Last-Modified" };
             let seen = format!("its page has no {what}");
             let transcript = Transcript { not_sent: Some(seen.clone()), ..Transcript::default() };
-            return Tried { case: number, transcript, verdict: Verdict::NotTried, seen };
+            return CaseResult { case: number, transcript, verdict: Verdict::NotTried, seen };
         }
         let first = self.attempt(number, case, facts, 0);
         if first.verdict == Verdict::Kept { first } else { self.attempt(number, case, facts, 1) }
     }
 
-    fn attempt(&self, number: usize, case: &Case, facts: &Facts, attempt: usize) -> Tried {
+    fn attempt(&self, number: usize, case: &Case, facts: &Facts, attempt: usize) -> CaseResult {
         let key = format!("{}-{attempt}-{}", case.key(), self.target.plain.port());
         let url = match (self.origin, &case.script) {
             (Some(origin), Script::Steps { origin: answers, .. }) => origin.script(&key, answers),
@@ -179,6 +179,6 @@ impl Server<'_> {
         let watch = Watch { is_kept: &is_kept, patience: PATIENCE[attempt], lingers: judge::waits(case) };
         let transcript = with_origin(&client::send(&self.target, case, facts, &url, &watch));
         let (verdict, seen) = judge(case, facts, &transcript);
-        Tried { case: number, transcript, verdict, seen }
+        CaseResult { case: number, transcript, verdict, seen }
     }
 }

@@ -81,11 +81,11 @@ struct WatchState {
     /// Becomes readable when the watcher is dropped.
     stop: OwnedFd,
     /// Locked during every addition and removal, so that it always agrees with the kernel.
-    watched: Mutex<Watched>,
+    watched: Mutex<WatchedDirectories>,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedDirectories {
     directories: BTreeSet<i32>,
     stopped: bool,
 }
@@ -182,12 +182,12 @@ impl Drop for Watcher {
 }
 
 impl WatchState {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn watched(&self) -> MutexGuard<'_, WatchedDirectories> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a watch. If its directory was deleted, the kernel has already removed it.
-    fn forget(&self, watched: &mut Watched, descriptor: i32) {
+    fn forget(&self, watched: &mut WatchedDirectories, descriptor: i32) {
         watched.directories.remove(&descriptor);
         let _ = inotify::remove_watch(&self.inotify, descriptor);
     }

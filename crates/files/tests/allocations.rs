@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CacheLimits, ConnectionForm, CoreCache, DateSecond, EncodingStart, FileCache, Lasts, NewEntry,
-    Representation,
+    CacheLimits, ConnectionForm, CoreCache, DateSecond, EncodingStart, FileCache, NewEntry, Representation,
+    Validity,
 };
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::root::{ReadWhole, Root, SymlinkPolicy, read_whole};
@@ -89,7 +89,7 @@ fn parsing_and_hitting_allocate_nothing() {
             root,
             representation,
             codings,
-            lasts: Lasts::UntilChanged,
+            validity: Validity::UntilChanged,
             body,
         },
         ticket,

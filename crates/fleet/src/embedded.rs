@@ -1,9 +1,9 @@
-//! The engine within one process, for one machine alone and for tests: what NATS does between machines, in
-//! memory. What is kept here lives as long as the process.
+//! The fabric within one process, for one machine and for tests: it does in memory what NATS does between
+//! machines. Its contents last as long as the process.
 
 use crate::clock::{Clock, Stamp};
 use crate::fabric::{
-    Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox, matches,
+    Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox, matches,
 };
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -33,7 +33,7 @@ struct EngineState {
     listeners: Vec<Listener>,
     documents: HashMap<String, Vec<u8>>,
     kept_ids: HashSet<String>,
-    takers: Vec<(String, InboxSender<KeptMessage>)>,
+    takers: Vec<(String, InboxSender<StoredMessage>)>,
     claims: HashMap<String, (String, Instant)>,
 }
 
@@ -55,8 +55,8 @@ impl Embedded {
     }
 }
 
-fn kept_message(subject: &str, body: Vec<u8>) -> KeptMessage {
-    KeptMessage { subject: subject.to_string(), body, acknowledge: Box::new(|| Ok(())) }
+fn kept_message(subject: &str, body: Vec<u8>) -> StoredMessage {
+    StoredMessage { subject: subject.to_string(), body, acknowledge: Box::new(|| Ok(())) }
 }
 
 impl Fabric for Embedded {
@@ -104,14 +104,14 @@ impl Fabric for Embedded {
         }
         for (pattern, taker) in &state.takers {
             if matches(pattern, subject) {
-                // A taker that is gone takes nothing.
+                // A taker that has been dropped takes nothing.
                 let _ = taker.send(body.len(), kept_message(subject, body.clone()));
             }
         }
         Ok(())
     }
 
-    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
+    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<StoredMessage>, FabricError> {
         let (sender, inbox) = inbox();
         self.lock().takers.push((pattern.to_string(), sender));
         Ok(inbox)

@@ -37,7 +37,7 @@ pub trait Fabric: Send + Sync {
 
     /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` identifies
     /// the taker that acknowledges.
-    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError>;
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<StoredMessage>, FabricError>;
 
     /// Makes `owner` the holder of `key` for some seconds; a repeated claim extends that. An error while
     /// another member holds the key.
@@ -143,7 +143,7 @@ impl<M> Inbox<M> {
 }
 
 /// A kept message. One that is dropped without an acknowledgement comes again.
-pub struct KeptMessage {
+pub struct StoredMessage {
     /// The subject that it was kept under.
     pub subject: String,
     /// Its content.
@@ -151,14 +151,14 @@ pub struct KeptMessage {
     pub(crate) acknowledge: Box<dyn FnOnce() -> Result<(), FabricError> + Send>,
 }
 
-impl KeptMessage {
+impl StoredMessage {
     /// A message that an engine has kept; `acknowledge` records that it need not come again.
     pub fn new(
         subject: &str,
         body: Vec<u8>,
         acknowledge: impl FnOnce() -> Result<(), FabricError> + Send + 'static,
-    ) -> KeptMessage {
-        KeptMessage { subject: subject.to_string(), body, acknowledge: Box::new(acknowledge) }
+    ) -> StoredMessage {
+        StoredMessage { subject: subject.to_string(), body, acknowledge: Box::new(acknowledge) }
     }
 
     /// Confirms that the message need not come again; returns when the engine has recorded that.
@@ -167,9 +167,9 @@ impl KeptMessage {
     }
 }
 
-impl fmt::Debug for KeptMessage {
+impl fmt::Debug for StoredMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptMessage").field("bytes", &self.body.len()).finish()
+        f.debug_struct("StoredMessage").field("bytes", &self.body.len()).finish()
     }
 }
 

@@ -1,13 +1,14 @@
 //! The fleet: one controller, many load machines.
 //!
-//! The controller takes part in a bench in the place of the load engine: it hands a mix's plan to *agents*,
-//! one on each load machine, each of which carries out its portion, and adds up what they bring back. What
-//! the two say to each other goes through a [`Fabric`]: NATS with JetStream between machines, or [`Embedded`]
-//! within one process.
+//! In a bench the controller takes the place of the load engine: it passes a mix's plan to *agents*, one on
+//! each load machine. Each agent runs its portion of the plan, and the controller adds up the results. Their
+//! messages go through a [`Fabric`]: NATS with JetStream between machines, or [`Embedded`] within one
+//! process.
 //!
-//! The hard properties are the engine's: who may say what, what is kept through a crash, what is kept once
-//! only, who is the one controller. What is left for this crate is a schedule that never changes (portions,
-//! one start) and a sum that may be made in any order and with any part twice ([`Fold`]).
+//! The broker provides the hard properties: permissions, messages that survive a crash and are stored only
+//! once, and a claim that only one controller can hold. This crate adds a fixed schedule (portions, one
+//! start) and a sum of the results that does not depend on their order and ignores repeated parts
+//! ([`MixResults`]).
 
 mod agent;
 mod allow;
@@ -18,11 +19,11 @@ mod credentials;
 mod deployment;
 mod embedded;
 mod fabric;
-mod fold;
 mod launch;
 mod launch_settings;
 mod manifests;
 mod message;
+mod mix_results;
 mod nats;
 #[doc(hidden)]
 pub mod runtime;
@@ -38,11 +39,11 @@ pub use credentials::Credentials;
 pub use deployment::Deployment;
 pub use embedded::Embedded;
 pub use fabric::{
-    Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox, matches,
+    Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox, matches,
 };
-pub use fold::{Fold, Part, PartHead};
 pub use launch::{Launch, Launched, Launcher};
 pub use manifests::{ManifestOptions, manifests};
 pub use message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role};
+pub use mix_results::{MixResults, Part, PartHead};
 pub use nats::Nats;
 pub use setup::{AgentEntry, BROKER_FILE, FLEET_FILE, FleetFile, MAXIMUM_AGENTS, init};

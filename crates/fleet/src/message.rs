@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 1;
 /// The longest name of a fleet or of an agent.
 const MAXIMUM_NAME_BYTES: usize = 40;
 
-/// What an agent is for.
+/// The role of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -60,44 +60,44 @@ pub struct AgentFacts {
     pub pids: Vec<u32>,
 }
 
-/// What the controller says.
+/// An order of the controller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum Order {
-    /// The controller lives, and this run is under way. An agent with a task that does not hear this for
+    /// The controller is running, and so is this run. An agent with a task that does not receive this for
     /// [`crate::agent::LEASE`] stops.
     Lease {
         /// The run; another one than that of a task ends the task.
         run: String,
     },
-    /// Say who you are.
+    /// Introduce yourself: answered with [`Report::Here`].
     Muster,
-    /// A question for the clocks.
+    /// A question about the clocks.
     Ping {
-        /// Given back with the answer.
+        /// Returned with the answer.
         exchange: u64,
     },
-    /// Make a portion of a plan ready.
+    /// Prepare a portion of a plan.
     Prepare {
         /// The run.
         run: String,
-        /// The mix's place in the run.
+        /// The mix's number in the run.
         mix: u64,
         /// The plan's hash, by which it is fetched.
         plan_sha256: String,
-        /// What of it is yours; of a probe nothing is.
+        /// The agent's portion; a probe has none.
         portion: Option<Portion>,
-        /// The classes whose figures are told while it runs, with those of the whole; `None`: nothing is.
+        /// The classes whose figures are reported during the mix, and those of the whole; `None`: none are.
         #[serde(default)]
         watched: Option<Vec<usize>>,
     },
-    /// Begin the mix that is ready.
+    /// Start the prepared mix.
     Start {
         /// The run.
         run: String,
         /// The mix.
         mix: u64,
-        /// When, by your own monotonic clock.
+        /// The time, by the agent's own monotonic clock.
         at_monotonic_ns: u64,
     },
     /// End the mix now.
@@ -107,18 +107,18 @@ pub enum Order {
         /// The mix.
         mix: u64,
     },
-    /// You cannot take part.
+    /// The agent cannot take part.
     Refuse {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// Finish what you do and end.
+    /// Finish the present task and end.
     Drain,
-    /// Say what you have noted lately.
+    /// Report the recent notes.
     Logs,
 }
 
-/// What an agent says.
+/// A report of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "report")]
 pub enum Report {
@@ -151,9 +151,9 @@ pub enum Report {
         /// Why.
         reason: String,
     },
-    /// It is alive; comes every [`crate::agent::BEAT_PERIOD`].
+    /// The agent is alive; sent every [`crate::agent::BEAT_PERIOD`].
     Beat(Beat),
-    /// The figures of a mix so far, where they are wanted; comes with the beats.
+    /// The figures of a mix so far, if they are wanted; sent with the beats.
     Standing {
         /// The run.
         run: String,
@@ -162,25 +162,25 @@ pub enum Report {
         /// The figures.
         standing: Box<Standing>,
     },
-    /// Lines that it noted lately.
+    /// The agent's recent notes.
     Logs {
         /// Lines, the oldest first.
         lines: Vec<String>,
     },
-    /// It ends.
+    /// The agent ends.
     Gone {
         /// Why.
         reason: String,
     },
 }
 
-/// What an agent does.
+/// The activity of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
-    /// Nothing.
+    /// It prepares a mix.
     Idle,
-    /// It makes a mix ready.
+    /// A mix is prepared.
     Preparing,
     /// A mix is ready.
     Ready,
@@ -221,7 +221,7 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FabricError> 
     serde_json::to_vec(message).map_err(|error| FabricError::Failed(error.to_string()))
 }
 
-/// Decodes a message; `None` if the bytes are no message.
+/// Decodes a message; `None` if the bytes are not a message.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
 }

@@ -100,7 +100,7 @@ impl Part {
 
 /// The results of one mix, as far as they have arrived, of the agents that take part in it.
 #[derive(Debug, Default)]
-pub struct Fold {
+pub struct MixResults {
     run: String,
     mix: u64,
     agents: BTreeMap<String, Parts>,
@@ -112,11 +112,11 @@ struct Parts {
     parts: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Fold {
+impl MixResults {
     /// A mix without parts yet, in which these agents take part.
-    pub fn new<'a>(run: &str, mix: u64, agents: impl IntoIterator<Item = &'a str>) -> Fold {
+    pub fn new<'a>(run: &str, mix: u64, agents: impl IntoIterator<Item = &'a str>) -> MixResults {
         let agents = agents.into_iter().map(|agent| (agent.to_string(), Parts::default()));
-        Fold { run: run.to_string(), mix, agents: agents.collect() }
+        MixResults { run: run.to_string(), mix, agents: agents.collect() }
     }
 
     /// Takes in a part that came under this agent's subject, under which the broker lets no other agent
@@ -175,7 +175,7 @@ mod tests {
     proptest! {
         #[test]
         fn neither_order_nor_repetition_matters(order in prop::collection::vec(0u64..6, 0..60)) {
-            let mut fold = Fold::new("r", 1, ["a"]);
+            let mut fold = MixResults::new("r", 1, ["a"]);
             order.iter().for_each(|&sequence| fold.take("a", part("a", sequence, 6)));
             let distinct: std::collections::BTreeSet<u64> = order.iter().copied().collect();
             prop_assert_eq!(fold.is_complete("a"), distinct.len() == 6);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn parts_of_another_run_or_mix_are_left_out() {
-        let mut fold = Fold::new("r", 2, ["a"]);
+        let mut fold = MixResults::new("r", 2, ["a"]);
         fold.take("a", part("a", 0, 1));
         assert!(!fold.is_complete("a") && fold.result::<u32>("a").is_none());
         assert_eq!(
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_part_counts_only_under_the_subject_of_its_own_agent() {
-        let mut fold = Fold::new("r", 1, ["a", "b"]);
+        let mut fold = MixResults::new("r", 1, ["a", "b"]);
         fold.take("b", part("a", 0, 1));
         assert!(!fold.is_complete("a") && !fold.is_complete("b"), "b wrote a result in the name of a");
         fold.take("stranger", part("stranger", 0, 1));

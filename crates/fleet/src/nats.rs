@@ -4,7 +4,9 @@
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::embedded::sha256;
-use crate::fabric::{Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox};
+use crate::fabric::{
+    Fabric, FabricError, Inbox, InboxSender, Message, Notice, StoredMessage, Traffic, inbox,
+};
 use crate::setup::{bucket, inbox_prefix};
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{self, AckPolicy, DeliverPolicy};
@@ -355,7 +357,7 @@ impl Fabric for Nats {
         })
     }
 
-    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<StoredMessage>, FabricError> {
         let configuration = consumer::pull::Config {
             durable_name: Some(name.to_string()),
             filter_subject: pattern.to_string(),
@@ -429,7 +431,7 @@ impl Fabric for Nats {
 /// Takes kept messages until the inbox is dropped; asks a broker that was away again.
 async fn take_kept(
     consumer: consumer::PullConsumer,
-    sender: InboxSender<KeptMessage>,
+    sender: InboxSender<StoredMessage>,
     handle: Handle,
     end: Weak<EndSender<()>>,
 ) {
@@ -454,7 +456,7 @@ async fn take_kept(
                 }
             });
             let (subject, bytes) = (message.subject.to_string(), message.payload.len());
-            if !sender.send(bytes, KeptMessage { subject, body: message.payload.into(), acknowledge }) {
+            if !sender.send(bytes, StoredMessage { subject, body: message.payload.into(), acknowledge }) {
                 return;
             }
         }

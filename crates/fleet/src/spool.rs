@@ -4,8 +4,8 @@
 
 use crate::embedded::sha256;
 use crate::fabric::Fabric;
-use crate::fold::{PART_BYTES, Part};
 use crate::message::Subjects;
+use crate::mix_results::{PART_BYTES, Part};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -37,7 +37,7 @@ pub(crate) struct Spool {
 /// Room on the disk for a result, reserved during the measurement: if other programs fill the disk meanwhile,
 /// no result is lost. The rest of the room is freed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ReservedSpace {
     files: Vec<PathBuf>,
 }
 
@@ -85,8 +85,8 @@ impl Spool {
     }
 
     /// Reserves room for a result of this many bytes; an error if the disk does not have it.
-    pub(crate) fn reserve(&self, agent: &str, bytes: u64) -> io::Result<Room> {
-        let mut room = Room { files: Vec::new() };
+    pub(crate) fn reserve(&self, agent: &str, bytes: u64) -> io::Result<ReservedSpace> {
+        let mut room = ReservedSpace { files: Vec::new() };
         for number in 0..bytes.div_ceil(PART_FILE_BYTES) {
             let path = self.directory.join(format!("{agent}-{number}.{ROOM_SUFFIX}"));
             let file = File::create(&path)?;
@@ -99,7 +99,7 @@ impl Spool {
     }
 
     /// Writes a part into the reserved room, so that it survives a crash.
-    pub(crate) fn put(&self, part: &Part, room: &mut Room) -> io::Result<()> {
+    pub(crate) fn put(&self, part: &Part, room: &mut ReservedSpace) -> io::Result<()> {
         let path = self.directory.join(format!("{}.{SUFFIX}", part.head.id()));
         // If no room was reserved, there may still be some.
         let unfinished = room.files.pop().unwrap_or_else(|| path.with_extension("new"));
@@ -150,7 +150,7 @@ impl Spool {
     }
 }
 
-impl Drop for Room {
+impl Drop for ReservedSpace {
     fn drop(&mut self) {
         for path in &self.files {
             let _ = fs::remove_file(path);
@@ -196,7 +196,7 @@ fn check_owner(directory: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::embedded::Embedded;
-    use crate::fold::PartHead;
+    use crate::mix_results::PartHead;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 

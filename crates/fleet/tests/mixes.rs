@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use touchstone_fleet::{
     AgentEnd, AgentEntry, AgentOptions, AllowList, Broker, Clock, Controller, ControllerOptions, Credentials,
-    Embedded, Fabric, FabricError, FleetFile, Inbox, KeptMessage, Message, Nats, Notice, Role, Traffic, init,
-    run_agent,
+    Embedded, Fabric, FabricError, FleetFile, Inbox, Message, Nats, Notice, Role, StoredMessage, Traffic,
+    init, run_agent,
 };
 use touchstone_lab_run::bench::{Generated, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
@@ -236,7 +236,7 @@ impl Fabric for Altered {
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError> {
         self.0.keep(subject, id, body)
     }
-    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<StoredMessage>, FabricError> {
         self.0.kept(pattern, name)
     }
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {

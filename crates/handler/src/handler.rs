@@ -77,9 +77,9 @@ pub trait Caller {
     fn takes(&mut self, request: &PlainGet<'_>) -> bool;
 
     /// Calls it.
-    fn call(&mut self, request: &PlainGet<'_>) -> Called;
+    fn call(&mut self, request: &PlainGet<'_>) -> CallResult;
 
-    /// The body of the answer to the last call, if that was [`Called::Written`].
+    /// The body of the answer to the last call, if that was [`CallResult::Written`].
     fn body(&self) -> &[u8];
 
     /// The same body with `head` in front of it. If there is room for the head, both are in one piece and the
@@ -88,7 +88,7 @@ pub trait Caller {
 }
 
 /// The result of a call.
-pub enum Called {
+pub enum CallResult {
     /// The answer.
     Answer(Answer),
     /// The answer without its body, which stays where the program has written it, see [`Caller::body`].
@@ -114,10 +114,10 @@ pub trait Handler {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
 
     /// Answers a request directly from the connection's buffer, or begins to, before a [`Request`] is made of
-    /// it. `body` is an empty buffer of the core for the body of [`AtOnce::Written`], which saves an
+    /// it. `body` is an empty buffer of the core for the body of [`ImmediateAnswer::Written`], which saves an
     /// allocation.
-    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
-        AtOnce::Handle
+    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
+        ImmediateAnswer::Handle
     }
 
     /// Waits for the answer to a GET that a [`Caller`] of the same interface has passed to the program.
@@ -128,7 +128,7 @@ pub trait Handler {
 }
 
 /// The result of [`Handler::answer_at_once`].
-pub enum AtOnce {
+pub enum ImmediateAnswer {
     /// The answer.
     Answer(Answer),
     /// The answer without its body. The whole body is in the buffer that was passed.
@@ -170,11 +170,11 @@ pub enum Handled {
     /// request, because it may have changed the path. Its body must not have been read.
     File(Box<Request>),
     /// A file or directory is to be shown, for a handler that finds files itself.
-    OnDisk(Box<OnDisk>),
+    OnDisk(Box<FileAnswer>),
 }
 
 /// A file or directory that the server is to show.
-pub struct OnDisk {
+pub struct FileAnswer {
     /// The request. Its body must not have been read.
     pub request: Request,
     /// The file or directory.

@@ -39,7 +39,7 @@ pub enum Zone {
 }
 
 /// A time, split into the parts of calendar and clock.
-struct Moment {
+struct CalendarTime {
     unix_seconds: i64,
     civil: DateTime,
     offset_seconds: i32,
@@ -48,7 +48,7 @@ struct Moment {
 
 /// Formats a time.
 pub fn format_time(unix_seconds: i64, format: &[u8], zone: Zone) -> Vec<u8> {
-    let moment = Moment::at(unix_seconds, zone);
+    let moment = CalendarTime::at(unix_seconds, zone);
     let mut text = Vec::with_capacity(32);
     moment.write(format, &mut text);
     text
@@ -57,7 +57,7 @@ pub fn format_time(unix_seconds: i64, format: &[u8], zone: Zone) -> Vec<u8> {
 /// The parts of the current time that expressions use: year, month, day, hour, minute, second, day of the
 /// week.
 pub(super) fn local_parts(unix_seconds: i64) -> [i32; 7] {
-    let civil = Moment::at(unix_seconds, Zone::Local).civil;
+    let civil = CalendarTime::at(unix_seconds, Zone::Local).civil;
     let weekday = i32::from(civil.weekday().to_sunday_zero_offset());
     [
         i32::from(civil.year()),
@@ -79,19 +79,19 @@ struct Modifiers {
     width: usize,
 }
 
-impl Moment {
-    fn at(unix_seconds: i64, zone: Zone) -> Moment {
+impl CalendarTime {
+    fn at(unix_seconds: i64, zone: Zone) -> CalendarTime {
         // A time outside the calendar's range is replaced by the nearest one in it.
         let nearest = if unix_seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let timestamp = Timestamp::from_second(unix_seconds).unwrap_or(nearest);
         if zone == Zone::Gmt {
             let civil = TimeZone::UTC.to_datetime(timestamp);
-            return Moment { unix_seconds, civil, offset_seconds: 0, zone: "GMT".to_owned() };
+            return CalendarTime { unix_seconds, civil, offset_seconds: 0, zone: "GMT".to_owned() };
         }
         let local = TimeZone::system();
         let information = local.to_offset_info(timestamp);
         let offset = information.offset();
-        Moment {
+        CalendarTime {
             unix_seconds,
             civil: offset.to_datetime(timestamp),
             offset_seconds: offset.seconds(),

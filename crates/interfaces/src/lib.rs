@@ -12,7 +12,7 @@
 //! | `backend` | programs that listen: backends, kept connections, time limits; for the next three |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
-//! | `in_use`, `core_local` | state that routes share: of all cores, and of each core |
+//! | `live_instances`, `core_local` | state that routes share: of all cores, and of each core |
 //! | `clock` | the clock for health |
 //! | `outage` | whether an origin or a backend fails continuously |
 //! | `upstream` | several equal servers: their health and the choice among them |
@@ -26,7 +26,7 @@ pub mod cgi_response;
 mod clock;
 mod core_local;
 pub mod fastcgi;
-mod in_use;
+mod live_instances;
 pub mod meta_variables;
 mod outage;
 pub mod proxy;

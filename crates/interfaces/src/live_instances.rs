@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The values in use, for a `static`. A value is removed when its last owner drops it.
-pub struct InUse<T> {
+pub struct LiveInstances<T> {
     values: Mutex<Vec<Weak<T>>>,
 }
 
-impl<T> InUse<T> {
+impl<T> LiveInstances<T> {
     /// No values.
-    pub const fn new() -> InUse<T> {
-        InUse { values: Mutex::new(Vec::new()) }
+    pub const fn new() -> LiveInstances<T> {
+        LiveInstances { values: Mutex::new(Vec::new()) }
     }
 
     /// All of them, in the order in which they were made.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_value_is_shared_as_long_as_it_is_used() {
-        let values: InUse<(u8, usize)> = InUse::new();
+        let values: LiveInstances<(u8, usize)> = LiveInstances::new();
         let get = |wanted: u8| {
             values.get(wanted, |value, wanted| value.0 == *wanted, |wanted, known| (wanted, known.len()))
         };

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
 use crate::control::ControlListener;
-use crate::handover::{Kind, Passed, Predecessor};
+use crate::handover::{Kind, PassedSocket, Predecessor};
 use crate::start_error::StartError;
 use crate::systemd;
 
@@ -71,7 +71,7 @@ impl Inheritance {
     }
 
     /// Adds a socket. One of unknown kind is closed.
-    fn add(&mut self, passed: Passed, descriptor: OwnedFd) {
+    fn add(&mut self, passed: PassedSocket, descriptor: OwnedFd) {
         match passed.kind {
             Kind::Tcp => {
                 let socket = TcpListener::from(descriptor);

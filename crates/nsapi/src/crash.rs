@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::current::{Breadcrumb, breadcrumb};
+use crate::breadcrumb::{Breadcrumb, breadcrumb};
 
 const SIGNALS: [(c_int, &CStr); 5] = [
     (libc::SIGSEGV, c"SIGSEGV (memory that is not there)"),

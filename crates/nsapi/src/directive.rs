@@ -1,6 +1,7 @@
 //! A directive that is ready to run: its function was found, its patterns compiled, its parameters converted
 //! for C.
 
+use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use crate::abi::{Pblock, Request, Session};
@@ -90,12 +91,18 @@ impl Directive {
     ///
     /// # Safety
     /// Session and request must be valid.
-    pub unsafe fn applies(&self, session: *mut Session, request: *mut Request) -> bool {
+    pub unsafe fn applies(
+        &self,
+        session: *mut Session,
+        request: *mut Request,
+        client_name: ClientName,
+    ) -> bool {
         if !self.is_service && self.client.is_none() && self.code.is_none() && self.reason.is_none() {
             return true;
         }
         let method = pblock::find((*request).reqpb, b"method").unwrap_or_default();
-        (!self.is_service || self.takes_method(method)) && self.applies_but_for_method(session, request)
+        (!self.is_service || self.takes_method(method))
+            && self.applies_but_for_method(session, request, client_name)
     }
 
     /// Whether it applies to requests with this method. Without a `method` parameter, it does not apply to
@@ -111,7 +118,12 @@ impl Directive {
     ///
     /// # Safety
     /// Session and request must be valid.
-    pub unsafe fn applies_but_for_method(&self, session: *mut Session, request: *mut Request) -> bool {
+    pub unsafe fn applies_but_for_method(
+        &self,
+        session: *mut Session,
+        request: *mut Request,
+        client_name: ClientName,
+    ) -> bool {
         let media_type = |pattern: &Pattern| {
             pattern.matches_any_case(pblock::find((*request).srvhdrs, b"content-type").unwrap_or_default())
         };
@@ -121,7 +133,7 @@ impl Directive {
         self.media_type.as_ref().is_none_or(media_type)
             && self.query.as_ref().is_none_or(query)
             && self.status_applies(request)
-            && self.client.as_ref().is_none_or(|client| client.apply(session, request))
+            && self.client.as_ref().is_none_or(|client| client.apply(session, request, client_name))
     }
 
     unsafe fn status_applies(&self, request: *mut Request) -> bool {
@@ -162,6 +174,9 @@ fn block_of(parameters: &Parameters) -> *mut Pblock {
         block
     }
 }
+
+/// Finds the name of a session's client: the C function of the interface.
+pub type ClientName = unsafe extern "C" fn(*mut Session, c_int) -> *mut c_char;
 
 /// A `<Client>` that is ready to be compared.
 pub struct ClientRules {
@@ -209,9 +224,12 @@ impl ClientRules {
         Ok(ClientRules { conditions, needed: client.needed })
     }
 
-    unsafe fn apply(&self, session: *mut Session, request: *mut Request) -> bool {
+    unsafe fn apply(&self, session: *mut Session, request: *mut Request, client_name: ClientName) -> bool {
         let mut each = self.conditions.iter().map(|(condition, pattern)| {
-            condition.values(session, request).iter().any(|value| pattern.matches_any_case(value))
+            condition
+                .values(session, request, client_name)
+                .iter()
+                .any(|value| pattern.matches_any_case(value))
         });
         match self.needed {
             Needed::All => each.all(|is_so| is_so),
@@ -259,7 +277,12 @@ fn condition<'a>(name: &[u8], value: &'a [u8]) -> Option<(Condition, &'a [u8])> 
 
 impl Condition {
     /// The texts of which one must match.
-    unsafe fn values(&self, session: *mut Session, request: *mut Request) -> Vec<Vec<u8>> {
+    unsafe fn values(
+        &self,
+        session: *mut Session,
+        request: *mut Request,
+        client_name: ClientName,
+    ) -> Vec<Vec<u8>> {
         use crate::abi::{ATTRIBUTE_CHUNKED, ATTRIBUTE_INTERNAL, ATTRIBUTE_KEEP_ALIVE, ATTRIBUTE_RESTARTED};
         let of =
             |block: *const Pblock, name: &[u8]| vec![pblock::find(block, name).unwrap_or_default().to_vec()];
@@ -274,7 +297,7 @@ impl Condition {
             Condition::Variable(name) => of((*request).vars, name),
             Condition::Requested(name) => of((*request).reqpb, name),
             Condition::Client(b"dns") => {
-                let name = crate::api::session::session_dns_lookup(session, 0);
+                let name = client_name(session, 0);
                 vec![crate::memory::bytes(name).to_vec()]
             }
             Condition::Client(name) => of((*session).client, name),

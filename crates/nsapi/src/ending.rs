@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use crate::breadcrumb::breadcrumb;
 use crate::crash;
-use crate::current;
+use crate::plugin_request::current;
 
 /// The exit status if a plug-in has ended the process with 0: EX_SOFTWARE.
 const ENDED_BY_PLUGIN: c_int = 70;
@@ -72,7 +73,7 @@ pub extern "C" fn touchstone_nsapi_ends(name: *const c_char, status: c_int, call
     if PROCESS.load(Ordering::Acquire) != unsafe { libc::getpid() } {
         return;
     }
-    let here = current::breadcrumb();
+    let here = breadcrumb();
     let plugin = crash::plugin_at(caller as usize);
     if plugin.is_null() {
         return;

@@ -11,18 +11,19 @@ use serde::{Deserialize, Serialize};
 use touchstone_files::mime::ContentTypes;
 
 use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
+use crate::breadcrumb::breadcrumb;
+use crate::builtin::FUNCTIONS;
 use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
 use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
 use crate::conf::templates::find_templates;
 use crate::conf::{self, Configuration, Init, Parameters, Problem, SourceLocation, Stage, parameter};
-use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
 use crate::functions::{AllowedThreads, Function, Functions};
 use crate::pattern::Pattern;
 use crate::pblock;
 use crate::plugin::Plugin;
-use crate::plugin_request::PluginRequest;
+use crate::plugin_request::{PluginRequest, current};
 
 /// The NSAPI settings of a route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -166,7 +167,7 @@ impl Engine {
         let object = root_object_name(configuration);
         let document_root = clean_root(settings).map(|root| path_text(&root)).unwrap_or_default();
         Engine {
-            functions: Functions::new(),
+            functions: Functions::new(FUNCTIONS),
             program: OnceLock::new(),
             document_root: document_root.trim_end_matches('/').as_bytes().to_vec(),
             directory: settings.directory.clone(),
@@ -508,7 +509,7 @@ fn load_plugin(
 /// unknown names are then not reported.
 pub fn check(settings: &Settings) -> Vec<String> {
     let (configuration, mut problems) = read(settings);
-    let functions = Functions::new();
+    let functions = Functions::new(FUNCTIONS);
     let mut may_add = false;
     for init in &configuration.init {
         match check_init(settings, init, &functions) {
@@ -766,7 +767,7 @@ pub fn unsupported(name: &'static str) {
     drop(told);
     if let Some(engine) = current() {
         // SAFETY: names of plug-ins are never freed.
-        let plugin = unsafe { crate::memory::bytes(current::breadcrumb().plugin) };
+        let plugin = unsafe { crate::memory::bytes(breadcrumb().plugin) };
         let plugin = if plugin.is_empty() { "a plug-in".into() } else { String::from_utf8_lossy(plugin) };
         engine.log(
             LOG_WARN,

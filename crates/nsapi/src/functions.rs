@@ -1,15 +1,14 @@
 //! The functions that directives name: those of plug-ins, and the server's own.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_int};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use crate::abi::{FuncPtr, FuncStruct, Pblock, REQ_ABORTED, Request, Session};
-use crate::current::{self, Breadcrumb};
-use crate::plugin_request::PluginRequest;
+use crate::abi::{FuncPtr, FuncStruct, Pblock, Request, Session};
+use crate::breadcrumb::{Breadcrumb, set_breadcrumb};
 
 /// On which threads a function may run.
 #[derive(Clone, Copy)]
@@ -21,7 +20,7 @@ pub enum AllowedThreads {
     /// On any thread. It passes the request to another part of the server.
     Delegates,
     /// On a core, if this function returns true for the request.
-    Asks(fn(&mut PluginRequest) -> bool),
+    Asks(unsafe fn(*mut Request) -> bool),
 }
 
 /// The name of the owner of built-in functions.
@@ -74,13 +73,16 @@ impl Function {
     }
 
     /// Whether it may run on a core now.
-    pub fn runs_on_core(&self, plugin_request: &mut PluginRequest) -> bool {
+    ///
+    /// # Safety
+    /// `request` must be a request that the thread has entered.
+    pub unsafe fn runs_on_core(&self, request: *mut Request) -> bool {
         self.is_inline.load(Ordering::Relaxed)
             || match self.allowed_threads {
                 _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 AllowedThreads::OnWorker => false,
                 AllowedThreads::Anywhere | AllowedThreads::Delegates => true,
-                AllowedThreads::Asks(ask) => ask(plugin_request),
+                AllowedThreads::Asks(ask) => ask(request),
             }
     }
 
@@ -103,9 +105,9 @@ impl Function {
     #[inline]
     pub unsafe fn call(&self, block: *mut Pblock, session: *mut Session, request: *mut Request) -> c_int {
         let here = Breadcrumb { plugin: self.plugin.as_ptr(), function: self.name.as_ptr() };
-        let before = current::set_breadcrumb(here);
+        let before = set_breadcrumb(here);
         let answer = self.pointer()(block, session, request);
-        current::set_breadcrumb(before);
+        set_breadcrumb(before);
         answer
     }
 
@@ -146,10 +148,10 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Makes a table of the built-in functions.
-    pub fn new() -> Functions {
+    /// Makes a table of the server's own functions.
+    pub fn new(own: &[(&str, FuncPtr, AllowedThreads)]) -> Functions {
         let functions = Functions::default();
-        for (name, function, allowed_threads) in crate::builtin::FUNCTIONS {
+        for (name, function, allowed_threads) in own {
             functions.insert(name, SERVER, *function, *allowed_threads);
         }
         functions
@@ -215,59 +217,17 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-// ---- Functions that plug-ins call
-// --------------------------------------------------------------------------------------------
-
-unsafe fn text(name: *const c_char) -> String {
-    String::from_utf8_lossy(crate::memory::bytes(name)).into_owned()
-}
-
-pub unsafe extern "C" fn func_find(name: *mut c_char) -> Option<FuncPtr> {
-    crate::engine::current()?.functions().find(&text(name)).map(Function::pointer)
-}
-
-pub unsafe extern "C" fn func_insert(name: *mut c_char, function: Option<FuncPtr>) -> *mut FuncStruct {
-    let (Some(engine), Some(function)) = (crate::engine::current(), function) else { return ptr::null_mut() };
-    let plugin = text(current::breadcrumb().plugin);
-    engine.functions().insert(&text(name), &plugin, function, AllowedThreads::OnWorker).structure()
-}
-
-pub unsafe extern "C" fn func_replace(name: *mut c_char, function: Option<FuncPtr>) -> Option<FuncPtr> {
-    crate::engine::current()?.functions().replace(&text(name), function?)
-}
-
-pub unsafe extern "C" fn func_init(mut functions: *mut FuncStruct) {
-    // In a table of functions, the last one has no name.
-    while !functions.is_null() && !(*functions).name.is_null() {
-        func_insert((*functions).name.cast_mut(), (*functions).func);
-        functions = functions.add(1);
-    }
-}
-
-pub unsafe extern "C" fn func_exec(
-    block: *mut Pblock,
-    session: *mut Session,
-    request: *mut Request,
-) -> c_int {
-    let Some(engine) = crate::engine::current() else { return REQ_ABORTED };
-    let name = crate::pblock::find(block, b"fn").unwrap_or_default();
-    match engine.functions().find(&String::from_utf8_lossy(name)) {
-        Some(function) => function.call(block, session, request),
-        None => {
-            let message = format!("func_exec: there is no function {:?}", String::from_utf8_lossy(name));
-            engine.log(crate::abi::LOG_MISCONFIG, &message);
-            REQ_ABORTED
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    unsafe extern "C" fn send_file(_: *mut Pblock, _: *mut Session, _: *mut Request) -> c_int {
+        0
+    }
+
     #[test]
     fn names_are_found_with_either_dash_and_misspelt_ones_have_a_neighbour() {
-        let functions = Functions::new();
+        let functions = Functions::new(&[("send-file", send_file, AllowedThreads::Anywhere)]);
         assert!(functions.find("send_file").is_some());
         assert!(functions.find("send-files").is_none());
         assert_eq!(functions.nearest("send-fil").as_deref(), Some("send-file"));

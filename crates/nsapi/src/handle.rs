@@ -5,7 +5,6 @@ use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::abi::error_handle;
-use crate::plugin_request::PluginRequest;
 
 const TAG: usize = 0x6e73_6170_6920_6664;
 
@@ -17,13 +16,14 @@ pub struct Handle {
 }
 
 enum Kind {
-    Client(*mut PluginRequest),
+    /// The client of the plug-in request at this address.
+    Client(*mut c_void),
     Descriptor(OwnedFd),
 }
 
 impl Handle {
-    /// A handle for the client of a request.
-    pub fn client(plugin_request: *mut PluginRequest) -> Handle {
+    /// A handle for the client of the plug-in request at this address.
+    pub fn client(plugin_request: *mut c_void) -> Handle {
         Handle { tag: TAG, kind: Kind::Client(plugin_request) }
     }
 
@@ -32,8 +32,8 @@ impl Handle {
         Box::into_raw(Box::new(Handle { tag: TAG, kind: Kind::Descriptor(descriptor) })).cast()
     }
 
-    /// The plug-in request whose client this is, or null.
-    pub fn plugin_request(&self) -> *mut PluginRequest {
+    /// The address of the plug-in request whose client this is, or null.
+    pub fn plugin_request(&self) -> *mut c_void {
         match self.kind {
             Kind::Client(plugin_request) => plugin_request,
             Kind::Descriptor(_) => std::ptr::null_mut(),

@@ -17,11 +17,11 @@
 
 mod abi;
 mod api;
+mod breadcrumb;
 mod builtin;
 pub mod conf;
 mod connection;
 mod crash;
-mod current;
 mod directive;
 mod ending;
 mod engine;
@@ -36,4 +36,10 @@ mod plugin;
 mod plugin_request;
 mod slots;
 
-pub use engine::{Settings, check, directories};
+pub use engine::{Settings, directories};
+
+/// Checks the settings, without calling a function of a plug-in.
+pub fn check(settings: &Settings) -> Vec<String> {
+    slots::install();
+    engine::check(settings)
+}

@@ -13,6 +13,7 @@ use crate::abi::{
     REQ_PROCEED, REQ_RESTART, REQ_TOOBUSY, Request, Session,
 };
 use crate::api::evaluate::{Evaluation, Groups};
+use crate::api::session::session_dns_lookup;
 use crate::conf::{Branch, Condition, Stage};
 use crate::connection::RequestEnd;
 use crate::directive::Directive;
@@ -112,8 +113,8 @@ impl Pipeline {
 /// Continues a plug-in request, up to its end or to a function that must run on a worker.
 ///
 /// # Safety
-/// The thread has entered the plug-in request ([`crate::current::enter`]), and a connection is attached to
-/// it.
+/// The thread has entered the plug-in request ([`enter`](crate::plugin_request::current::enter)), and a
+/// connection is attached to it.
 pub unsafe fn run(plugin_request: *mut PluginRequest, thread: ThreadKind) -> Result<RequestEnd, NeedsWorker> {
     let Some(engine) = (*plugin_request).engine.as_ref().map(Arc::as_ptr) else {
         return Ok(RequestEnd::Close);
@@ -512,7 +513,7 @@ impl StageRun<'_> {
     fn apply(&mut self, directive: &Directive) -> Result<c_int, NeedsWorker> {
         // SAFETY: session and request are those of the plug-in request, or of a request made from it.
         unsafe {
-            if !directive.applies(self.session, self.request) {
+            if !directive.applies(self.session, self.request, session_dns_lookup) {
                 return Ok(REQ_NOACTION);
             }
             let branch = directive.branch();
@@ -522,7 +523,8 @@ impl StageRun<'_> {
                 Err(message) => return Ok(self.cannot_evaluate(&message)),
             }
             let function = directive.function();
-            if self.thread == ThreadKind::Core && !function.runs_on_core(self.plugin_request()) {
+            let asked = &raw mut self.plugin_request().request;
+            if self.thread == ThreadKind::Core && !function.runs_on_core(asked) {
                 return Err(NeedsWorker);
             }
             if self.thread == ThreadKind::Worker {
@@ -594,8 +596,11 @@ impl StageRun<'_> {
         for index in self.pipeline().objects.clone() {
             for directive in self.engine.directives(index, Stage::Service) {
                 let is_taken = directive.branch().is_none_or(|branch| self.takes(branch).unwrap_or_default());
+                let (session, request) = (self.session, self.request);
                 // SAFETY: session and request live.
-                if is_taken && unsafe { directive.applies_but_for_method(self.session, self.request) } {
+                let applies =
+                    || unsafe { directive.applies_but_for_method(session, request, session_dns_lookup) };
+                if is_taken && applies() {
                     for method in [&b"GET"[..], b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"] {
                         if directive.takes_method(method) && !allowed.contains(&method) {
                             allowed.push(method);

@@ -19,13 +19,12 @@ unsafe impl Send for Plugin {}
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    /// Loads a plug-in. All symbols are resolved at once, so a missing one is an error now and not during a
-    /// request.
+    /// Loads a plug-in; the tables of functions must be installed before. All symbols are resolved at once, so
+    /// a missing one is an error now and not during a request.
     pub fn load(path: &Path) -> Result<Plugin, String> {
         if let Err(error) = std::fs::File::open(path) {
             return Err(format!("the plug-in {} cannot be read: {error}", path.display()));
         }
-        crate::slots::install();
         let c_path =
             CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path holds a NUL byte".to_string())?;
         let before = crate::crash::loaded_code_ranges();

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 
 use crate::api::*;
-use crate::{current, engine, functions, memory, pblock};
+use crate::{engine, memory, pblock};
 
 /// Functions of the shim. Only their addresses are taken, so their types do not matter here.
 mod shim {
@@ -63,7 +63,7 @@ macro_rules! table {
 table! {
     /// `nsapi_dispatch_s`
     touchstone_nsapi30_slots NAMES_30 308 {
-        system_version = current::system_version;
+        system_version = globals::system_version;
         system_malloc = memory::system_malloc;
         system_calloc = memory::system_calloc;
         system_realloc = memory::system_realloc;
@@ -267,7 +267,7 @@ table! {
         conf_init = dispatch::not_for_plugins;
         conf_run_init_functions = dispatch::not_for_plugins;
         conf_terminate = dispatch::not_for_plugins;
-        conf_getglobals = current::conf_getglobals;
+        conf_getglobals = globals::conf_getglobals;
         func_init = functions::func_init;
         func_find = functions::func_find;
         func_exec = functions::func_exec;
@@ -307,13 +307,13 @@ table! {
         request_restart_internal = request::request_restart_internal;
         request_header = request::request_header;
         request_stat_path = request::request_stat_path;
-        conf_getServerString = current::conf_get_server_string;
+        conf_getServerString = globals::conf_get_server_string;
         func_replace = functions::func_replace;
         net_socketpair = net::net_socketpair;
         net_dup2 = net::net_dup2;
         net_is_STDOUT = net::net_is_stdout;
         net_is_STDIN = net::net_is_stdin;
-        func_set_native_thread_flag = current::never_native;
+        func_set_native_thread_flag = globals::never_native;
         random_create = md5::random_create;
         random_update = md5::random_update;
         random_generate = md5::random_generate;
@@ -370,7 +370,7 @@ table! {
         conf_getboolean = sites::conf_getboolean;
         conf_getinteger = sites::conf_getinteger;
         conf_getboundedinteger = sites::conf_getboundedinteger;
-        prepare_nsapi_thread = current::prepare_nsapi_thread;
+        prepare_nsapi_thread = globals::prepare_nsapi_thread;
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What knows where an address is.
-pub trait Locates: Send + Sync {
+pub trait AddressLocator: Send + Sync {
     /// The country of an address, two letters.
     fn country(&self, address: IpAddr) -> Option<[u8; 2]>;
 
@@ -13,10 +13,10 @@ pub trait Locates: Send + Sync {
     fn system(&self, address: IpAddr) -> Option<u32>;
 }
 
-static SOURCE: RwLock<Option<Arc<dyn Locates>>> = RwLock::new(None);
+static SOURCE: RwLock<Option<Arc<dyn AddressLocator>>> = RwLock::new(None);
 
 /// Sets what knows it; `None`: nothing does.
-pub fn set_source(source: Option<Arc<dyn Locates>>) {
+pub fn set_source(source: Option<Arc<dyn AddressLocator>>) {
     *SOURCE.write().unwrap_or_else(PoisonError::into_inner) = source;
 }
 
@@ -30,6 +30,6 @@ pub(crate) fn system(client: &str) -> Option<u32> {
     source()?.system(client.parse().ok()?)
 }
 
-fn source() -> Option<Arc<dyn Locates>> {
+fn source() -> Option<Arc<dyn AddressLocator>> {
     SOURCE.read().unwrap_or_else(PoisonError::into_inner).clone()
 }

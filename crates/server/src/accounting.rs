@@ -9,11 +9,11 @@ use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{HeadBuilder, KnownField, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::{Record, TlsRecord};
-use touchstone_observe::metrics::{Answered, RouteTable};
+use touchstone_observe::metrics::{AnswerFacts, RouteTable};
 use touchstone_observe::request_id::RequestId;
 
 use crate::core::CoreState;
-use crate::core::cache_lookup::HitOf;
+use crate::core::cache_lookup::HitRoute;
 use crate::exchange::Progress;
 
 /// Where a request came from.
@@ -55,8 +55,8 @@ pub struct AnsweredRequest<'a> {
 /// Counts and logs a request.
 pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     let AnsweredRequest { origin, received, progress, table, started, .. } = account;
-    let (site, route) = (progress.site.get(), progress.route.get());
-    state.metrics.answered(&Answered {
+    let (site, route) = (progress.facts.site(), progress.facts.route());
+    state.metrics.answered(&AnswerFacts {
         table,
         site,
         route,
@@ -64,13 +64,13 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         status: account.status,
         body_bytes: account.body_bytes,
         started,
-        cache: progress.cache.get(),
+        cache: progress.facts.cache(),
     });
     if !state.log.is_on() {
         return;
     }
     let fields = received.map(|(head, buffer)| HeadFields { head, buffer });
-    let id = progress.id.borrow().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
+    let id = progress.facts.id().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
     let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
     let (text, line);
     let client = match client_behind {
@@ -103,8 +103,8 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
             tls: origin.tls.map(tls_record),
             site: known(&labels.site),
             route: known(&labels.route),
-            handler: progress.handler.get(),
-            cache: progress.cache.get().word(),
+            handler: progress.facts.handler(),
+            cache: progress.facts.cache().word(),
             ..record
         },
     );
@@ -113,7 +113,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
 /// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
 /// `state.head`, of `bytes`.
 #[inline]
-pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitOf, body_bytes: u64, bytes: &[u8]) {
+pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_bytes: u64, bytes: &[u8]) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
     if state.log.is_on() {
         let head = std::mem::take(&mut state.head);
@@ -127,7 +127,7 @@ pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitOf, body_bytes
 pub fn note_stream_hit(
     state: &mut CoreState,
     origin: Origin<'_>,
-    of: HitOf,
+    of: HitRoute,
     body_bytes: u64,
     received: impl FnOnce() -> HeadBuilder,
 ) {
@@ -142,7 +142,7 @@ pub fn note_stream_hit(
 fn log_hit(
     state: &mut CoreState,
     origin: Origin<'_>,
-    HitOf { site, route, is_accelerated }: HitOf,
+    HitRoute { site, route, is_accelerated }: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
 ) {

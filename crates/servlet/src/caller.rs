@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Called, Caller, ConnectionReturn};
+use touchstone_handler::handler::{CallResult, Caller, ConnectionReturn};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::request::FieldLine;
 
@@ -33,14 +33,14 @@ use crate::route::Route;
 use crate::route_state::RouteState;
 use crate::server_log::log;
 use crate::slab::{INPUT_BYTES, Slab};
-use crate::worker::{self, Served};
+use crate::worker::{self, CallOutcome};
 
 /// A call of this duration takes long. Most garbage collections are shorter.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The state of a thread's calls that the monitor sees.
 #[derive(Default)]
-pub struct Watched {
+pub struct WatchedCalls {
     /// The number of the request that Java has; 0: none.
     number: AtomicI32,
     /// That number at the last check of the monitor, and the time since when it is the same.
@@ -48,7 +48,7 @@ pub struct Watched {
     slab: Mutex<Option<Arc<Slab>>>,
 }
 
-impl Watched {
+impl WatchedCalls {
     /// Moves the other connections of the thread if a call takes long. Returns whether to check again.
     fn move_connections_if_long(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
@@ -87,21 +87,21 @@ impl Watched {
     }
 }
 
-impl Checked for Watched {
+impl Checked for WatchedCalls {
     fn check(self: Arc<Self>) -> CheckResult {
         if self.move_connections_if_long() { CheckResult::Calls } else { CheckResult::Nothing }
     }
 }
 
 /// Calls the applications of a route on one thread.
-pub struct OnThread {
+pub struct RouteCaller {
     route: Arc<Route>,
     pool: Arc<Pool>,
     connection_return: Arc<dyn ConnectionReturn>,
     runtime: &'static JavaRuntime,
     java: Rc<Attached<'static>>,
     slab: Option<Arc<Slab>>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchedCalls>,
     /// The request in the form for Java, and its path.
     written: Vec<u8>,
     path: PathKey,
@@ -129,18 +129,21 @@ fn attached(runtime: &'static JavaRuntime) -> Result<Rc<Attached<'static>>, Stri
     })
 }
 
-impl OnThread {
+impl RouteCaller {
     /// A caller for the applications of a route, which must be ready.
-    pub fn new(route: Arc<Route>, connection_return: Arc<dyn ConnectionReturn>) -> Result<OnThread, String> {
+    pub fn new(
+        route: Arc<Route>,
+        connection_return: Arc<dyn ConnectionReturn>,
+    ) -> Result<RouteCaller, String> {
         let pool = route.pool().cloned().ok_or("the applications are in another process")?;
         if route.state() != RouteState::Ready {
             return Err("the applications are not ready".to_string());
         }
         let runtime = java_runtime::of_process();
         let java = attached(runtime)?;
-        let watched = Arc::new(Watched::default());
+        let watched = Arc::new(WatchedCalls::default());
         pool.monitor().watch(&watched);
-        Ok(OnThread {
+        Ok(RouteCaller {
             route,
             pool,
             connection_return,
@@ -188,7 +191,7 @@ impl OnThread {
     }
 }
 
-impl Drop for OnThread {
+impl Drop for RouteCaller {
     fn drop(&mut self) {
         if let Some(slab) = self.slab.take() {
             self.runtime.slabs().give_back(self.pool.route, slab);
@@ -196,7 +199,7 @@ impl Drop for OnThread {
     }
 }
 
-impl Caller for OnThread {
+impl Caller for RouteCaller {
     fn takes(&mut self, get: &PlainGet<'_>) -> bool {
         self.path = PathKey::of(get.path);
         let switches = |line: &FieldLine| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade");
@@ -212,12 +215,12 @@ impl Caller for OnThread {
         self.written.len() <= INPUT_BYTES
     }
 
-    fn call(&mut self, get: &PlainGet<'_>) -> Called {
+    fn call(&mut self, get: &PlainGet<'_>) -> CallResult {
         let slab = match self.slab() {
             Ok(slab) => slab,
             Err(message) => {
                 log(0, &message);
-                return Called::Answer(answers::unavailable());
+                return CallResult::Answer(answers::unavailable());
             }
         };
         let number = worker::next_number();
@@ -234,17 +237,17 @@ impl Caller for OnThread {
         self.watched.end();
         self.pool.call_durations().note(self.path, get.received_at.elapsed());
         let (end, length) = match served {
-            Served::Ended(end, length) => (end, length),
-            Served::Pending => {
+            CallOutcome::Ended(end, length) => (end, length),
+            CallOutcome::Pending => {
                 java_call.becomes_async();
-                return Called::ConnectionReturned;
+                return CallResult::ConnectionReturned;
             }
-            Served::Waits => {
+            CallOutcome::Waits => {
                 slab.set_java_call(None);
                 self.slab = Some(slab);
                 java_call.wait_for_application();
                 self.pool.hold(java_call, self.written.clone());
-                return Called::ConnectionReturned;
+                return CallResult::ConnectionReturned;
             }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
@@ -258,20 +261,20 @@ impl Caller for OnThread {
         }
         let called = if !java_call.end_direct_call() {
             java_call.finish(piece, end, true);
-            Called::ConnectionReturned
+            CallResult::ConnectionReturned
         } else {
             match (end, piece) {
-                (AnswerEnd::Unavailable, _) => Called::Answer(answers::unavailable()),
+                (AnswerEnd::Unavailable, _) => CallResult::Answer(answers::unavailable()),
                 (AnswerEnd::Whole, Some(Piece { head: Some(head), body: [] })) => {
-                    Called::Answer(answers::whole(head, Bytes::new(), false))
+                    CallResult::Answer(answers::whole(head, Bytes::new(), false))
                 }
                 (AnswerEnd::Whole, Some(Piece { head: Some(head), body })) => {
                     // The body is at the end of the bytes that Java has written.
                     self.body = length - body.len()..length;
-                    Called::Written(head.into_answer())
+                    CallResult::Written(head.into_answer())
                 }
                 // No byte of the answer was sent.
-                _ => Called::Answer(Answer::error(502)),
+                _ => CallResult::Answer(Answer::error(502)),
             }
         };
         self.slab = Some(slab);

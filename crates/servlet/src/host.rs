@@ -119,12 +119,12 @@ struct Connection {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
     end_of_turn: Rc<EndOfTurn>,
-    under_way: RefCell<HashMap<u32, Rc<UnderWay>>>,
+    under_way: RefCell<HashMap<u32, Rc<CoreRequest>>>,
     outgoing: Outgoing,
 }
 
 /// A request of a core.
-struct UnderWay {
+struct CoreRequest {
     java_call: Arc<JavaCall>,
     /// Bytes of the answer that were not sent to the client yet.
     unsent_bytes: Cell<usize>,
@@ -134,7 +134,7 @@ struct UnderWay {
     body_came: Notify,
 }
 
-impl UnderWay {
+impl CoreRequest {
     /// Called when the requested part of the body has arrived, or will not arrive.
     fn ask_no_more(&self) {
         self.is_asked.set(false);
@@ -246,7 +246,7 @@ impl Connection {
             return self.send_answer(number, &output);
         }
         self.end_of_turn.note_request();
-        let request = Rc::new(UnderWay {
+        let request = Rc::new(CoreRequest {
             java_call,
             unsent_bytes: Cell::new(0),
             has_room: Notify::new(),
@@ -260,7 +260,7 @@ impl Connection {
         tokio::task::spawn_local(self.clone().answer(number, request));
     }
 
-    async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
+    async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<CoreRequest>) {
         while poll_fn(|context| request.java_call.poll_body_wanted(context)).await {
             request.is_asked.set(true);
             self.outgoing.send(|frames| wire::append(frames, Kind::Wanted, number, &[]));
@@ -270,7 +270,7 @@ impl Connection {
         }
     }
 
-    async fn answer(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
+    async fn answer(self: Rc<Self>, number: u32, request: Rc<CoreRequest>) {
         loop {
             let output = poll_fn(|context| request.java_call.poll_output(context)).await;
             let bytes: usize = output.pieces.iter().map(Vec::len).sum();

@@ -19,7 +19,7 @@ use touchstone_interfaces::ajp::Ambiguous;
 
 use crate::answers::{unavailable, whole};
 use crate::call_durations::PathKey;
-use crate::caller::OnThread;
+use crate::caller::RouteCaller;
 use crate::core_queue::CoreQueue;
 use crate::end_of_turn::EndOfTurn;
 use crate::flat::{self, HandlerFacts, Source};
@@ -80,7 +80,7 @@ impl Interface for Servlets {
     }
 
     fn caller(&self, connection_return: Arc<dyn ConnectionReturn>) -> Option<Box<dyn Caller>> {
-        match OnThread::new(self.route.clone(), connection_return) {
+        match RouteCaller::new(self.route.clone(), connection_return) {
             Ok(caller) => Some(Box::new(caller)),
             Err(message) => {
                 log(1, &format!("{}: {message}", self.route.settings().name()));
@@ -100,7 +100,7 @@ impl Interface for Servlets {
             tokio::task::spawn_local(end_of_turn.clone().announce(pool.clone()));
         }
         let route = self.route.clone();
-        Rc::new(OnThisCore {
+        Rc::new(ServletOfCore {
             route,
             queue,
             end_of_turn,
@@ -111,7 +111,7 @@ impl Interface for Servlets {
     }
 }
 
-struct OnThisCore {
+struct ServletOfCore {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
     end_of_turn: Rc<EndOfTurn>,
@@ -122,7 +122,7 @@ struct OnThisCore {
     link: RefCell<Option<Rc<Link>>>,
 }
 
-impl Drop for OnThisCore {
+impl Drop for ServletOfCore {
     fn drop(&mut self) {
         self.queue.close();
         self.end_of_turn.close();
@@ -132,7 +132,7 @@ impl Drop for OnThisCore {
     }
 }
 
-impl Handler for OnThisCore {
+impl Handler for ServletOfCore {
     fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
         match path_parameters::other_path(&request) {
             Ok(None) => Box::pin(async move { Handled::Answer(self.answer(request).await) }),
@@ -158,7 +158,7 @@ impl Handler for OnThisCore {
 /// A request that was passed to Java. Dropping it tells Java that the core has given the request up.
 struct JavaRequest {
     /// Keeps the applications running, even if the configuration was replaced.
-    _handler: Rc<OnThisCore>,
+    _handler: Rc<ServletOfCore>,
     java_call: Arc<JavaCall>,
     /// The connection to another process through which it was sent, and its number there.
     through: Option<(Rc<Link>, u32)>,
@@ -184,7 +184,7 @@ impl Drop for JavaRequest {
     }
 }
 
-impl OnThisCore {
+impl ServletOfCore {
     async fn answer(self: Rc<Self>, request: Request) -> Answer {
         if self.route.state() != RouteState::Ready
             && let Some(answer) = self.wait_for_start().await

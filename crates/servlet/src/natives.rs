@@ -182,10 +182,10 @@ extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstr
     }
 }
 
-type UnderWay = (Arc<Slab>, Arc<JavaCall>);
+type RunningCall = (Arc<Slab>, Arc<JavaCall>);
 
 /// A slab with its request; `None` if the request has ended.
-fn under_way(slab: jint) -> Option<UnderWay> {
+fn under_way(slab: jint) -> Option<RunningCall> {
     let slab = java_runtime::of_process().slabs().get(slab)?;
     let java_call = slab.java_call()?;
     Some((slab, java_call))

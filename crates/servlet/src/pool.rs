@@ -58,7 +58,7 @@ pub enum Job {
 }
 
 /// A request whose application is being started.
-struct Held {
+struct HeldRequest {
     java_call: Arc<JavaCall>,
     request: Vec<u8>,
     until: Instant,
@@ -73,7 +73,7 @@ pub struct Pool {
     processors: usize,
     queue: Mutex<Queue>,
     /// Requests whose application is being started. They occupy no thread and no place in the queue.
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<HeldRequest>>,
     wake: Condvar,
     /// The number of jobs that wait, for reading without the lock.
     waiting: AtomicUsize,
@@ -155,7 +155,7 @@ impl Pool {
             drop(held);
             return java_call.finish(None, AnswerEnd::Unavailable, true);
         }
-        held.push(Held { java_call, request, until });
+        held.push(HeldRequest { java_call, request, until });
     }
 
     /// Called when an application has started, and once a second. Requests that wait for their application
@@ -166,7 +166,8 @@ impl Pool {
             return;
         }
         let now = Instant::now();
-        let (over, again): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|held| held.until <= now);
+        let (over, again): (Vec<HeldRequest>, Vec<HeldRequest>) =
+            held.into_iter().partition(|held| held.until <= now);
         over.iter().for_each(|held| held.java_call.finish(None, AnswerEnd::Unavailable, true));
         let mut queue = self.lock();
         queue.jobs.extend(again.into_iter().map(|held| Job::Request(held.java_call, held.request)));

@@ -13,21 +13,21 @@ use crate::route_state::RouteState;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
 
 /// Routes that are in use.
-struct InUse {
-    routes: Vec<Wanted>,
+struct ActiveRoutes {
+    routes: Vec<RouteUse>,
     /// The number of the configuration that is being opened, or was opened last.
     configuration: u64,
 }
 
 /// A route with the number of the last configuration that wants it.
-struct Wanted {
+struct RouteUse {
     route: Weak<Route>,
     by: u64,
 }
 
-static IN_USE: Mutex<InUse> = Mutex::new(InUse { routes: Vec::new(), configuration: 0 });
+static IN_USE: Mutex<ActiveRoutes> = Mutex::new(ActiveRoutes { routes: Vec::new(), configuration: 0 });
 
-fn in_use() -> MutexGuard<'static, InUse> {
+fn in_use() -> MutexGuard<'static, ActiveRoutes> {
     IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -40,7 +40,7 @@ pub fn begin_configuration() {
 pub fn end_unwanted() {
     let mut in_use = in_use();
     let configuration = in_use.configuration;
-    let unwanted: Vec<Wanted> = in_use.routes.extract_if(.., |wanted| wanted.by < configuration).collect();
+    let unwanted: Vec<RouteUse> = in_use.routes.extract_if(.., |wanted| wanted.by < configuration).collect();
     drop(in_use);
     unwanted.iter().filter_map(|wanted| wanted.route.upgrade()).for_each(|route| route.drain());
 }
@@ -70,6 +70,6 @@ pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, 
         Isolation::InProcess => engine::start(java)?.open(settings),
         Isolation::Isolated => Route::in_child(settings.clone(), Child::start(java, settings)?),
     };
-    in_use.routes.push(Wanted { route: Arc::downgrade(&route), by: configuration });
+    in_use.routes.push(RouteUse { route: Arc::downgrade(&route), by: configuration });
     Ok(route)
 }

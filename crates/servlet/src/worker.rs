@@ -30,7 +30,7 @@ pub fn next_number() -> i32 {
 }
 
 /// The result of a call.
-pub enum Served {
+pub enum CallOutcome {
     /// How it has ended, and how many bytes are in the slab's output.
     Ended(AnswerEnd, usize),
     /// It continues asynchronously. Java gives the slab back when it ends the request; it may have done so
@@ -41,16 +41,16 @@ pub enum Served {
 }
 
 /// Calls Java to answer the request in a slab.
-pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
+pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> CallOutcome {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
         0 => AnswerEnd::Whole,
-        1 => return Served::Pending,
+        1 => return CallOutcome::Pending,
         3 => AnswerEnd::Unavailable,
-        4 => return Served::Waits,
+        4 => return CallOutcome::Waits,
         _ => AnswerEnd::Broken,
     };
-    Served::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
+    CallOutcome::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
 }
 
 /// Reads the answer to a request; if it is invalid, the log says why.
@@ -171,9 +171,9 @@ impl Worker<'_> {
         let began = Instant::now();
         self.pool.note_wait(began.saturating_duration_since(java_call.since()));
         let (end, length) = match serve(self.java, slab.number, length) {
-            Served::Ended(end, length) => (end, length),
-            Served::Pending => return java_call.becomes_async(),
-            Served::Waits => {
+            CallOutcome::Ended(end, length) => (end, length),
+            CallOutcome::Pending => return java_call.becomes_async(),
+            CallOutcome::Waits => {
                 slab.set_java_call(None);
                 self.slab = Some(slab);
                 java_call.wait_for_application();

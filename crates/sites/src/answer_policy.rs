@@ -30,7 +30,7 @@ struct Policy {
 
 /// What is known of the request that an answer is for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct BrowserRequest<'a> {
     /// The origin that the browser names, if it is one alone.
     pub origin: Option<&'a [u8]>,
     /// The nonce that the page was made with.
@@ -98,7 +98,7 @@ impl AnswerPolicy {
     }
 
     /// Applies it to the fields of an answer with this status.
-    pub fn apply(&self, asked: Asked<'_>, status: u16, fields: &mut Vec<u8>) {
+    pub fn apply(&self, asked: BrowserRequest<'_>, status: u16, fields: &mut Vec<u8>) {
         match (&self.with_nonce, asked.nonce) {
             (Some((common, policies)), Some(nonce)) => {
                 let mut added = common.clone();
@@ -197,7 +197,7 @@ mod tests {
         SiteConfig::new(PathBuf::from("/"), vec!["127.0.0.1:80".parse().unwrap()])
     }
 
-    fn applied(policy: &AnswerPolicy, asked: Asked<'_>, status: u16, fields: &str) -> String {
+    fn applied(policy: &AnswerPolicy, asked: BrowserRequest<'_>, status: u16, fields: &str) -> String {
         let mut fields = fields.as_bytes().to_vec();
         policy.apply(asked, status, &mut fields);
         String::from_utf8(fields).unwrap()
@@ -214,11 +214,11 @@ mod tests {
     fn hsts_is_for_tls_only() {
         let safe = SecurityFieldsConfig::safe();
         let plain = AnswerPolicy::open(&site(), Some(&safe), None).unwrap();
-        assert!(!applied(&plain, Asked::default(), 200, "").contains("Strict-Transport-Security"));
+        assert!(!applied(&plain, BrowserRequest::default(), 200, "").contains("Strict-Transport-Security"));
         let mut secure = site();
         secure.tls.development_certificate = true;
         let secure = AnswerPolicy::open(&secure, Some(&safe), None).unwrap();
-        let fields = applied(&secure, Asked::default(), 200, "");
+        let fields = applied(&secure, BrowserRequest::default(), 200, "");
         assert!(fields.contains("Strict-Transport-Security: max-age=31536000\r\n"), "{fields}");
     }
 
@@ -229,12 +229,12 @@ mod tests {
         site.headers.insert("referrer-policy".into(), "no-referrer".into());
         let kept = AnswerPolicy::open(&site, Some(&config), None).unwrap();
         let own = "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n";
-        let fields = applied(&kept, Asked::default(), 200, own);
+        let fields = applied(&kept, BrowserRequest::default(), 200, own);
         assert!(fields.starts_with(own) && !fields.contains("SAMEORIGIN"), "{fields}");
         assert_eq!(fields.matches("Referrer-Policy").count(), 1);
         config.replace = true;
         let replaced = AnswerPolicy::open(&site, Some(&config), None).unwrap();
-        let fields = applied(&replaced, Asked::default(), 200, own);
+        let fields = applied(&replaced, BrowserRequest::default(), 200, own);
         assert!(fields.contains("SAMEORIGIN") && !fields.contains("DENY"), "{fields}");
         assert!(fields.contains("Referrer-Policy: no-referrer"), "{fields}");
     }
@@ -248,10 +248,10 @@ mod tests {
         let policy = AnswerPolicy::open(&site(), Some(&config), None).unwrap();
         assert!(policy.has_nonce());
         assert_eq!(
-            applied(&policy, Asked::default(), 200, ""),
+            applied(&policy, BrowserRequest::default(), 200, ""),
             "Content-Security-Policy: script-src 'none'; style-src 'self'\r\n"
         );
-        let asked = Asked { nonce: Some("abc"), ..Asked::default() };
+        let asked = BrowserRequest { nonce: Some("abc"), ..BrowserRequest::default() };
         assert_eq!(
             applied(&policy, asked, 200, ""),
             "Content-Security-Policy: script-src 'nonce-abc'; style-src 'self' 'nonce-abc'\r\n"

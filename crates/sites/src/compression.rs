@@ -21,8 +21,8 @@ use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
-    AtOnce, CallUnderWay, Called, Caller, ConnectionReturn, Handled, Handler, Interface, OnCore, PendingCall,
-    Server,
+    CallResult, CallUnderWay, Caller, ConnectionReturn, Handled, Handler, ImmediateAnswer, Interface, OnCore,
+    PendingCall, Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Receiver, Sender, pipe};
@@ -121,20 +121,22 @@ struct CompressedHandler {
 
 impl Handler for CompressedHandler {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
-        let wanted = Wanted::of(&request, &self.settings);
+        let wanted = AnswerForm::of(&request, &self.settings);
         let handled = self.handler.clone().handle(request);
         Box::pin(async move { wanted.apply_to(handled.await) })
     }
 
-    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> AtOnce {
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> ImmediateAnswer {
         if coding_for(&self.settings, request.head.accept_encoding).is_some() {
-            return AtOnce::Handle;
+            return ImmediateAnswer::Handle;
         }
         match self.handler.clone().answer_at_once(request, body) {
-            AtOnce::Answer(answer) => AtOnce::Answer(say_that_it_varies(answer)),
-            AtOnce::Written(answer) => AtOnce::Written(say_that_it_varies_with(answer, body.len() as u64)),
-            AtOnce::Pending(begun) => AtOnce::Pending(Box::new(PlainPending(begun))),
-            AtOnce::Handle => AtOnce::Handle,
+            ImmediateAnswer::Answer(answer) => ImmediateAnswer::Answer(say_that_it_varies(answer)),
+            ImmediateAnswer::Written(answer) => {
+                ImmediateAnswer::Written(say_that_it_varies_with(answer, body.len() as u64))
+            }
+            ImmediateAnswer::Pending(begun) => ImmediateAnswer::Pending(Box::new(PlainPending(begun))),
+            ImmediateAnswer::Handle => ImmediateAnswer::Handle,
         }
     }
 
@@ -159,7 +161,7 @@ impl PendingCall for PlainPending {
     }
 
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
-        let wanted = Wanted { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
+        let wanted = AnswerForm { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
         let handled = self.0.go_on(request);
         Box::pin(async move { wanted.apply_to(handled.await) })
     }
@@ -176,13 +178,13 @@ impl Caller for PlainCaller {
         coding_for(&self.settings, request.head.accept_encoding).is_none() && self.caller.takes(request)
     }
 
-    fn call(&mut self, request: &PlainGet<'_>) -> Called {
+    fn call(&mut self, request: &PlainGet<'_>) -> CallResult {
         match self.caller.call(request) {
-            Called::Answer(answer) => Called::Answer(say_that_it_varies(answer)),
-            Called::Written(answer) => {
-                Called::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
+            CallResult::Answer(answer) => CallResult::Answer(say_that_it_varies(answer)),
+            CallResult::Written(answer) => {
+                CallResult::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
             }
-            Called::ConnectionReturned => Called::ConnectionReturned,
+            CallResult::ConnectionReturned => CallResult::ConnectionReturned,
         }
     }
 
@@ -210,7 +212,7 @@ fn coding_for(settings: &CodingSettings, accepted: AcceptEncoding) -> Option<Con
 }
 
 /// What a request says of the form of its answer.
-pub struct Wanted {
+pub struct AnswerForm {
     coding: Option<ContentCoding>,
     level: u8,
     is_head: bool,
@@ -218,9 +220,9 @@ pub struct Wanted {
     if_none_match: Vec<u8>,
 }
 
-impl Wanted {
+impl AnswerForm {
     /// What a request says, where these codings are made.
-    pub fn of(request: &Request, settings: &CodingSettings) -> Wanted {
+    pub fn of(request: &Request, settings: &CodingSettings) -> AnswerForm {
         let head = &request.received.head;
         let coding = coding_for(settings, head.accept_encoding);
         let level = coding.and_then(|coding| settings.levels[coding as usize]).unwrap_or_default();
@@ -231,7 +233,7 @@ impl Wanted {
                 if_none_match.push(b',');
             }
         }
-        Wanted { coding, level, is_head: head.method == Method::Head, if_none_match }
+        AnswerForm { coding, level, is_head: head.method == Method::Head, if_none_match }
     }
 
     fn apply_to(self, handled: Handled) -> Handled {
@@ -427,8 +429,8 @@ mod tests {
         answer
     }
 
-    fn wanted(coding: Option<ContentCoding>, is_head: bool, if_none_match: &str) -> Wanted {
-        Wanted { coding, level: 5, is_head, if_none_match: if_none_match.into() }
+    fn wanted(coding: Option<ContentCoding>, is_head: bool, if_none_match: &str) -> AnswerForm {
+        AnswerForm { coding, level: 5, is_head, if_none_match: if_none_match.into() }
     }
 
     fn text(answer: &Answer) -> String {

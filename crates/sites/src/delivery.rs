@@ -67,7 +67,7 @@ fn open(config: &DeliveryConfig) -> Result<Option<Delivery>, String> {
         bytes_per_second,
         after_bytes: config.limit_rate_after.unwrap_or_default(),
     });
-    // A pace of clients is looked up by the connection, for answers that the exchange gives.
-    let says_nothing = substitution.is_none() && rate.is_none() && !config.has_pace();
+    // The connection applies the minimum rates of clients itself.
+    let says_nothing = substitution.is_none() && rate.is_none() && !config.has_minimum_rate();
     Ok((!says_nothing).then_some(Delivery { substitution, rate }))
 }

@@ -32,7 +32,7 @@ pub struct ForwardAuth {
 
 /// What an authority said of a request that passes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct AuthorityApproval {
     /// The user.
     pub user: Option<Box<str>>,
     /// The fields for programs and origins.
@@ -88,12 +88,12 @@ impl ForwardAuth {
     }
 
     /// What the authority said of late of such a request.
-    pub fn remembered(&self, key: DecisionKey) -> Option<Passed> {
+    pub fn remembered(&self, key: DecisionKey) -> Option<AuthorityApproval> {
         self.decisions.as_ref()?.get(key, Instant::now())
     }
 
     /// Remembers what the authority has said.
-    pub fn remember(&self, key: DecisionKey, passed: &Passed) {
+    pub fn remember(&self, key: DecisionKey, passed: &AuthorityApproval) {
         if let Some(decisions) = &self.decisions {
             decisions.put(key, passed.clone(), Instant::now());
         }
@@ -123,7 +123,7 @@ fn settings(config: &ForwardAuthConfig, name: GroupName) -> Result<Option<(Proxy
 /// Decisions of late. When the newer half is full, the older half is forgotten.
 struct Decisions {
     lifetime: Duration,
-    halves: Mutex<[FxHashMap<DecisionKey, (Instant, Passed)>; 2]>,
+    halves: Mutex<[FxHashMap<DecisionKey, (Instant, AuthorityApproval)>; 2]>,
 }
 
 impl Decisions {
@@ -131,13 +131,13 @@ impl Decisions {
         Decisions { lifetime, halves: Mutex::default() }
     }
 
-    fn get(&self, key: DecisionKey, now: Instant) -> Option<Passed> {
+    fn get(&self, key: DecisionKey, now: Instant) -> Option<AuthorityApproval> {
         let halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         let (until, passed) = halves.iter().find_map(|half| half.get(&key))?;
         (now < *until).then(|| passed.clone())
     }
 
-    fn put(&self, key: DecisionKey, passed: Passed, now: Instant) {
+    fn put(&self, key: DecisionKey, passed: AuthorityApproval, now: Instant) {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         let [newer, older] = &mut *halves;
         if newer.len() >= MOST_DECISIONS / 2 {
@@ -158,8 +158,8 @@ mod tests {
         DecisionKey(bytes)
     }
 
-    fn passed(user: &str) -> Passed {
-        Passed { user: Some(user.into()), fields: Vec::new() }
+    fn passed(user: &str) -> AuthorityApproval {
+        AuthorityApproval { user: Some(user.into()), fields: Vec::new() }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct ServerLogs<'a> {
 
 /// In which log a request has its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogOf {
+pub enum LogIndex {
     /// In that of the server.
     Server,
     /// In the one at this position.
@@ -39,12 +39,12 @@ pub struct SiteLogs {
 /// Logs of one kind, and which sites and routes have them.
 struct Logs<L> {
     logs: Vec<L>,
-    of_sites: Box<[OfSite]>,
+    of_sites: Box<[SiteLogIndexes]>,
 }
 
-struct OfSite {
-    site: LogOf,
-    routes: Box<[LogOf]>,
+struct SiteLogIndexes {
+    site: LogIndex,
+    routes: Box<[LogIndex]>,
 }
 
 impl SiteLogs {
@@ -67,7 +67,7 @@ impl SiteLogs {
     }
 
     /// The log in which a request of a site and route has its line.
-    pub fn access_log_of(&self, site: Option<usize>, route: Option<usize>) -> LogOf {
+    pub fn access_log_of(&self, site: Option<usize>, route: Option<usize>) -> LogIndex {
         self.access.of(site, route)
     }
 
@@ -79,8 +79,8 @@ impl SiteLogs {
     /// The log of what goes wrong with a request of a site and route; `None`: that of the server.
     pub fn error_log_of(&self, site: usize, route: Option<usize>) -> Option<&ErrorLog> {
         match self.error.of(Some(site), route) {
-            LogOf::Server => None,
-            LogOf::Own(position) => self.error.logs.get(position),
+            LogIndex::Server => None,
+            LogIndex::Own(position) => self.error.logs.get(position),
         }
     }
 
@@ -124,26 +124,26 @@ impl<L> Logs<L> {
         start: impl Fn(&C) -> std::io::Result<L>,
     ) -> Result<Logs<L>, Unusable> {
         let mut opened: Vec<(&C, L)> = Vec::new();
-        let mut position_of = |log: Option<&'c C>, above: LogOf| -> Result<LogOf, Unusable> {
+        let mut position_of = |log: Option<&'c C>, above: LogIndex| -> Result<LogIndex, Unusable> {
             let Some(log) = log else { return Ok(above) };
             if let Some(known) = opened.iter().position(|(other, _)| *other == log) {
-                return Ok(LogOf::Own(known));
+                return Ok(LogIndex::Own(known));
             }
             opened.push((log, start(log).map_err(|error| Unusable(error.to_string()))?));
-            Ok(LogOf::Own(opened.len() - 1))
+            Ok(LogIndex::Own(opened.len() - 1))
         };
         let mut of_sites = Vec::with_capacity(config.sites.len());
         for site in &config.sites {
-            let log = position_of(of_site(site), LogOf::Server)?;
+            let log = position_of(of_site(site), LogIndex::Server)?;
             let routes = site.routes.iter().map(|route| position_of(of_route(route), log));
             let routes = routes.collect::<Result<_, _>>()?;
-            of_sites.push(OfSite { site: log, routes });
+            of_sites.push(SiteLogIndexes { site: log, routes });
         }
         Ok(Logs { logs: opened.into_iter().map(|(_, log)| log).collect(), of_sites: of_sites.into() })
     }
 
-    fn of(&self, site: Option<usize>, route: Option<usize>) -> LogOf {
-        let Some(of_site) = site.and_then(|site| self.of_sites.get(site)) else { return LogOf::Server };
+    fn of(&self, site: Option<usize>, route: Option<usize>) -> LogIndex {
+        let Some(of_site) = site.and_then(|site| self.of_sites.get(site)) else { return LogIndex::Server };
         route.and_then(|route| of_site.routes.get(route)).copied().unwrap_or(of_site.site)
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use touchstone_accelerator::layer::Accelerator;
-use touchstone_access::{AccessShared, ConnectionGate, MinimumPace};
+use touchstone_access::{AccessShared, ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::{
     self as config, Config, DeliveryConfig, LimitsConfig, LogLevel, SiteConfig, names_of_sites,
@@ -100,13 +100,13 @@ pub struct Site {
     pub file_fields: Arc<[u8]>,
 }
 
-/// How slow a client may be.
+/// The minimum rates of clients.
 #[derive(Debug, Clone, Copy)]
-pub struct Paces {
-    /// With the body of a request.
-    pub receive: MinimumPace,
-    /// With an answer.
-    pub send: MinimumPace,
+pub struct MinimumRates {
+    /// For the body of a request.
+    pub receive: MinimumRate,
+    /// For an answer.
+    pub send: MinimumRate,
 }
 
 /// The sites of one address.
@@ -256,7 +256,7 @@ impl Snapshot {
     }
 
     /// How slow the client of a request may be, where its site or route says so.
-    pub fn paces(&self, site: usize, route: Option<usize>) -> Option<Paces> {
+    pub fn minimum_rates(&self, site: usize, route: Option<usize>) -> Option<MinimumRates> {
         if !self.has_paces {
             return None;
         }
@@ -265,14 +265,14 @@ impl Snapshot {
         let of_site = &of_site.delivery;
         let stall_timeout = of_route.and_then(|own| own.stall_timeout).or(of_site.stall_timeout);
         let stall_timeout = stall_timeout.unwrap_or(self.config.limits.stall_timeout);
-        let pace = |rate: fn(&DeliveryConfig) -> Option<u64>, usual: u64| MinimumPace {
+        let minimum = |rate: fn(&DeliveryConfig) -> Option<u64>, usual: u64| MinimumRate {
             stall_timeout,
             bytes_per_second: of_route.and_then(rate).or_else(|| rate(of_site)).unwrap_or(usual),
         };
         let limits = &self.config.limits;
-        Some(Paces {
-            receive: pace(|own| own.minimum_receive_rate, limits.minimum_receive_rate),
-            send: pace(|own| own.minimum_send_rate, limits.minimum_send_rate),
+        Some(MinimumRates {
+            receive: minimum(|own| own.minimum_receive_rate, limits.minimum_receive_rate),
+            send: minimum(|own| own.minimum_send_rate, limits.minimum_send_rate),
         })
     }
 
@@ -299,7 +299,7 @@ fn patient_limits(config: &Config) -> (bool, LimitsConfig) {
     let of_routes = config.sites.iter().flat_map(|site| &site.routes).map(|route| &route.delivery);
     let deliveries = config.sites.iter().map(|site| &site.delivery).chain(of_routes);
     let mut has_paces = false;
-    for delivery in deliveries.filter(|delivery| delivery.has_pace()) {
+    for delivery in deliveries.filter(|delivery| delivery.has_minimum_rate()) {
         has_paces = true;
         let least = |own: Option<u64>, other: u64| own.map_or(other, |own| own.min(other));
         limits.stall_timeout = delivery.stall_timeout.unwrap_or_default().max(limits.stall_timeout);

@@ -9,6 +9,7 @@
 pub mod commits;
 pub mod exceptions;
 pub mod imports;
+pub mod patches;
 pub mod picture;
 pub mod rules;
 pub mod rust;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use touchstone_tidy::exceptions::check;
 use touchstone_tidy::workspace::{self, Workspace};
-use touchstone_tidy::{commits, rules};
+use touchstone_tidy::{commits, patches, rules};
 
 /// The tree, read once for all tests.
 static WORKSPACE: LazyLock<Result<Workspace, String>> = LazyLock::new(workspace::read);
@@ -72,4 +72,10 @@ fn words_are_plain() {
 fn subjects_of_commits_are_short() {
     let advice = "Shorten the subject, for example with `git commit --amend`.";
     holds(check("commits", advice, &commits::long_subjects()));
+}
+
+#[test]
+fn planted_faults_fit_the_sources() {
+    let advice = "Fit the patch to the lines of today: the same fault in them.";
+    holds(check("planted-faults", advice, &patches::planted_faults_fit(&tree().files)));
 }

@@ -68,11 +68,11 @@ struct HmacSha256;
 struct HmacSha384;
 
 /// The state of an HMAC after its key; it is cleared when it is dropped.
-struct AfterKey<H>(H);
+struct KeyedHmac<H>(H);
 
 impl rustls::crypto::hmac::Hmac for HmacSha256 {
     fn with_key(&self, key: &[u8]) -> Box<dyn Key> {
-        Box::new(AfterKey(keyed::<Hmac<Sha256>>(key)))
+        Box::new(KeyedHmac(keyed::<Hmac<Sha256>>(key)))
     }
 
     fn hash_output_len(&self) -> usize {
@@ -82,7 +82,7 @@ impl rustls::crypto::hmac::Hmac for HmacSha256 {
 
 impl rustls::crypto::hmac::Hmac for HmacSha384 {
     fn with_key(&self, key: &[u8]) -> Box<dyn Key> {
-        Box::new(AfterKey(keyed::<Hmac<Sha384>>(key)))
+        Box::new(KeyedHmac(keyed::<Hmac<Sha384>>(key)))
     }
 
     fn hash_output_len(&self) -> usize {
@@ -90,7 +90,7 @@ impl rustls::crypto::hmac::Hmac for HmacSha384 {
     }
 }
 
-impl<H: Mac + Clone + Send + Sync> Key for AfterKey<H> {
+impl<H: Mac + Clone + Send + Sync> Key for KeyedHmac<H> {
     fn sign_concat(&self, first: &[u8], middle: &[&[u8]], last: &[u8]) -> Tag {
         let mut state = self.0.clone();
         state.update(first);

@@ -13,14 +13,14 @@ use super::pem::PemProblem;
 use super::self_signed::development_certificate;
 use super::settings::{CertificateSource, ClientAuthorities, EndpointSettings};
 use super::shared::TlsShared;
-use super::watched::{WatchResult, Watched};
+use super::watched::{WatchResult, WatchedValue};
 
 /// All certificates and authorities of an endpoint.
 pub struct Sources {
     /// The certificates of each site.
     pub certificates: Vec<Vec<CertificateState>>,
     /// The authorities of each different policy that has any.
-    authorities: Vec<(ClientAuthorities, Watched<Arc<LoadedAuthorities>>)>,
+    authorities: Vec<(ClientAuthorities, WatchedValue<Arc<LoadedAuthorities>>)>,
 }
 
 /// One certificate.
@@ -32,7 +32,7 @@ pub struct CertificateState {
 
 enum CertificateOrigin {
     Fixed(Arc<LoadedCertificate>),
-    Files { label: String, chain: PathBuf, key: PathBuf, watched: Watched<Arc<LoadedCertificate>> },
+    Files { label: String, chain: PathBuf, key: PathBuf, watched: WatchedValue<Arc<LoadedCertificate>> },
 }
 
 impl CertificateState {
@@ -163,11 +163,11 @@ fn open_certificate(
         CertificateSource::Files { chain, key, may_be_absent } => {
             let files = vec![chain.clone(), key.clone()];
             let make = || LoadedCertificate::from_files(chain, key, &shared.provider).map(Arc::new);
-            let watched = match Watched::open(files.clone(), make) {
+            let watched = match WatchedValue::open(files.clone(), make) {
                 Ok(watched) => watched,
                 Err(problem) if *may_be_absent => {
                     notices.push(Notice::info(format!("site {label} has no certificate yet: {problem}")));
-                    Watched::waiting(files)
+                    WatchedValue::waiting(files)
                 }
                 Err(problem) => return Err(problem.to_string()),
             };
@@ -221,10 +221,10 @@ fn open_self_signed(
 fn open_authorities(
     settings: &ClientAuthorities,
     provider: &Arc<CryptoProvider>,
-) -> Result<Watched<Arc<LoadedAuthorities>>, PemProblem> {
+) -> Result<WatchedValue<Arc<LoadedAuthorities>>, PemProblem> {
     let mut files = vec![settings.authorities.clone()];
     files.extend(settings.revocation_lists.iter().cloned());
-    Watched::open(files, || LoadedAuthorities::from_files(settings, provider).map(Arc::new))
+    WatchedValue::open(files, || LoadedAuthorities::from_files(settings, provider).map(Arc::new))
 }
 
 fn say_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {

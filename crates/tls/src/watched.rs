@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// A value with the files that it was made from.
 #[derive(Debug)]
-pub struct Watched<T> {
+pub struct WatchedValue<T> {
     files: Vec<PathBuf>,
     value: Option<T>,
     /// The state of the files when the value was made.
@@ -45,19 +45,19 @@ struct FileStamp {
     changed_ns: i64,
 }
 
-impl<T> Watched<T> {
+impl<T> WatchedValue<T> {
     /// Makes the value for the first time.
-    pub fn open<E>(files: Vec<PathBuf>, make: impl FnOnce() -> Result<T, E>) -> Result<Watched<T>, E> {
+    pub fn open<E>(files: Vec<PathBuf>, make: impl FnOnce() -> Result<T, E>) -> Result<WatchedValue<T>, E> {
         // Taken before the files are read: the next check finds later changes.
         let stamp = stamp(&files);
         let value = make()?;
-        Ok(Watched { files, value: Some(value), seen: stamp.clone(), made_from: stamp, refused: None })
+        Ok(WatchedValue { files, value: Some(value), seen: stamp.clone(), made_from: stamp, refused: None })
     }
 
     /// For files that do not exist yet.
-    pub fn waiting(files: Vec<PathBuf>) -> Watched<T> {
+    pub fn waiting(files: Vec<PathBuf>) -> WatchedValue<T> {
         let absent: Stamp = vec![None; files.len()];
-        Watched { files, value: None, seen: absent.clone(), made_from: absent, refused: None }
+        WatchedValue { files, value: None, seen: absent.clone(), made_from: absent, refused: None }
     }
 
     /// The value, if there is one.
@@ -119,7 +119,7 @@ mod tests {
 
     struct Scene {
         directory: tempfile::TempDir,
-        watched: Watched<String>,
+        watched: WatchedValue<String>,
     }
 
     impl Scene {
@@ -129,7 +129,7 @@ mod tests {
             std::fs::write(&files[0], "one").unwrap();
             std::fs::write(&files[1], "two").unwrap();
             let read = read(&files);
-            let watched = Watched::open(files, || read).unwrap();
+            let watched = WatchedValue::open(files, || read).unwrap();
             Scene { directory, watched }
         }
 
@@ -207,7 +207,7 @@ mod tests {
     fn files_that_are_not_there_yet() {
         let directory = tempfile::tempdir().unwrap();
         let files = vec![directory.path().join("a")];
-        let mut watched = Watched::waiting(files.clone());
+        let mut watched = WatchedValue::waiting(files.clone());
         assert_eq!(watched.check(|| read(&files)), WatchResult::Same);
         assert_eq!(watched.value(), None);
         std::fs::write(&files[0], "here").unwrap();

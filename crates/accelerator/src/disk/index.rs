@@ -20,7 +20,7 @@ use crate::store::{Purge, hash_of, tags};
 
 /// The position of a record.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RecordPosition {
     /// The file.
     pub segment: Arc<Segment>,
     /// Its offset in the file.
@@ -44,7 +44,7 @@ struct Entry {
     selector_sum: u32,
     /// Whether it was read since it was written.
     is_used: bool,
-    place: Place,
+    place: RecordPosition,
 }
 
 /// The maximum number of replaced responses that are remembered while the index is closed.
@@ -231,20 +231,20 @@ impl Index {
     }
 
     /// Their positions.
-    pub fn places(&self, hash: u64) -> Vec<Place> {
+    pub fn places(&self, hash: u64) -> Vec<RecordPosition> {
         let found = self.entries.iter_hash(hash).filter(|entry| entry.hash == hash);
         found.map(|entry| entry.place.clone()).collect()
     }
 
     /// Records that a response was read.
-    pub fn mark_used(&mut self, hash: u64, place: &Place) {
+    pub fn mark_used(&mut self, hash: u64, place: &RecordPosition) {
         if let Some(entry) = self.entries.find_mut(hash, |entry| entry.place.ticket == place.ticket) {
             entry.is_used = true;
         }
     }
 
     /// Removes a response that is damaged; `false`: it had been removed already.
-    pub fn remove_place(&mut self, hash: u64, place: &Place) -> bool {
+    pub fn remove_place(&mut self, hash: u64, place: &RecordPosition) -> bool {
         self.last_unlisted = self.last_unlisted.max(place.ticket);
         self.remove(hash, |entry| entry.place.ticket == place.ticket)
     }
@@ -276,7 +276,7 @@ impl Index {
 
     /// Adds a response that was written or found, in place of an older one that the same requests select;
     /// unless a later purge by key applies to it.
-    pub fn insert(&mut self, hash: u64, selector_sum: u32, place: Place) {
+    pub fn insert(&mut self, hash: u64, selector_sum: u32, place: RecordPosition) {
         if self.purges.take_by_key(place.ticket, hash) {
             return;
         }
@@ -345,7 +345,7 @@ impl Index {
     }
 
     /// The positions of a file's responses that were read since they were written, up to this many bytes.
-    pub fn used_in(&self, segment: &Arc<Segment>, most_bytes: u64) -> Vec<(u64, u32, Place)> {
+    pub fn used_in(&self, segment: &Arc<Segment>, most_bytes: u64) -> Vec<(u64, u32, RecordPosition)> {
         let is_used = |entry: &&Entry| entry.is_used && Arc::ptr_eq(&entry.place.segment, segment);
         let used = self.entries.iter().filter(is_used);
         let mut used: Vec<_> =

@@ -56,7 +56,7 @@ use touchstone_handler::handler::Level;
 
 use crate::store::{Object, Purge, Tier, TierCounters, lock};
 use faults::{Cause, Faults, Report};
-use index::{Index, Place, Ticket};
+use index::{Index, RecordPosition, Ticket};
 use purge_log::PurgeLog;
 use record::selector_sum;
 pub use stepped::{Steps, open_stepped};
@@ -183,7 +183,7 @@ impl Disk {
     }
 
     /// Reads a response. An unreadable or damaged one is removed from the index.
-    fn read(&self, hash: u64, place: &Place) -> Option<Object> {
+    fn read(&self, hash: u64, place: &RecordPosition) -> Option<Object> {
         let faults = &self.shared.faults;
         let is_corrupt = match place.segment.read(place.offset, place.length) {
             Ok(bytes) => {

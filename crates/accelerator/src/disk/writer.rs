@@ -14,7 +14,7 @@ use super::Shared;
 use super::boot;
 use super::faults::Cause;
 use super::files::{Directory, taken_away};
-use super::index::{Index, Place, Ticket};
+use super::index::{Index, RecordPosition, Ticket};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{Segment, found_in};
@@ -313,7 +313,8 @@ impl Writer {
                 return;
             };
             segment.note_ticket(head.ticket);
-            let place = Place { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
+            let place =
+                RecordPosition { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
             index.note_ticket(head.ticket);
             index.insert(hash, selector_sum, place);
             offset += u64::from(head.length);
@@ -390,7 +391,7 @@ impl Writer {
     }
 
     /// Appends a response to the current file, or to the next one.
-    fn append(&mut self, object: &Object, given: Ticket) -> Option<Place> {
+    fn append(&mut self, object: &Object, given: Ticket) -> Option<RecordPosition> {
         let mut ticket = lock(&self.shared.index).current(given);
         let mut record = encode_object(object, ticket)?;
         let length = u32::try_from(record.len()).ok()?;
@@ -405,7 +406,7 @@ impl Writer {
                 Ok((segment, offset)) => {
                     self.has_written();
                     segment.note_ticket(ticket);
-                    return Some(Place { segment, offset, length, ticket });
+                    return Some(RecordPosition { segment, offset, length, ticket });
                 }
                 Err(error) => error,
             };
@@ -530,7 +531,7 @@ impl Writer {
                 (has_room, u32::try_from(bytes.len()), current.append(&bytes))
             {
                 current.note_ticket(ticket);
-                let place = Place { segment: current, offset, length, ticket };
+                let place = RecordPosition { segment: current, offset, length, ticket };
                 lock(&self.shared.index).insert(hash, sum, place);
             }
         }

@@ -85,11 +85,11 @@ impl Interface for Composed {
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let inner = self.inner.on_core(server.clone());
         let (route, path) = (self.route.clone(), self.path.clone());
-        Rc::new(OfCore { inner, route, path, server, known_pages: RefCell::default() })
+        Rc::new(ComposedOfCore { inner, route, path, server, known_pages: RefCell::default() })
     }
 }
 
-struct OfCore {
+struct ComposedOfCore {
     inner: Rc<dyn Handler>,
     route: CachedRoute,
     path: Arc<[u8]>,
@@ -98,7 +98,7 @@ struct OfCore {
     known_pages: RefCell<FxHashSet<u64>>,
 }
 
-impl Handler for OfCore {
+impl Handler for ComposedOfCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(self.answer(request))
     }
@@ -126,7 +126,7 @@ const LEFT_OUT: [&str; 15] = [
 /// Fields of a request because of which an answer may not be the whole page.
 const OF_FORM: [&str; 5] = ["accept-encoding", "if-modified-since", "if-none-match", "if-range", "range"];
 
-impl OfCore {
+impl ComposedOfCore {
     async fn answer(self: Rc<Self>, mut request: Request) -> Handled {
         let details = request.without_body();
         let is_get = details.method() == Method::Get;
@@ -251,7 +251,7 @@ fn with_fields_of_composed(mut answer: Answer) -> Answer {
 
 /// A page that is being composed.
 struct Composition {
-    of_core: Rc<OfCore>,
+    of_core: Rc<ComposedOfCore>,
     /// The request for the page, without its body.
     page: Request,
     at_once: Rc<Semaphore>,

@@ -201,7 +201,7 @@ impl Drop for Reservation<'_> {
 }
 
 /// A part that was combined with a stored part.
-struct Joined {
+struct CombinedPart {
     part: partial::ContentRange,
     body: Vec<u8>,
     terms: Terms,
@@ -416,7 +416,7 @@ impl Fetched<'_> {
             return Arc::new(Object::new(new(head.status, head.terms, &head.fields, None, pieces)));
         };
         let body = pieces.concat();
-        if let Some(Joined { part: whole, body: joined, terms }) = self.joined(head, part, &body) {
+        if let Some(CombinedPart { part: whole, body: joined, terms }) = self.joined(head, part, &body) {
             let joined = [Bytes::from(joined)];
             if whole.is_everything() {
                 let mut fields = Vec::with_capacity(head.fields.len());
@@ -433,9 +433,9 @@ impl Fetched<'_> {
     }
 
     /// The part combined with the stored one, if both belong to the same representation.
-    fn joined(&self, head: &Head, part: partial::ContentRange, body: &[u8]) -> Option<Joined> {
+    fn joined(&self, head: &Head, part: partial::ContentRange, body: &[u8]) -> Option<CombinedPart> {
         if part.is_everything() {
-            return Some(Joined { part, body: body.to_vec(), terms: head.terms });
+            return Some(CombinedPart { part, body: body.to_vec(), terms: head.terms });
         }
         let etag = strong_etag(&head.fields)?;
         let store = &self.core.route.accelerator.store;
@@ -457,7 +457,7 @@ impl Fetched<'_> {
             answered_cookie: head.terms.answered_cookie || stored.terms.answered_cookie,
             ..head.terms
         };
-        Some(Joined { part, body, terms })
+        Some(CombinedPart { part, body, terms })
     }
 
     /// Whether an answer that is not stored shows that the answers to other requests for the page will not be

@@ -18,7 +18,7 @@ use super::answer;
 use super::fetch::{Fetch, left_out_of_update};
 use super::head::{RequestFields, for_origin};
 use super::of_core::{AcceleratedOfCore, LookupFacts};
-use super::shared_fetch::{Joined, Phase, Reader, SharedFetch};
+use super::shared_fetch::{JoinResult, Phase, Reader, SharedFetch};
 use crate::rules::cache_status::{CacheOutcome, CacheStatus};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
@@ -210,10 +210,10 @@ impl AcceleratedOfCore {
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
         }
         match self.join(request, facts) {
-            Joined::Other(reader) => {
+            JoinResult::Other(reader) => {
                 self.wait_for_other(reader, request, facts, found.as_ref(), outcome).await
             }
-            Joined::Own(shared_fetch) => {
+            JoinResult::Own(shared_fetch) => {
                 let fetch = Fetch { shared_fetch, ..fetch };
                 self.wait_for_own(fetch, request, found.as_ref(), outcome).await
             }
@@ -288,7 +288,7 @@ impl AcceleratedOfCore {
     }
 
     /// Joins a shared fetch that the request may wait for, or makes a new one.
-    fn join(&self, request: &Request, facts: &LookupFacts) -> Joined {
+    fn join(&self, request: &Request, facts: &LookupFacts) -> JoinResult {
         let Accelerator { shared_fetches, store, .. } = &*self.route.accelerator;
         shared_fetches.join(&self.shared_fetch_key(request, facts), |count| {
             store.is_outdated(facts.hash, &facts.key, count)
@@ -341,7 +341,7 @@ impl AcceleratedOfCore {
             let Some(get) = next.derive(&request.path_and_query()) else { return };
             next = for_origin(&get, &added).unwrap_or(get);
         }
-        if let Joined::Own(shared_fetch) = self.join(request, facts) {
+        if let JoinResult::Own(shared_fetch) = self.join(request, facts) {
             let validating = is_validating.then(|| object.clone());
             let fetch =
                 Fetch { shared_fetch, validating, is_background: true, ..self.fetch(request, facts, next) };

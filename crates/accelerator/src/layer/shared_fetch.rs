@@ -118,17 +118,17 @@ impl SharedFetches {
     /// Joins the shared fetch with this key. If there is none, the caller must fetch the response.
     /// `is_outdated` gets a number of purges and returns whether a later purge applies to the response: a
     /// request after a purge does not wait for a response that was requested before it.
-    pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> Joined {
+    pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> JoinResult {
         let mut by_key = lock(&self.by_key);
         if let Some(shared_fetch) = by_key.get(key)
             && !shared_fetch.purge_count.get().is_some_and(|count| is_outdated(*count))
             && let Some(reader) = shared_fetch.read(true)
         {
-            return Joined::Other(reader);
+            return JoinResult::Other(reader);
         }
         let shared_fetch = SharedFetch::new(key);
         by_key.insert(key.into(), shared_fetch.clone());
-        Joined::Own(shared_fetch)
+        JoinResult::Own(shared_fetch)
     }
 
     /// Removes a shared fetch if it has no readers. Returns false if a reader has joined.
@@ -154,7 +154,7 @@ impl SharedFetches {
 }
 
 /// The result of [`SharedFetches::join`].
-pub enum Joined {
+pub enum JoinResult {
     /// A reader of the shared fetch of another request.
     Other(Reader),
     /// A new shared fetch, whose response the caller must fetch.
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn everybody_gets_everything_whenever_they_come() {
         let shared_fetches = SharedFetches::default();
-        let Joined::Own(shared_fetch) = shared_fetches.join(b"a", |_| false) else {
+        let JoinResult::Own(shared_fetch) = shared_fetches.join(b"a", |_| false) else {
             panic!("joined another fetch")
         };
         let mut first = shared_fetch.read(false).unwrap();
@@ -417,7 +417,9 @@ mod tests {
         assert!(matches!(poll_once(first.head()), Poll::Ready(Phase::Streaming(_))));
         assert_eq!(poll_once(first.next()), Poll::Ready(Ok(Some(Bytes::from_static(b"1")))));
         assert!(poll_once(first.next()).is_pending());
-        let Joined::Other(mut second) = shared_fetches.join(b"a", |_| false) else { panic!("not joined") };
+        let JoinResult::Other(mut second) = shared_fetches.join(b"a", |_| false) else {
+            panic!("not joined")
+        };
         shared_fetch.push(Bytes::from_static(b"2"));
         shared_fetch.finish(true);
         for expected in [&b"1"[..], b"2"] {
@@ -426,21 +428,23 @@ mod tests {
         }
         assert_eq!(poll_once(second.next()), Poll::Ready(Ok(None)));
         shared_fetches.leave(&shared_fetch);
-        assert!(matches!(shared_fetches.join(b"a", |_| false), Joined::Own(_)));
+        assert!(matches!(shared_fetches.join(b"a", |_| false), JoinResult::Own(_)));
     }
 
     #[test]
     fn who_comes_after_a_purge_waits_for_nothing_older() {
         let shared_fetches = SharedFetches::default();
-        let Joined::Own(older) = shared_fetches.join(b"a", |_| true) else { panic!("joined another fetch") };
+        let JoinResult::Own(older) = shared_fetches.join(b"a", |_| true) else {
+            panic!("joined another fetch")
+        };
         let _reader = older.read(false).unwrap();
         // A request that has not been sent yet is sent after the purge.
-        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), Joined::Other(_)));
+        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), JoinResult::Other(_)));
         older.begin(1);
-        let Joined::Own(newer) = shared_fetches.join(b"a", |count| count < 2) else { panic!("joined") };
+        let JoinResult::Own(newer) = shared_fetches.join(b"a", |count| count < 2) else { panic!("joined") };
         newer.begin(2);
         shared_fetches.leave(&older);
-        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), Joined::Other(_)));
+        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), JoinResult::Other(_)));
     }
 
     #[test]

@@ -28,11 +28,11 @@ const MOST_KEY_BYTES: usize = 1024;
 pub struct Equivalents {
     /// Whether there are any entries.
     is_used: AtomicBool,
-    known: Mutex<Known>,
+    known: Mutex<EquivalentTables>,
 }
 
 #[derive(Default)]
-struct Known {
+struct EquivalentTables {
     /// The field of the latest response of a path, by the hash of the path.
     variances: HashMap<u64, Variance>,
     /// The key of the latest response, by the hash of its path and its canonical query.
@@ -62,7 +62,7 @@ impl Equivalents {
             return;
         }
         if known.variances.len() >= MOST_PATHS || known.keys.len() >= MOST_QUERIES {
-            *known = Known::default();
+            *known = EquivalentTables::default();
         }
         let place = place(path, query, &variance);
         known.variances.insert(hash_of(path), variance);
@@ -86,7 +86,7 @@ impl Equivalents {
     /// No request finds a response of another query any more.
     pub fn forget_all(&self) {
         if self.is_used.load(Ordering::Acquire) {
-            *lock(&self.known) = Known::default();
+            *lock(&self.known) = EquivalentTables::default();
         }
     }
 }

@@ -94,7 +94,7 @@ impl StoredAnswers {
         &mut self,
         hash: u64,
         request: &PlainRequest<'_, F>,
-        brings: Brings,
+        brings: RequestCredentials,
         form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<usize> {
@@ -116,7 +116,7 @@ impl StoredAnswers {
         &mut self,
         hash: u64,
         request: &PlainRequest<'_, F>,
-        brings: Brings,
+        brings: RequestCredentials,
         form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<usize> {
@@ -139,7 +139,7 @@ impl StoredAnswers {
         &mut self,
         hash: u64,
         request: &PlainRequest<'_, F>,
-        brings: Brings,
+        brings: RequestCredentials,
         date: &DateSecond,
     ) -> Option<Arc<Object>> {
         let stored = self.store.under(hash, &self.key);
@@ -190,15 +190,15 @@ impl StoredAnswers {
 
 /// The properties of a request that limit which stored responses may answer it.
 #[derive(Clone, Copy)]
-struct Brings {
+struct RequestCredentials {
     authorization: bool,
     cookie: bool,
 }
 
 /// The properties of the request; `None` if it has directives for caches, which the handler evaluates.
 #[inline]
-fn check_request<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
-    let mut brings = Brings { authorization: request.may_be_known, cookie: false };
+fn check_request<F: Fields>(request: &PlainRequest<'_, F>) -> Option<RequestCredentials> {
+    let mut brings = RequestCredentials { authorization: request.may_be_known, cookie: false };
     let (mut asks, mut upgrades) = (false, false);
     request.fields.each(&mut |name, _| match name.len() {
         13 => {

@@ -1,6 +1,6 @@
 //! Sends cases of HTTP/1, byte by byte.
 
-use super::{Patience, Watch, now};
+use super::{TimeLimits, Watch, now};
 use crate::case::{Facts, Step, bytes};
 use crate::transcript::{BYTES_MAX, Bytes, Ending, Part, Transcript};
 use std::io::{ErrorKind, Read, Write};
@@ -59,7 +59,7 @@ pub(super) fn steps(
     steps: &[Step],
     facts: &Facts,
     url: &str,
-    patience: Patience,
+    patience: TimeLimits,
 ) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
     let mut known = facts.clone();
@@ -97,7 +97,7 @@ pub(super) fn is_answered(transcript: &Transcript) -> bool {
     crate::judge::is_answered(part)
 }
 
-fn connect(address: SocketAddr, patience: Patience) -> Result<TcpStream, String> {
+fn connect(address: SocketAddr, patience: TimeLimits) -> Result<TcpStream, String> {
     let failed = |error: std::io::Error| format!("no connection: {error}");
     let stream = TcpStream::connect_timeout(&address, patience.whole).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;

@@ -22,7 +22,7 @@ pub struct Target {
 
 /// The time limits of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct TimeLimits {
     /// The maximum time.
     pub whole: Duration,
     /// The time to wait after the conditions are true, if the case has conditions about what is not received.
@@ -33,7 +33,7 @@ pub struct Patience {
 pub(crate) struct Watch<'a> {
     /// Whether the conditions are true for what has been received so far.
     pub is_kept: &'a dyn Fn(&Transcript) -> bool,
-    pub patience: Patience,
+    pub patience: TimeLimits,
     /// Whether to wait on after the conditions are true.
     pub lingers: bool,
 }
@@ -65,19 +65,19 @@ pub(crate) fn send(target: &Target, case: &Case, facts: &Facts, url: &str, watch
 }
 
 /// Sends one request of HTTP/1, and returns its answer as far as it was received.
-pub(crate) fn request(address: SocketAddr, text: &str, patience: Patience) -> Result<Transcript, String> {
+pub(crate) fn request(address: SocketAddr, text: &str, patience: TimeLimits) -> Result<Transcript, String> {
     let watch = Watch { is_kept: &http1::is_answered, patience, lingers: false };
     http1::connection(address, text, &watch)
 }
 
 /// Whether the server supports HTTP/3.
-pub(crate) fn speaks_http3(address: SocketAddr, patience: Patience) -> bool {
+pub(crate) fn speaks_http3(address: SocketAddr, patience: TimeLimits) -> bool {
     let watch = Watch { is_kept: &|_| true, patience, lingers: false };
     http3::connection(address, &[], &Facts::default(), &watch).is_ok()
 }
 
 /// Whether the server agrees to HTTP/2.
-pub(crate) fn speaks_http2(address: SocketAddr, patience: Patience) -> bool {
+pub(crate) fn speaks_http2(address: SocketAddr, patience: TimeLimits) -> bool {
     let watch = Watch { is_kept: &|_| true, patience, lingers: false };
     http2::connection(address, &[], &Facts::default(), &watch).is_ok()
 }

@@ -16,7 +16,7 @@ use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 use touchstone_http::dictionary::{AvailableDictionary, DictionaryCoding, DictionaryHash};
 
 use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
-use super::{FileCache, Key, Lasts, NewEntry, ReadTicket, lock};
+use super::{FileCache, Key, NewEntry, ReadTicket, Validity, lock};
 use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
 use crate::compress::compress;
 use crate::dictionary::{self, has_room};
@@ -142,7 +142,7 @@ impl Entry {
             file_path: new.file_path.into(),
             directory: ticket.directory,
             codings: new.codings,
-            only_second: (new.lasts == Lasts::OneSecond).then_some(date.unix_seconds),
+            only_second: (new.validity == Validity::OneSecond).then_some(date.unix_seconds),
             stale: AtomicBool::new(false),
             used: AtomicBool::new(false),
             checked_second: AtomicI64::new(date.unix_seconds),

@@ -122,7 +122,7 @@ pub struct ReadTicket {
 
 /// How long the content of an entry is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lasts {
+pub enum Validity {
     /// Until the file changes.
     UntilChanged,
     /// Until the end of the second in which it was made: it contains the time, or depends on other files.
@@ -144,7 +144,7 @@ pub struct NewEntry<'a> {
     /// Its possible codings.
     pub codings: Codings,
     /// How long its content is valid.
-    pub lasts: Lasts,
+    pub validity: Validity,
     /// Its content.
     pub body: Vec<u8>,
 }

@@ -83,7 +83,7 @@ impl Site {
             root: self.root.clone(),
             representation,
             codings,
-            lasts: Lasts::UntilChanged,
+            validity: Validity::UntilChanged,
             body,
         };
         core.insert(new, ticket, ConnectionForm::Persistent, date).1

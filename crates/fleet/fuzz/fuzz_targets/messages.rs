@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_fleet::{AllowRule, Credentials, Fold, Order, Part, Report};
+use touchstone_fleet::{AllowRule, Credentials, MixResults, Order, Part, Report};
 use touchstone_load::Outcome;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(part) = Part::decode(bytes) {
         let agent = part.head.agent.clone();
-        let mut fold = Fold::new(&part.head.run.clone(), part.head.mix, [agent.as_str()]);
+        let mut fold = MixResults::new(&part.head.run.clone(), part.head.mix, [agent.as_str()]);
         fold.take(&agent, part);
         let _ = fold.result::<Outcome>(&agent);
     }

@@ -1,14 +1,14 @@
 //! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders
 //! and beats never wait for it.
 
-use super::Notes;
+use super::AgentLog;
 use crate::allow::AllowList;
 use crate::embedded::sha256;
 use crate::fabric::Fabric;
-use crate::fold::Part;
 use crate::message::{AgentState, Report, Subjects};
+use crate::mix_results::Part;
 use crate::runtime::{Receiver, Sender, Thread, channel, monotonic_ns, now, simulator, since, sleep};
-use crate::spool::{Room, Spool};
+use crate::spool::{ReservedSpace, Spool};
 use serde::Serialize;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -37,7 +37,7 @@ pub(crate) struct AgentContext {
     pub(crate) pids: Vec<u32>,
     pub(crate) allow: AllowList,
     pub(crate) spool: Spool,
-    pub(crate) notes: Notes,
+    pub(crate) notes: AgentLog,
 }
 
 /// What is to be done.
@@ -52,7 +52,7 @@ pub(crate) struct Assignment {
     pub(crate) watched: Option<Vec<usize>>,
 }
 
-/// A mix under way, as the agent's main thread sees it.
+/// A running mix, as the agent's main thread sees it.
 pub(crate) struct MixTask {
     assignment: Assignment,
     shared: Arc<SharedTask>,
@@ -80,7 +80,7 @@ impl MixTask {
             stopped: Mutex::new(None),
         });
         shared.progress.standings.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
-        let work = Work { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
+        let work = MixThread { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
         let thread = Thread::spawn("mix", move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })
     }
@@ -139,14 +139,14 @@ impl MixTask {
 }
 
 /// The mix's own thread.
-struct Work {
+struct MixThread {
     context: Arc<AgentContext>,
     assignment: Assignment,
     shared: Arc<SharedTask>,
     start: Receiver<u64>,
 }
 
-impl Work {
+impl MixThread {
     fn carry_out(self) {
         let Assignment { run, mix, .. } = &self.assignment;
         let outcome = self.measure();
@@ -174,7 +174,7 @@ impl Work {
         }
     }
 
-    /// Carries a portion of the plan out.
+    /// Runs a portion of the plan.
     fn drive(&self, plan: Plan, portion: &Portion) -> Result<(), String> {
         let own = &self.context.cores;
         if portion.threads.len() > own.len() {
@@ -232,7 +232,7 @@ impl Work {
     }
 
     /// Puts a result into the spool, from where it is sent.
-    fn hand_in<T: Serialize>(&self, result: &T, mut room: Room) -> Result<(), String> {
+    fn hand_in<T: Serialize>(&self, result: &T, mut room: ReservedSpace) -> Result<(), String> {
         self.enter(AgentState::Reporting);
         let Assignment { run, mix, .. } = &self.assignment;
         let parts = Part::of_result(run, *mix, &self.context.name, result)?;
@@ -272,7 +272,7 @@ impl Work {
     }
 
     /// Held from before the mix, so that no disk that fills meanwhile costs the result.
-    fn take_room(&self, bytes: u64) -> Result<Room, String> {
+    fn take_room(&self, bytes: u64) -> Result<ReservedSpace, String> {
         let AgentContext { spool, name, .. } = &*self.context;
         spool.reserve(name, bytes).map_err(|error| {
             format!("its disk has no room for a result of up to {} KiB: {error}", bytes / 1024)

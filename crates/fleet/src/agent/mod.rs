@@ -1,6 +1,6 @@
 //! The agent: the one process on a load machine. It connects to the controller's broker, never the other way
-//! round; carries out orders within what its own machine allows; reports its state four times a second; and
-//! stops by itself when it no longer hears that its controller lives.
+//! round; runs orders within the limits of its own machine; reports its state four times a second; and stops
+//! by itself when it no longer receives the controller's lease.
 
 mod mix;
 mod usage;
@@ -63,7 +63,7 @@ pub enum AgentEnd {
     Interrupted,
 }
 
-/// Serves a controller until it is told to end. Calls `say` with a line for each event.
+/// Serves a controller until an order or signal ends it. Calls `say` with a line for each event.
 pub fn run_agent(
     fabric: Arc<dyn Fabric>,
     fleet: &str,
@@ -76,9 +76,9 @@ pub fn run_agent(
 
 /// The lines that an agent noted lately; its mixes add to them, too.
 #[derive(Clone, Default)]
-pub(crate) struct Notes(Arc<Mutex<(u64, VecDeque<String>)>>);
+pub(crate) struct AgentLog(Arc<Mutex<(u64, VecDeque<String>)>>);
 
-impl Notes {
+impl AgentLog {
     /// Adds a line with the time of day, because it is read later, and on another machine.
     pub(crate) fn add(&self, line: String) {
         let second = Clock::default().now().real_ns.div_euclid(1_000_000_000).rem_euclid(24 * 3600);
@@ -135,7 +135,7 @@ impl Agent {
             pids: options.pids,
             allow: options.allow,
             spool,
-            notes: Notes::default(),
+            notes: AgentLog::default(),
         });
         let sender = Arc::clone(&context);
         let thread = Thread::spawn("spool", move || send_spooled(&sender));

@@ -37,7 +37,7 @@ impl Lease {
         let subject = Subjects::of(fleet).all();
         let words = fabric.subscribe(&subject)?;
         let until = now() + CLAIM_WAIT;
-        let hold = Hold::default();
+        let hold = ClaimTime::default();
         while let Err(error) = hold.renew(&*fabric, run) {
             let FabricError::Held(other) = error else { return Err(error.into()) };
             // A controller that died publishes nothing, and its claim soon expires.
@@ -79,9 +79,9 @@ impl Lease {
 
 /// Until when no other controller can hold the fleet.
 #[derive(Default)]
-struct Hold(Mutex<Option<Instant>>);
+struct ClaimTime(Mutex<Option<Instant>>);
 
-impl Hold {
+impl ClaimTime {
     /// Renews the claim.
     fn renew(&self, fabric: &dyn Fabric, run: &str) -> Result<(), FabricError> {
         // The broker counts from a later moment, when it has received the claim.

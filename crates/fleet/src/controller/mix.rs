@@ -5,8 +5,8 @@ use super::member::Member;
 use super::session::Session;
 use crate::agent::{BEAT_PERIOD, LEASE};
 use crate::fabric::Traffic;
-use crate::fold::Fold;
 use crate::message::{Order, Role};
+use crate::mix_results::MixResults;
 use crate::runtime::{monotonic_ns, now, since};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ impl Session {
         self.compare_clocks(interrupt)?;
         let left_out = self.lost_before();
         let parts = self.deal(plan, &left_out)?;
-        self.fold = Some(Fold::new(&self.run, number, parts.iter().map(|(name, _)| name.as_str())));
+        self.fold = Some(MixResults::new(&self.run, number, parts.iter().map(|(name, _)| name.as_str())));
         let document = serde_json::to_vec(&Plan { cores: Vec::new(), ..plan.clone() })
             .map_err(|error| format!("the plan cannot be written: {error}"))?;
         let plan_sha256 = self.fabric.hand_out(&document).map_err(|error| error.to_string())?;

@@ -1,9 +1,7 @@
-//! The controller: takes part in a bench in the place of the load engine, and has a fleet of agents do the
-//! work.
+//! The controller: takes the place of the load engine in a bench, and has a fleet of agents make the load.
 //!
 //! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given
-//! to another agent. What is left is to listen, and to say at once and by name when something is not as it
-//! should be.
+//! to another agent. It only receives reports, and names a problem and its agent at once.
 
 mod lease;
 mod member;
@@ -28,7 +26,7 @@ use std::time::Duration;
 use touchstone_lab_run::bench::{LoadGenerator, LoadMachine, PreparedLoad};
 use touchstone_load::{Plan, PlanError};
 
-/// How a controller is to be.
+/// The settings of a controller.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
     /// How long agents may take until all of them have come.
@@ -111,7 +109,7 @@ impl Controller {
         Ok(Controller { session: Mutex::new(session), shown: Mutex::default(), _lease: lease })
     }
 
-    /// How every agent is.
+    /// The state of every agent.
     pub fn members(&self) -> Vec<MemberView> {
         self.lock().members()
     }
@@ -153,7 +151,7 @@ impl LoadGenerator for Controller {
     }
 }
 
-/// A look at a fleet without taking part: who is there, and orders that need no lease.
+/// Access to a fleet without taking part in a run: the state of its agents, and orders that need no lease.
 pub struct Visitor {
     session: Session,
 }
@@ -167,7 +165,7 @@ impl Visitor {
         Ok(Visitor { session })
     }
 
-    /// Listens for a while, and says how every agent is.
+    /// Listens for a while, and returns the state of every agent.
     pub fn look(&mut self, time: Duration) -> Vec<MemberView> {
         self.session.order_all(&Order::Muster);
         self.session.listen_for(time);
@@ -186,12 +184,12 @@ impl Visitor {
         self.session.take_notices()
     }
 
-    /// Has agents end when they have finished what they do; no names: all.
+    /// Makes agents end when they have finished their work; no names: all agents.
     pub fn drain(&mut self, names: &[String]) {
         self.session.order_some(names, &Order::Drain);
     }
 
-    /// What agents have noted lately, by their names.
+    /// The recent notes of agents, by their names.
     pub fn logs(&mut self, names: &[String], time: Duration) -> Vec<(String, Vec<String>)> {
         self.session.order_some(names, &Order::Logs);
         self.look(time);

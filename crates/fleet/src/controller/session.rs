@@ -5,9 +5,9 @@ use super::member::{MAXIMUM_BOUND, Member, MemberView};
 use super::{ControllerOptions, FleetError};
 use crate::clock::{Clock, ClockEstimate, Exchange, Stamp};
 use crate::deployment::Deployment;
-use crate::fabric::{Fabric, Inbox, KeptMessage, Message, Notice};
-use crate::fold::{Fold, Part};
+use crate::fabric::{Fabric, Inbox, Message, Notice, StoredMessage};
 use crate::message::{Order, Report, Role, Subjects, decode, encode, sender};
+use crate::mix_results::{MixResults, Part};
 use crate::runtime::{Sender, Thread, channel, monotonic_ns, now, own_facts};
 use crate::setup::{AgentEntry, FleetFile};
 use std::collections::{BTreeMap, HashMap};
@@ -52,14 +52,14 @@ pub(super) struct Session {
     pub(super) options: ControllerOptions,
     pub(super) members: BTreeMap<String, Member>,
     pub(super) next_mix: u64,
-    pub(super) fold: Option<Fold>,
+    pub(super) fold: Option<MixResults>,
     url: String,
     agents: Vec<AgentEntry>,
     own: ToolFacts,
     clock: Clock,
     inbox: Inbox<Message>,
-    kept: Option<Inbox<KeptMessage>>,
-    acknowledge: Option<Sender<KeptMessage>>,
+    kept: Option<Inbox<StoredMessage>>,
+    acknowledge: Option<Sender<StoredMessage>>,
     notices: Vec<Notice>,
     pings: HashMap<(String, u64), Stamp>,
     next_exchange: u64,
@@ -396,8 +396,8 @@ impl Session {
 }
 
 /// Acknowledges kept messages in another thread, since each waits for the broker's confirmation.
-fn acknowledger() -> Result<Sender<KeptMessage>, FleetError> {
-    let (sender, messages) = channel::<KeptMessage>();
+fn acknowledger() -> Result<Sender<StoredMessage>, FleetError> {
+    let (sender, messages) = channel::<StoredMessage>();
     let work = move || {
         while let Some(message) = messages.recv() {
             let _ = message.acknowledge();

@@ -1,7 +1,7 @@
 //! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
 use super::placeholder::{plain, template};
-use super::routing::{Change, Level, Routing, What};
+use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -100,10 +100,10 @@ fn proxy<'d>(
     let mut removed: Vec<String> = Vec::new();
     for change in changes {
         match &change.what {
-            What::OriginField(name, Some(value)) => forward.entry("set", name, toml_string(value)),
-            What::OriginField(name, None) => removed.push(name.clone()),
-            What::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
-            What::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
+            ChangeKind::OriginField(name, Some(value)) => forward.entry("set", name, toml_string(value)),
+            ChangeKind::OriginField(name, None) => removed.push(name.clone()),
+            ChangeKind::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
+            ChangeKind::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
             _ => {}
         }
     }
@@ -282,8 +282,8 @@ fn php<'d>(
     table.key("backends", toml_strings(&backends));
     for change in changes {
         match &change.what {
-            What::TryFiles(files) => front = front_controller(files),
-            What::Root(root) => table.key("document_root", toml_string(root)),
+            ChangeKind::TryFiles(files) => front = front_controller(files),
+            ChangeKind::Root(root) => table.key("document_root", toml_string(root)),
             _ => {}
         }
     }
@@ -340,8 +340,8 @@ fn files<'d>(
     let mut root = level.root.clone();
     for change in changes {
         match &change.what {
-            What::Root(other) => root = Some(other.clone()),
-            What::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
+            ChangeKind::Root(other) => root = Some(other.clone()),
+            ChangeKind::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
             _ => {}
         }
     }
@@ -363,7 +363,7 @@ fn files<'d>(
         route.key("listing", toml_string("html"));
     }
     let prefix = changes.iter().find_map(|change| match &change.what {
-        What::StripPrefix(prefix) => Some(prefix.as_str()),
+        ChangeKind::StripPrefix(prefix) => Some(prefix.as_str()),
         _ => None,
     });
     let prefix = prefix.unwrap_or(&level.stripped);

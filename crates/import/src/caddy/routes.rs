@@ -8,7 +8,7 @@
 use super::answer;
 use super::matcher::Matcher;
 use super::placeholder::plain;
-use super::routing::{Change, Level, Routing, What};
+use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
 use crate::directive::Directive;
 use crate::output::Section;
@@ -60,39 +60,44 @@ impl<'d> Routing<'_, 'd> {
         level: &mut Level<'d>,
     ) -> Option<Vec<Change<'d>>> {
         let directive = step.directive;
-        let mut found: Vec<What> = Vec::new();
+        let mut found: Vec<ChangeKind> = Vec::new();
         match directive.name.as_str() {
             "root" if *inner == level.outer => {
                 level.root = Some(step.argument(0).to_string());
                 return Some(vec![Change {
                     matcher: inner.clone(),
-                    what: What::Root(step.argument(0).to_string()),
+                    what: ChangeKind::Root(step.argument(0).to_string()),
                     directive,
                 }]);
             }
-            "root" => found.push(What::Root(step.argument(0).to_string())),
+            "root" => found.push(ChangeKind::Root(step.argument(0).to_string())),
             "header" => match fields(step) {
-                Ok(fields) => found.extend(fields.into_iter().map(|(name, value)| What::Field(name, value))),
+                Ok(fields) => {
+                    found.extend(fields.into_iter().map(|(name, value)| ChangeKind::Field(name, value)))
+                }
                 Err(advice) => self.problem(directive, &advice),
             },
             "request_header" => match origin_field(step) {
-                Ok((name, value)) => found.push(What::OriginField(name, value)),
+                Ok((name, value)) => found.push(ChangeKind::OriginField(name, value)),
                 Err(advice) => self.problem(directive, &advice),
             },
-            "basicauth" | "basic_auth" => found.push(What::Password),
+            "basicauth" | "basic_auth" => found.push(ChangeKind::Password),
             "request_body" => match directive.inside().iter().find(|line| line.name == "max_size") {
                 Some(size) => match bytes(size.argument(0)) {
-                    Some(bytes) => found.push(What::BodyBytes(bytes)),
+                    Some(bytes) => found.push(ChangeKind::BodyBytes(bytes)),
                     None => self.problem(size, "it is not a size"),
                 },
                 None => self.problem(directive, "see [limits] (docs/configuration.md)"),
             },
-            "try_files" => found.push(What::TryFiles(step.arguments.to_vec())),
+            "try_files" => found.push(ChangeKind::TryFiles(step.arguments.to_vec())),
             "uri" if step.argument(0) == "strip_prefix" => {
-                found.push(What::StripPrefix(step.argument(1).to_string()));
+                found.push(ChangeKind::StripPrefix(step.argument(1).to_string()));
             }
             "respond" | "error" | "abort" if is_gate(step, inner) => {
-                found.push(What::Clients { allow: inner.not_from.clone(), deny: inner.only_from.clone() });
+                found.push(ChangeKind::Clients {
+                    allow: inner.not_from.clone(),
+                    deny: inner.only_from.clone(),
+                });
                 let matcher = Matcher { not_from: Vec::new(), only_from: Vec::new(), ..inner.clone() };
                 let what = found.remove(0);
                 // It also applies to the routes that were written before it.
@@ -217,11 +222,11 @@ impl<'d> Routing<'_, 'd> {
     fn write_changes(&mut self, changes: &[&Change<'d>], route: &mut Section) {
         for change in changes {
             match &change.what {
-                What::Field(name, value) => {
+                ChangeKind::Field(name, value) => {
                     let name = name.clone();
                     route.entry("headers", &name, toml_string(value));
                 }
-                What::Password => {
+                ChangeKind::Password => {
                     route.note("Write the users into this file, a line each (docs/access.md).");
                     for user in change.directive.inside() {
                         route.note(format!("  {}:{}", user.name, password_hash(user.argument(0))));
@@ -229,8 +234,8 @@ impl<'d> Routing<'_, 'd> {
                     route
                         .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
                 }
-                What::BodyBytes(bytes) => route.key("body_bytes", bytes),
-                What::Clients { allow, deny } => {
+                ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
+                ChangeKind::Clients { allow, deny } => {
                     if !allow.is_empty() {
                         route.key("allow", toml_strings(allow));
                     }
@@ -238,7 +243,10 @@ impl<'d> Routing<'_, 'd> {
                         route.key("deny", toml_strings(deny));
                     }
                 }
-                What::Root(_) | What::TryFiles(_) | What::StripPrefix(_) | What::OriginField(..) => {}
+                ChangeKind::Root(_)
+                | ChangeKind::TryFiles(_)
+                | ChangeKind::StripPrefix(_)
+                | ChangeKind::OriginField(..) => {}
             }
         }
     }

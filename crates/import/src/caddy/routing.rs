@@ -28,14 +28,14 @@ pub struct Change<'d> {
     /// The requests.
     pub matcher: Matcher,
     /// The change.
-    pub what: What,
+    pub what: ChangeKind,
     /// The directive that makes it.
     pub directive: &'d Directive,
 }
 
 /// A change to a request or its answer.
 #[derive(Clone, PartialEq)]
-pub enum What {
+pub enum ChangeKind {
     /// A field of the answer; empty: it is removed.
     Field(String, String),
     /// A user name and a password are required.

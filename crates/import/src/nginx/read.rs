@@ -43,14 +43,14 @@ impl Reader {
     }
 
     fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
-        let mut words = Words { file: name.into(), rest: text, line: 1 };
+        let mut words = Lexer { file: name.into(), rest: text, line: 1 };
         self.block(&mut words, depth, false)
     }
 
     /// Reads directives up to the end of the file, or to the brace that ends the block.
     fn block(
         &mut self,
-        words: &mut Words<'_>,
+        words: &mut Lexer<'_>,
         depth: usize,
         is_inner: bool,
     ) -> Result<Vec<Directive>, String> {
@@ -88,7 +88,7 @@ impl Reader {
         &mut self,
         name: String,
         place: Place,
-        words: &mut Words<'_>,
+        words: &mut Lexer<'_>,
         depth: usize,
     ) -> Result<Directive, String> {
         let mut arguments = Vec::new();
@@ -142,13 +142,13 @@ enum Word {
     BlockEnds,
 }
 
-struct Words<'t> {
+struct Lexer<'t> {
     file: Rc<str>,
     rest: &'t str,
     line: usize,
 }
 
-impl Words<'_> {
+impl Lexer<'_> {
     fn fault(&self, message: &str) -> String {
         format!("{}:{}: {message}", self.file, self.line)
     }

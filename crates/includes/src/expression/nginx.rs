@@ -23,11 +23,11 @@ pub struct NginxCondition {
 #[derive(Debug)]
 struct Comparison {
     is_negated: bool,
-    right: Right,
+    right: RightOperand,
 }
 
 #[derive(Debug)]
-enum Right {
+enum RightOperand {
     Text(Template),
     Pattern(Pattern),
 }
@@ -46,10 +46,10 @@ impl NginxCondition {
             _ => return Err("only = or != may follow the first text".to_owned()),
         };
         let right = match rest.trim_ascii_start() {
-            [b'/', pattern @ .., b'/'] => Right::Pattern(Pattern::new(Template::of_nginx(pattern))?),
+            [b'/', pattern @ .., b'/'] => RightOperand::Pattern(Pattern::new(Template::of_nginx(pattern))?),
             [b'/', _, ..] => return Err("a regular expression must end with a slash".to_owned()),
-            [b'\\', text @ ..] if text.starts_with(b"/") => Right::Text(Template::of_nginx(text)),
-            text => Right::Text(Template::of_nginx(text)),
+            [b'\\', text @ ..] if text.starts_with(b"/") => RightOperand::Text(Template::of_nginx(text)),
+            text => RightOperand::Text(Template::of_nginx(text)),
         };
         Ok(NginxCondition { left, comparison: Some(Comparison { is_negated, right }) })
     }
@@ -59,8 +59,8 @@ impl NginxCondition {
         let left = fill(&self.left, scope);
         let Some(Comparison { is_negated, right }) = &self.comparison else { return Ok(!left.is_empty()) };
         let is_equal = match right {
-            Right::Text(text) => left == fill(text, scope),
-            Right::Pattern(pattern) => pattern.matches(&left, scope)?,
+            RightOperand::Text(text) => left == fill(text, scope),
+            RightOperand::Pattern(pattern) => pattern.matches(&left, scope)?,
         };
         Ok(is_equal != *is_negated)
     }

@@ -17,7 +17,7 @@ use super::address::Address;
 use super::connections::{ConnectionRules, Connections, SharedConnections};
 use super::settings::{Backend, GroupRules};
 use crate::clock::now_ms;
-use crate::in_use::InUse;
+use crate::live_instances::LiveInstances;
 use crate::outage::Outage;
 use crate::upstream::{Candidate, Chooser, Health, HealthRules, hash};
 
@@ -48,7 +48,7 @@ struct Sharing {
 }
 
 /// The backends in use. All servers of this process share the processes at an address.
-static BACKENDS: InUse<SharedBackend> = InUse::new();
+static BACKENDS: LiveInstances<SharedBackend> = LiveInstances::new();
 
 impl SharedBackend {
     /// The backend with this address and these rules: the existing one, or a new one, assumed to be up.

@@ -33,7 +33,7 @@ use touchstone_http::request::Method;
 use super::connection::{ProgramEnd, connection};
 use super::message::{Start, Status};
 use super::queue::{Queue, QueueError};
-use super::resolve::{Resolved, Resolver, Unresolved};
+use super::resolve::{ResolveError, Resolved, Resolver};
 use super::run::{Pipes, RunError, Running, Times};
 use super::settings::CgiSettings;
 use super::spawn::Stage;
@@ -185,9 +185,9 @@ impl CgiHandler {
 
     fn resolve(&self, request: &Request) -> Result<Resolved, Failure> {
         self.interface.resolver.resolve(&request.path).map_err(|why| match why {
-            Unresolved::NotFound => Failure::status(404),
-            Unresolved::Forbidden => Failure::status(403),
-            Unresolved::Failed(error) => {
+            ResolveError::NotFound => Failure::status(404),
+            ResolveError::Forbidden => Failure::status(403),
+            ResolveError::Failed(error) => {
                 let message = format!("cgi: cannot look for {}: {error}", request.path.escape_ascii());
                 self.server.log(Level::Error, "programs that cannot be looked for", &message);
                 Failure { status: 503, is_passing: true }
@@ -287,7 +287,7 @@ impl CgiHandler {
             }
             (None, false) => (None, None),
         };
-        let words = Words::new(settings, program).map_err(RunError::Pipe)?;
+        let words = ExecStrings::new(settings, program).map_err(RunError::Pipe)?;
         let start = Start {
             id: 0,
             has_input: input_end.is_some(),
@@ -571,21 +571,21 @@ impl Stream {
 }
 
 /// Strings for `execve`.
-struct Words {
+struct ExecStrings {
     directory: CString,
     /// The first is the program.
     arguments: Vec<CString>,
 }
 
-impl Words {
-    fn new(settings: &CgiSettings, program: &Resolved) -> io::Result<Words> {
+impl ExecStrings {
+    fn new(settings: &CgiSettings, program: &Resolved) -> io::Result<ExecStrings> {
         let string = |path: &std::path::Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut arguments = Vec::with_capacity(2);
         if let Some(interpreter) = &settings.interpreter {
             arguments.push(string(interpreter)?);
         }
         arguments.push(string(&program.file)?);
-        Ok(Words { directory: string(&program.directory)?, arguments })
+        Ok(ExecStrings { directory: string(&program.directory)?, arguments })
     }
 }
 

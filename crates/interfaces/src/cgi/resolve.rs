@@ -33,7 +33,7 @@ pub struct Resolved {
 
 /// Why no program was found.
 #[derive(Debug)]
-pub enum Unresolved {
+pub enum ResolveError {
     /// There is no file, or it is a directory, or a hidden file.
     NotFound,
     /// It is a link that leads out of the directory, or not a regular file, or permission was denied.
@@ -73,12 +73,12 @@ impl Resolver {
     ///
     /// # Errors
     /// There is no program.
-    pub fn resolve(&self, path: &[u8]) -> Result<Resolved, Unresolved> {
+    pub fn resolve(&self, path: &[u8]) -> Result<Resolved, ResolveError> {
         let prefix = match &self.programs {
             Programs::Below { prefix, .. } | Programs::One { prefix, .. } => prefix.as_bytes(),
-            Programs::Given => return Err(Unresolved::NotFound),
+            Programs::Given => return Err(ResolveError::NotFound),
         };
-        let below = path.strip_prefix(prefix).ok_or(Unresolved::NotFound)?;
+        let below = path.strip_prefix(prefix).ok_or(ResolveError::NotFound)?;
         match (&self.root, &self.programs) {
             (Some(root), _) => {
                 self.refresh(root);
@@ -93,7 +93,7 @@ impl Resolver {
                     path_info: below.to_vec(),
                 })
             }
-            (None, Programs::Below { .. } | Programs::Given) => Err(Unresolved::NotFound),
+            (None, Programs::Below { .. } | Programs::Given) => Err(ResolveError::NotFound),
         }
     }
 
@@ -114,7 +114,7 @@ impl Resolver {
         path: &[u8],
         prefix_length: usize,
         below: &[u8],
-    ) -> Result<Resolved, Unresolved> {
+    ) -> Result<Resolved, ResolveError> {
         let end = self.program_end(root, below)?;
         let name = below[..end].strip_prefix(b"/").unwrap_or(&below[..end]);
         let file = root.path().join(OsStr::from_bytes(name));
@@ -125,7 +125,7 @@ impl Resolver {
     }
 
     /// The position in `below` at which the name of the program ends.
-    fn program_end(&self, root: &Root, below: &[u8]) -> Result<usize, Unresolved> {
+    fn program_end(&self, root: &Root, below: &[u8]) -> Result<usize, ResolveError> {
         // In most requests the whole path names the program.
         if !self.hides(below)
             && let Ok(facts) = root.facts(below)
@@ -137,21 +137,21 @@ impl Resolver {
         for end in slashes.map(|(index, _)| index).chain([below.len()]) {
             let candidate = &below[..end];
             if self.hides(candidate) {
-                return Err(Unresolved::NotFound);
+                return Err(ResolveError::NotFound);
             }
             match root.facts(candidate) {
                 Ok(facts) if facts.kind == FileKind::Regular => return Ok(end),
                 Ok(_) => {}
-                Err(Refused::NotFound) => return Err(Unresolved::NotFound),
-                Err(Refused::Forbidden | Refused::NotAFile) => return Err(Unresolved::Forbidden),
+                Err(Refused::NotFound) => return Err(ResolveError::NotFound),
+                Err(Refused::Forbidden | Refused::NotAFile) => return Err(ResolveError::Forbidden),
                 Err(Refused::TooManyOpenFiles) => {
-                    return Err(Unresolved::Failed(std::io::Error::from_raw_os_error(libc::EMFILE)));
+                    return Err(ResolveError::Failed(std::io::Error::from_raw_os_error(libc::EMFILE)));
                 }
-                Err(Refused::Other(error)) => return Err(Unresolved::Failed(error)),
+                Err(Refused::Other(error)) => return Err(ResolveError::Failed(error)),
             }
         }
         // Every part of the path is a directory.
-        Err(Unresolved::NotFound)
+        Err(ResolveError::NotFound)
     }
 
     fn hides(&self, path: &[u8]) -> bool {

@@ -51,7 +51,7 @@ pub struct Identity<'p> {
 }
 
 /// A program that runs.
-pub struct Started {
+pub struct StartedProgram {
     /// Its process, which is also the number of its session and process group.
     pub process: i32,
     /// Readable when it has ended.
@@ -133,7 +133,7 @@ impl Launcher {
     ///
     /// # Errors
     /// The step that failed. No process is left behind.
-    pub fn start(&mut self, plan: &Plan<'_>) -> Result<Started, NotStarted> {
+    pub fn start(&mut self, plan: &Plan<'_>) -> Result<StartedProgram, NotStarted> {
         let arguments = pointers(plan.arguments);
         let environment = pointers(plan.environment);
         let job = Job {
@@ -171,7 +171,7 @@ impl Launcher {
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let failed = u8::try_from(job.stage.load(Ordering::Relaxed)).ok().and_then(Stage::from_number);
         match failed {
-            None => Ok(Started { process, pidfd }),
+            None => Ok(StartedProgram { process, pidfd }),
             Some(stage) => {
                 // It has ended already, or is about to.
                 let _ = rustix::process::waitid(

@@ -20,7 +20,7 @@ use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::clock::now_ms;
-use crate::in_use::InUse;
+use crate::live_instances::LiveInstances;
 use crate::upstream::{Candidate, Chooser, State};
 
 /// The part of the origins of a route that all cores share.
@@ -35,7 +35,7 @@ pub struct SharedGroup {
 }
 
 /// The groups of this process, for metrics and for the next configuration.
-static GROUPS: InUse<SharedGroup> = InUse::new();
+static GROUPS: LiveInstances<SharedGroup> = LiveInstances::new();
 
 /// The groups of this process that are in use.
 pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {

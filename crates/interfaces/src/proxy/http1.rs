@@ -311,18 +311,18 @@ impl Response {
         loop {
             loop {
                 match rest.take(&mut self.input) {
-                    Ok(Taken::Piece(piece)) => {
+                    Ok(BodyChunk::Piece(piece)) => {
                         if sender.send(piece).await.is_err() {
                             return BodyEnding::Left;
                         }
                     }
-                    Ok(Taken::End(trailers)) => {
+                    Ok(BodyChunk::End(trailers)) => {
                         sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
                         // If the origin does not read any more, the rest need not be sent; the connection
                         // ends with it.
                         return BodyEnding::Whole { is_upload_done: upload.is_none() };
                     }
-                    Ok(Taken::Nothing) => break,
+                    Ok(BodyChunk::Nothing) => break,
                     Err(error) => {
                         let reason = error.to_string();
                         sender.fail(error);
@@ -371,7 +371,7 @@ enum Rest {
     UntilClose,
 }
 
-enum Taken {
+enum BodyChunk {
     Piece(Bytes),
     /// The end, with trailers.
     End(Vec<u8>),
@@ -379,15 +379,15 @@ enum Taken {
 }
 
 impl Rest {
-    fn take(&mut self, input: &mut BytesMut) -> io::Result<Taken> {
+    fn take(&mut self, input: &mut BytesMut) -> io::Result<BodyChunk> {
         match self {
-            Rest::Counted(0) => Ok(Taken::End(Vec::new())),
-            _ if input.is_empty() => Ok(Taken::Nothing),
-            Rest::UntilClose => Ok(Taken::Piece(input.split().freeze())),
+            Rest::Counted(0) => Ok(BodyChunk::End(Vec::new())),
+            _ if input.is_empty() => Ok(BodyChunk::Nothing),
+            Rest::UntilClose => Ok(BodyChunk::Piece(input.split().freeze())),
             Rest::Counted(remaining) => {
                 let here = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
                 *remaining -= here as u64;
-                Ok(Taken::Piece(input.split_to(here).freeze()))
+                Ok(BodyChunk::Piece(input.split_to(here).freeze()))
             }
             Rest::Chunked(decoder) => loop {
                 let decoded = decoder.decode(input).map_err(|error| {
@@ -397,13 +397,13 @@ impl Rest {
                 let piece = consumed.slice(decoded.data);
                 if decoded.done {
                     // The end of a body contains no data.
-                    return Ok(Taken::End(trailer_fields(decoder.trailers())));
+                    return Ok(BodyChunk::End(trailer_fields(decoder.trailers())));
                 }
                 if !piece.is_empty() {
-                    return Ok(Taken::Piece(piece));
+                    return Ok(BodyChunk::Piece(piece));
                 }
                 if decoded.consumed == 0 || input.is_empty() {
-                    return Ok(Taken::Nothing);
+                    return Ok(BodyChunk::Nothing);
                 }
             },
         }

@@ -18,13 +18,13 @@ pub struct Addresses {
     port: u16,
     /// An address that needs no resolver.
     literal: Option<SocketAddr>,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedAddresses>>,
     is_looked_up: AtomicBool,
     turn: AtomicUsize,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedAddresses {
     addresses: Arc<[SocketAddr]>,
     since: Instant,
 }
@@ -80,7 +80,7 @@ impl Addresses {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match (addresses, known.as_mut()) {
             (Ok(addresses), _) => {
-                *known = Some(Known { addresses: addresses.clone(), since: Instant::now() });
+                *known = Some(CachedAddresses { addresses: addresses.clone(), since: Instant::now() });
                 Ok(addresses)
             }
             (Err(_), Some(known)) => {
@@ -92,7 +92,7 @@ impl Addresses {
         }
     }
 
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<CachedAddresses> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         let known: Arc<[SocketAddr]> =
             ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"].map(|text| text.parse().unwrap()).into();
         let since = Instant::now();
-        *addresses.known.lock().unwrap() = Some(Known { addresses: known.clone(), since });
+        *addresses.known.lock().unwrap() = Some(CachedAddresses { addresses: known.clone(), since });
         // Each address is the first in turn.
         let firsts: Vec<SocketAddr> = [
             addresses.get(HOUR).await.unwrap()[0],

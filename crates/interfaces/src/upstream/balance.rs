@@ -65,8 +65,8 @@ pub struct Candidate {
 /// The state of one core's choices.
 #[derive(Debug)]
 pub struct Chooser {
-    turns: Turns,
-    chance: Chance,
+    turns: RoundRobinCredits,
+    chance: RandomNumbers,
     /// Hashes of the servers' names, by index.
     names: Vec<u64>,
 }
@@ -74,7 +74,7 @@ pub struct Chooser {
 impl Chooser {
     /// For servers with these hashed names. `seed` makes the choices of cores differ.
     pub fn new(names: Vec<u64>, seed: u64) -> Chooser {
-        Chooser { turns: Turns::new(names.len()), chance: Chance::new(seed), names }
+        Chooser { turns: RoundRobinCredits::new(names.len()), chance: RandomNumbers::new(seed), names }
     }
 
     /// The index of the server for a request, among those that `admits` allows. `key`: the hash of the part
@@ -113,7 +113,7 @@ impl Chooser {
 }
 
 /// The server with the least load of all; servers with equal load take turns.
-fn least_outstanding(candidates: &[Candidate], turns: &Turns) -> Option<usize> {
+fn least_outstanding(candidates: &[Candidate], turns: &RoundRobinCredits) -> Option<usize> {
     // Compares requests divided by weight, as products, so that nothing is rounded.
     let load = |one: &Candidate, other: &Candidate| u64::from(one.under_way) * other.weight;
     let least = candidates.iter().min_by(|one, other| load(one, other).cmp(&load(other, one)))?;
@@ -153,16 +153,16 @@ fn draw(
 
 /// The round robin of one core.
 #[derive(Debug)]
-struct Turns {
+struct RoundRobinCredits {
     /// Raised by the weight at each turn, lowered by the sum of the weights when chosen: no server is chosen
     /// in bursts.
     credits: Vec<Cell<i64>>,
 }
 
-impl Turns {
+impl RoundRobinCredits {
     /// For so many servers.
-    fn new(count: usize) -> Turns {
-        Turns { credits: vec![Cell::new(0); count] }
+    fn new(count: usize) -> RoundRobinCredits {
+        RoundRobinCredits { credits: vec![Cell::new(0); count] }
     }
 
     /// The next.
@@ -212,14 +212,14 @@ fn mix(value: u64) -> u64 {
 
 /// Random numbers, good enough to distribute work.
 #[derive(Debug)]
-struct Chance {
+struct RandomNumbers {
     state: Cell<u64>,
 }
 
-impl Chance {
+impl RandomNumbers {
     /// Begins at this number.
-    fn new(seed: u64) -> Chance {
-        Chance { state: Cell::new(seed) }
+    fn new(seed: u64) -> RandomNumbers {
+        RandomNumbers { state: Cell::new(seed) }
     }
 
     /// The next number (SplitMix64).
@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn in_turns_by_weight_without_bursts() {
         for (weights, expected) in [(&[1, 1, 1][..], "abcabc"), (&[5, 1, 1], "aabacaa")] {
-            let turns = Turns::new(weights.len());
+            let turns = RoundRobinCredits::new(weights.len());
             let all = candidates(weights, &[0; 3]);
             let chosen: String =
                 expected.chars().map(|_| char::from(b'a' + turns.next(&all).unwrap() as u8)).collect();
             assert_eq!(chosen, expected);
         }
-        assert_eq!(Turns::new(0).next(&[]), None);
+        assert_eq!(RoundRobinCredits::new(0).next(&[]), None);
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
             assert!(chosen.starts_with("ab") && chosen.matches('a').count() == 2, "{chosen}");
         }
         assert_eq!(chosen(&[3, 1], 40).matches('a').count(), 30);
-        let turns = Turns::new(2);
+        let turns = RoundRobinCredits::new(2);
         assert_eq!(least_outstanding(&candidates(&[1, 1], &[1, 0]), &turns), Some(1));
         assert_eq!(least_outstanding(&[], &turns), None);
     }
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_less_busy_of_two() {
-        let chance = Chance::new(1);
+        let chance = RandomNumbers::new(1);
         let mut random = || chance.next();
         assert_eq!(least_requests(&candidates(&[1000, 1000], &[3, 2]), &mut random), Some(1));
         assert_eq!(least_requests(&candidates(&[3000, 1000], &[2, 1]), &mut random), Some(0));

@@ -55,14 +55,14 @@ const WHOLE: u64 = 1000;
 pub struct Health {
     /// `trouble` contains something that matters.
     is_troubled: AtomicBool,
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<FailureHistory>,
     answers: AtomicU32,
     server_errors: AtomicU32,
     counting_since_ms: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Trouble {
+struct FailureHistory {
     failures: u32,
     /// The time of the first of them.
     since_ms: u64,
@@ -193,13 +193,13 @@ impl Health {
                 > milliseconds(rules.window.max(rules.slow_start)) * WINDOWS_TO_FORGET
         });
         if is_long_back && !trouble.is_checked_down {
-            *trouble = Trouble::default();
+            *trouble = FailureHistory::default();
             self.is_troubled.store(false, Relaxed);
         }
         false
     }
 
-    fn came_back(&self, trouble: &mut Trouble, now_ms: u64) {
+    fn came_back(&self, trouble: &mut FailureHistory, now_ms: u64) {
         trouble.back_since_ms = Some(now_ms);
         trouble.failures = 0;
         self.answers.store(0, Relaxed);
@@ -282,12 +282,12 @@ impl Health {
     }
 
     /// No code that holds the lock can panic, so a poisoned lock is still valid.
-    fn lock(&self) -> MutexGuard<'_, Trouble> {
+    fn lock(&self) -> MutexGuard<'_, FailureHistory> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Trouble {
+impl FailureHistory {
     fn share(&self, now_ms: u64, rules: &HealthRules) -> u64 {
         let span = milliseconds(rules.slow_start);
         match self.back_since_ms.map(|since| now_ms.saturating_sub(since)) {

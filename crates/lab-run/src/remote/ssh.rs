@@ -11,7 +11,7 @@ pub fn ssh_command(ssh: &[String], host: &Host, script: &str) -> Command {
     let mut command = Command::new(&ssh[0]);
     command
         .args(&ssh[1..])
-        // It asks nobody: a run continues alone.
+        // It never prompts: a run needs no operator.
         .args(["-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_TIME_LIMIT_S}")])
         .args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"]);
     if let Some(port) = host.port {

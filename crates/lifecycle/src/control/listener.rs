@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
-use crate::handover::{Kind, Passed};
+use crate::handover::{Kind, PassedSocket};
 use crate::private_socket;
 
 /// The maximum number of connections; only the operator makes requests.
@@ -100,8 +100,8 @@ pub struct Control {
 
 impl Control {
     /// The socket, to be handed to a successor.
-    pub fn to_pass(&self) -> io::Result<(Passed, OwnedFd)> {
-        let passed = Passed { kind: Kind::Control, configured: None, lent: false, owner: self.owner };
+    pub fn to_pass(&self) -> io::Result<(PassedSocket, OwnedFd)> {
+        let passed = PassedSocket { kind: Kind::Control, configured: None, lent: false, owner: self.owner };
         Ok((passed, self.socket.try_clone()?.into()))
     }
 

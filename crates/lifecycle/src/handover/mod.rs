@@ -33,7 +33,7 @@ mod packet;
 mod predecessor;
 mod successor;
 
-pub use packet::{Kind, Passed};
+pub use packet::{Kind, PassedSocket};
 pub use predecessor::Predecessor;
 pub use successor::{ReadyNotice, Successor, own_program};
 

@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// A socket that is handed over, without its descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedSocket {
     /// The kind of the socket.
     pub kind: Kind,
     /// The address in the old process's configuration.
@@ -52,7 +52,7 @@ pub struct Passed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
     /// Sockets; their descriptors come with the packet.
-    Sockets(Vec<Passed>),
+    Sockets(Vec<PassedSocket>),
     /// There are no more sockets.
     End,
     /// Every core accepts; these are the addresses of the sockets in use.
@@ -101,7 +101,7 @@ impl Packet {
     }
 }
 
-fn passed_to_json(passed: &Passed) -> Value {
+fn passed_to_json(passed: &PassedSocket) -> Value {
     let kind = match passed.kind {
         Kind::Tcp => "tcp",
         Kind::Http3 => "http3",
@@ -117,8 +117,8 @@ fn passed_to_json(passed: &Passed) -> Value {
     })
 }
 
-fn passed_from_json(value: &Value) -> Passed {
-    Passed {
+fn passed_from_json(value: &Value) -> PassedSocket {
+    PassedSocket {
         kind: match value["kind"].as_str() {
             Some("tcp") => Kind::Tcp,
             Some("http3") => Kind::Http3,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SocketType, sockopt};
 
 use super::VARIABLE;
-use super::packet::{Packet, Passed, receive, send};
+use super::packet::{Packet, PassedSocket, receive, send};
 
 /// The maximum time for the sockets to arrive: the old process sends them before it waits for anything.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ pub struct Predecessor {
 }
 
 /// A socket with its description.
-pub type Received = (Passed, OwnedFd);
+pub type Received = (PassedSocket, OwnedFd);
 
 impl Predecessor {
     /// The process that started this one as its replacement, and its sockets; `None` if there is none.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::VARIABLE;
-use super::packet::{MOST_IN_A_PACKET, Packet, Passed, receive, send};
+use super::packet::{MOST_IN_A_PACKET, Packet, PassedSocket, receive, send};
 use crate::descriptor::close_in_programs;
 use crate::systemd::ACTIVATION_VARIABLES;
 
@@ -35,7 +35,7 @@ pub struct ReadyNotice {
 
 impl Successor {
     /// Starts `program` with the arguments of this process, and passes these sockets to it.
-    pub fn start(program: &Path, sockets: Vec<(Passed, OwnedFd)>) -> Result<Successor, String> {
+    pub fn start(program: &Path, sockets: Vec<(PassedSocket, OwnedFd)>) -> Result<Successor, String> {
         Successor::start_with(program, std::env::args_os().skip(1).collect(), sockets)
     }
 
@@ -43,7 +43,7 @@ impl Successor {
     pub(super) fn start_with(
         program: &Path,
         arguments: Vec<OsString>,
-        sockets: Vec<(Passed, OwnedFd)>,
+        sockets: Vec<(PassedSocket, OwnedFd)>,
     ) -> Result<Successor, String> {
         let told = |error: io::Error| format!("cannot start '{}': {error}", program.display());
         let (channel, theirs) =
@@ -72,7 +72,7 @@ impl Successor {
         }
     }
 
-    fn hand_over(&self, sockets: &[(Passed, OwnedFd)]) -> io::Result<()> {
+    fn hand_over(&self, sockets: &[(PassedSocket, OwnedFd)]) -> io::Result<()> {
         for part in sockets.chunks(MOST_IN_A_PACKET) {
             let passed = part.iter().map(|(passed, _)| passed.clone()).collect();
             let descriptors: Vec<BorrowedFd<'_>> = part.iter().map(|(_, socket)| socket.as_fd()).collect();

@@ -16,16 +16,16 @@ fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-fn listening() -> (Passed, OwnedFd) {
+fn listening() -> (PassedSocket, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let configured = Some(listener.local_addr().unwrap());
-    (Passed { kind: Kind::Tcp, configured, lent: false, owner: 0 }, listener.into())
+    (PassedSocket { kind: Kind::Tcp, configured, lent: false, owner: 0 }, listener.into())
 }
 
 #[test]
 fn sockets_arrive_with_what_they_are() {
     // More than fit into one packet.
-    let sockets: Vec<(Passed, OwnedFd)> = (0..MOST_IN_A_PACKET + 3).map(|_| listening()).collect();
+    let sockets: Vec<(PassedSocket, OwnedFd)> = (0..MOST_IN_A_PACKET + 3).map(|_| listening()).collect();
     let (ours, theirs) = pair();
     for part in sockets.chunks(MOST_IN_A_PACKET) {
         let passed = part.iter().map(|(passed, _)| passed.clone()).collect();
@@ -80,10 +80,10 @@ fn a_program_that_does_not_get_ready_is_told_of() {
     assert!(silent.contains("closed the channel"), "{silent}");
 }
 
-fn any_passed() -> impl Strategy<Value = Passed> {
+fn any_passed() -> impl Strategy<Value = PassedSocket> {
     let kind = prop_oneof![Just(Kind::Tcp), Just(Kind::Http3), Just(Kind::Control), Just(Kind::Unknown)];
     let address = proptest::option::of(any::<([u8; 4], u16)>().prop_map(SocketAddr::from));
-    (kind, address, any::<bool>(), any::<u32>()).prop_map(|(kind, configured, lent, owner)| Passed {
+    (kind, address, any::<bool>(), any::<u32>()).prop_map(|(kind, configured, lent, owner)| PassedSocket {
         kind,
         configured,
         lent,

@@ -10,6 +10,8 @@ pub mod env;
 pub mod escape;
 pub mod evaluate;
 pub mod files;
+pub mod functions;
+pub mod globals;
 pub mod log;
 pub mod md5;
 pub mod net;

@@ -230,7 +230,7 @@ pub unsafe extern "C" fn http_uri2url_dynamic(
 
 /// An address at this server, for a path.
 unsafe fn url(prefix: *const c_char, suffix: *const c_char, request: *const Request) -> *mut c_char {
-    let globals = &*crate::current::conf_getglobals();
+    let globals = &*crate::plugin_request::current::globals();
     let (scheme, usual_port) = if globals.security_active != 0 { ("https", 443) } else { ("http", 80) };
     let host = match request.as_ref() {
         Some(request) if !bytes(request.hostname).is_empty() => bytes(request.hostname),

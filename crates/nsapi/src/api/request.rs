@@ -53,7 +53,7 @@ pub unsafe extern "C" fn request_stat_path(path: *const c_char, request: *mut Re
 }
 
 pub unsafe extern "C" fn request_create() -> *mut Request {
-    let plugin_request = crate::current::plugin_request();
+    let plugin_request = crate::plugin_request::current::plugin_request();
     if plugin_request.is_null() {
         return ptr::null_mut();
     }
@@ -89,7 +89,7 @@ pub unsafe fn drop_pipeline(request: *mut Request) {
 }
 
 pub unsafe extern "C" fn request_free(request: *mut Request) {
-    let plugin_request = crate::current::plugin_request();
+    let plugin_request = crate::plugin_request::current::plugin_request();
     if plugin_request.is_null() || request.is_null() {
         return;
     }
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn request_free(request: *mut Request) {
 }
 
 pub unsafe extern "C" fn request_restart_internal(uri: *const c_char, request: *mut Request) -> *mut Request {
-    let plugin_request = crate::current::plugin_request();
+    let plugin_request = crate::plugin_request::current::plugin_request();
     if plugin_request.is_null() {
         return ptr::null_mut();
     }

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn vs_get_doc_root(site: *const c_void) -> *mut c_char {
 }
 
 pub unsafe extern "C" fn vs_translate_uri(_site: *const c_void, uri: *const c_char) -> *mut c_char {
-    let plugin_request = crate::current::plugin_request();
+    let plugin_request = crate::plugin_request::current::plugin_request();
     if plugin_request.is_null() {
         return ptr::null_mut();
     }

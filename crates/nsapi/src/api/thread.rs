@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use crate::current::{self, Breadcrumb};
+use crate::breadcrumb::{Breadcrumb, breadcrumb, set_breadcrumb};
 
 static NEXT_KEY: AtomicI32 = AtomicI32::new(0);
 
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn systhread_start(
     argument: *mut c_void,
 ) -> *mut c_void {
     let Some(function) = function else { return ptr::null_mut() };
-    let start = Start { function, argument, plugin: current::breadcrumb() };
+    let start = Start { function, argument, plugin: breadcrumb() };
     let stack = usize::try_from(stack_size).unwrap_or(0);
     let mut builder = std::thread::Builder::new().name("nsapi-plugin".to_string());
     if stack > 0 {
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn systhread_start(
     }
     let started = builder.spawn(move || {
         let start = start;
-        current::set_breadcrumb(start.plugin);
+        set_breadcrumb(start.plugin);
         (start.function)(start.argument);
     });
     match started {

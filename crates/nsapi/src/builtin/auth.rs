@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use touchstone_includes::encoding::Coding;
 
 use crate::abi::{LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
-use crate::functions::func_exec;
+use crate::api::functions::func_exec;
 use crate::pblock;
 
 /// Calls the function `userfn` for the user of the request, and `groupfn` for the groups.

@@ -10,7 +10,7 @@ use crate::api::protocol::{after_start, http_set_finfo, set_status};
 use crate::api::request::request_stat_path;
 use crate::connection::{Delegate, Delegated};
 use crate::pblock;
-use crate::plugin_request::{PluginRequest, of_session};
+use crate::plugin_request::of_session;
 
 /// The largest file that is read on a core.
 const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
@@ -19,12 +19,9 @@ const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Whether the file of a request is small enough to be read on a core without delaying other requests.
-pub fn is_small_file(plugin_request: &mut PluginRequest) -> bool {
-    // SAFETY: the request lives, and the thread has entered it.
-    unsafe {
-        let facts = request_stat_path(std::ptr::null(), &raw mut plugin_request.request);
-        facts.as_ref().is_none_or(|facts| facts.st_size <= SMALL_FILE_BYTES)
-    }
+pub unsafe fn is_small_file(request: *mut Request) -> bool {
+    let facts = request_stat_path(std::ptr::null(), request);
+    facts.as_ref().is_none_or(|facts| facts.st_size <= SMALL_FILE_BYTES)
 }
 
 pub unsafe extern "C" fn send_file(

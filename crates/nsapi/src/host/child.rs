@@ -12,10 +12,10 @@ use std::sync::Arc;
 use super::answer::Head;
 use super::wire::{Kind, OwnedRequest, encode_head, encode_request_end, read_frame, write_frame};
 use crate::connection::{AnswerHead, ClientDisconnected, Connection, RequestEnd};
-use crate::current;
 use crate::engine::{Engine, Log, Settings};
 use crate::pipeline::{self, ThreadKind};
 use crate::plugin_request::PluginRequest;
+use crate::plugin_request::current;
 
 /// The file with the settings, in the directory that is the child's argument.
 pub const SETTINGS_FILE: &str = "settings.json";
@@ -41,7 +41,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
     let settings: Settings =
         serde_json::from_slice(&text).map_err(|error| one(format!("wrong settings: {error}")))?;
     if settings.is_check {
-        let problems = crate::engine::check(&settings);
+        let problems = crate::check(&settings);
         return if problems.is_empty() { Ok(()) } else { Err(problems) };
     }
     // SAFETY: the server passes the socket as standard input, and no other code uses it.

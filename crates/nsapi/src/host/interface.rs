@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
+use touchstone_handler::handler::{
+    FileAnswer, Handled, Handler, ImmediateAnswer, Interface, Level, OnCore, Server, Show,
+};
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
@@ -26,9 +28,9 @@ use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
 use crate::connection::{Delegate, Delegated, HostRequest, RequestEnd, TlsFacts};
-use crate::current;
 use crate::engine::{Engine, Log, Settings};
 use crate::pipeline::{self, ThreadKind};
+use crate::plugin_request::current;
 use crate::plugin_request::{Fields, PluginRequest};
 
 /// The most plug-in requests that a core keeps for later requests.
@@ -120,7 +122,7 @@ impl Interface for Nsapi {
         let programs = self.programs.on_core(server.clone());
         let plugin_requests = RefCell::default();
         let hosting = self.hosting.clone();
-        Rc::new(OnThisCore { function_host, workers, hosting, log, server, programs, plugin_requests })
+        Rc::new(NsapiOfCore { function_host, workers, hosting, log, server, programs, plugin_requests })
     }
 
     fn answers_at_once(&self) -> bool {
@@ -165,7 +167,7 @@ impl Messages {
     }
 }
 
-struct OnThisCore {
+struct NsapiOfCore {
     function_host: FunctionHost,
     workers: Workers,
     hosting: Hosting,
@@ -179,7 +181,7 @@ struct OnThisCore {
     plugin_requests: RefCell<Vec<Box<PluginRequest>>>,
 }
 
-impl Handler for OnThisCore {
+impl Handler for NsapiOfCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         if request.body_length().is_none() {
             return Box::pin(self.of_unknown_length(request));
@@ -211,8 +213,8 @@ impl Handler for OnThisCore {
         Box::pin(async move { self.in_child(request).await })
     }
 
-    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> AtOnce {
-        let FunctionHost::Here(engine) = &self.function_host else { return AtOnce::Handle };
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> ImmediateAnswer {
+        let FunctionHost::Here(engine) = &self.function_host else { return ImmediateAnswer::Handle };
         let mut plugin_request = self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
         with_host_get(request, |asked| plugin_request.begin(engine, asked));
         let mut collected = CollectedAnswer { written: std::mem::take(body), ..CollectedAnswer::default() };
@@ -224,11 +226,13 @@ impl Handler for OnThisCore {
         match (request_end.unwrap_or(RequestEnd::Close), collected.head.take()) {
             (RequestEnd::Answered, Some(head)) => {
                 *body = collected.written;
-                AtOnce::Written(head.into_answer())
+                ImmediateAnswer::Written(head.into_answer())
             }
-            (request_end, head) => {
-                AtOnce::Answer(self.answer_now(false, request_end, CollectedAnswer { head, ..collected }))
-            }
+            (request_end, head) => ImmediateAnswer::Answer(self.answer_now(
+                false,
+                request_end,
+                CollectedAnswer { head, ..collected },
+            )),
         }
     }
 }
@@ -248,7 +252,7 @@ fn run_on_core(plugin_request: &mut PluginRequest, collected: &mut CollectedAnsw
     }
 }
 
-impl OnThisCore {
+impl NsapiOfCore {
     async fn of_unknown_length(self: Rc<Self>, request: Request) -> Handled {
         match with_known_length(request).await {
             Ok(request) => self.handle(request).await,
@@ -279,7 +283,7 @@ impl OnThisCore {
                 let length = head.content_length;
                 head.into_answer().part(BodyPart::Stream { body, length })
             }
-            // [`OnThisCore::delegated`] answers delegated requests.
+            // [`NsapiOfCore::delegated`] answers delegated requests.
             (_, None) | (RequestEnd::Delegated(_), _) => Answer::error(502),
         }
     }
@@ -294,7 +298,7 @@ impl OnThisCore {
             Delegate::Listing => Show::Listing,
             Delegate::Cgi => return self.run_program(path, path_info, fields, request).await,
         };
-        Handled::OnDisk(Box::new(OnDisk { request, path, show, fields }))
+        Handled::OnDisk(Box::new(FileAnswer { request, path, show, fields }))
     }
 
     async fn run_program(

@@ -1,37 +1,22 @@
-//! The state of the calling thread: its request, the values behind `server_hostname` and the like, and the
-//! running function of a plug-in, for crash reports.
+//! The state of the calling thread: its request, and the values behind `server_hostname` and similar names.
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::PluginRequest;
 use crate::abi::ConfGlobals;
 use crate::memory::{self, Pool};
-use crate::plugin_request::PluginRequest;
 
 thread_local! {
     static PLUGIN_REQUEST: Cell<*mut PluginRequest> = const { Cell::new(ptr::null_mut()) };
-    static BREADCRUMB: Cell<Breadcrumb> = const { Cell::new(Breadcrumb::NONE) };
 }
 
 /// Values for threads without a request.
 static DEFAULT_GLOBALS: AtomicPtr<ConfGlobals> = AtomicPtr::new(ptr::null_mut());
 
-/// The running function and its plug-in: C texts that are never freed, or null.
-#[derive(Clone, Copy)]
-pub struct Breadcrumb {
-    pub plugin: *const c_char,
-    pub function: *const c_char,
-}
-
-impl Breadcrumb {
-    /// No function runs.
-    pub const NONE: Breadcrumb = Breadcrumb { plugin: ptr::null(), function: ptr::null() };
-}
-
 /// The thread has entered a request until this is dropped.
-pub struct Entered {
+pub struct RequestGuard {
     plugin_request: *mut PluginRequest,
     pool: *mut Pool,
 }
@@ -40,12 +25,12 @@ pub struct Entered {
 ///
 /// # Safety
 /// The plug-in request must live, and only this thread may use it, until the result is dropped.
-pub unsafe fn enter(plugin_request: *mut PluginRequest) -> Entered {
+pub unsafe fn enter(plugin_request: *mut PluginRequest) -> RequestGuard {
     let pool = memory::set_current_pool(&raw mut (*plugin_request).pool);
-    Entered { plugin_request: PLUGIN_REQUEST.replace(plugin_request), pool }
+    RequestGuard { plugin_request: PLUGIN_REQUEST.replace(plugin_request), pool }
 }
 
-impl Drop for Entered {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         PLUGIN_REQUEST.set(self.plugin_request);
         memory::set_current_pool(self.pool);
@@ -55,18 +40,6 @@ impl Drop for Entered {
 /// The request that the thread has entered, or null.
 pub fn plugin_request() -> *mut PluginRequest {
     PLUGIN_REQUEST.get()
-}
-
-/// Sets the running function; returns the previous one.
-#[inline]
-pub fn set_breadcrumb(breadcrumb: Breadcrumb) -> Breadcrumb {
-    BREADCRUMB.replace(breadcrumb)
-}
-
-/// The running function of this thread. May be called in a signal handler: the variable needs no
-/// initialisation.
-pub fn breadcrumb() -> Breadcrumb {
-    BREADCRUMB.get()
 }
 
 /// Sets the values for threads without a request; they are never freed.
@@ -80,10 +53,12 @@ pub fn blank_globals() -> ConfGlobals {
     unsafe { std::mem::zeroed() }
 }
 
-pub unsafe extern "C" fn conf_getglobals() -> *mut ConfGlobals {
+/// The values of the thread's request, or those for threads without one.
+pub fn globals() -> *mut ConfGlobals {
     let plugin_request = PLUGIN_REQUEST.get();
     if !plugin_request.is_null() {
-        return &raw mut (*plugin_request).globals;
+        // SAFETY: a request that a thread has entered lives until the thread has left it.
+        return unsafe { &raw mut (*plugin_request).globals };
     }
     let default = DEFAULT_GLOBALS.load(Ordering::Acquire);
     if default.is_null() {
@@ -93,24 +68,7 @@ pub unsafe extern "C" fn conf_getglobals() -> *mut ConfGlobals {
     default
 }
 
-pub unsafe extern "C" fn system_version() -> *mut c_char {
-    concat!("Touchstone/", env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast::<c_char>().cast_mut()
-}
-
-pub unsafe extern "C" fn conf_get_server_string() -> *const c_char {
-    system_version()
-}
-
-/// Called by a plug-in's own thread that works on a request: from then on it has entered that request, as the
-/// server's thread has.
-pub unsafe extern "C" fn prepare_nsapi_thread(
-    _request: *mut crate::abi::Request,
-    session: *mut crate::abi::Session,
-) {
-    let plugin_request = crate::plugin_request::of_session(session);
+/// Enters a request on a plug-in's own thread, which works on it like the server's thread.
+pub fn enter_thread(plugin_request: *mut PluginRequest) {
     PLUGIN_REQUEST.set(plugin_request);
-}
-
-pub unsafe extern "C" fn never_native(_name: *mut c_char, _flags: c_int) -> c_int {
-    0
 }

@@ -1,7 +1,9 @@
 //! One request in the stages: its C structures, its memory, and the state of its answer.
 //!
 //! Exchanges are used again for later requests. The structures and the first block of memory stay, so that a
-//! request needs some copies but no allocation.
+//! request needs some copies but no allocation. `current` is the request that a thread works on.
+
+pub mod current;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -18,7 +20,6 @@ use crate::abi::{
     method_number,
 };
 use crate::connection::{AnswerHead, ClientDisconnected, Connection, HostRequest};
-use crate::current;
 use crate::engine::Engine;
 use crate::functions::Function;
 use crate::handle::{Handle, handle};
@@ -101,7 +102,7 @@ impl PluginRequest {
             raw_head: Vec::new(),
         });
         let itself: *mut PluginRequest = &mut *plugin_request;
-        plugin_request.csd = Handle::client(itself);
+        plugin_request.csd = Handle::client(itself.cast());
         plugin_request
     }
 
@@ -463,7 +464,7 @@ pub unsafe fn of_session(session: *const Session) -> *mut PluginRequest {
     if session.is_null() {
         return current::plugin_request();
     }
-    handle((*session).csd).map_or(ptr::null_mut(), Handle::plugin_request)
+    handle((*session).csd).map_or(ptr::null_mut(), |handle| handle.plugin_request().cast())
 }
 
 /// Fills the block with the facts about the client.
@@ -594,7 +595,7 @@ fn no_connection() -> *mut (dyn Connection + 'static) {
 /// # Safety
 /// As [`handle`].
 pub unsafe fn of_handle(pointer: *mut c_void) -> Option<&'static mut PluginRequest> {
-    handle(pointer)?.plugin_request().as_mut()
+    handle(pointer)?.plugin_request().cast::<PluginRequest>().as_mut()
 }
 
 #[cfg(test)]

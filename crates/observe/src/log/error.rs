@@ -45,7 +45,7 @@ struct Shared {
     /// Locked only to take or replace the handle, never during a write.
     sink: RwLock<Arc<Sink>>,
     floods: Mutex<Vec<Flood>>,
-    troubles: Mutex<Vec<Trouble>>,
+    troubles: Mutex<Vec<RecurringFailure>>,
 }
 
 struct Sink {
@@ -66,7 +66,7 @@ struct Flood {
 }
 
 /// Something that fails, or has failed.
-struct Trouble {
+struct RecurringFailure {
     name: Box<str>,
     /// When it was last said that it fails.
     said: Instant,
@@ -219,7 +219,7 @@ impl ErrorLog {
             let known = troubles.iter().position(|trouble| *trouble.name == *name);
             let position = known.unwrap_or_else(|| {
                 let name = name.into();
-                troubles.push(Trouble {
+                troubles.push(RecurringFailure {
                     name,
                     said: now,
                     last: now,
@@ -267,7 +267,7 @@ impl ErrorLog {
         Arc::clone(&self.shared.sink.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn troubles(&self) -> MutexGuard<'_, Vec<Trouble>> {
+    fn troubles(&self) -> MutexGuard<'_, Vec<RecurringFailure>> {
         self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

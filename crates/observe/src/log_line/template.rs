@@ -2,7 +2,7 @@
 
 use super::clock::LogClock;
 use super::record::Record;
-use super::variable::{ELSEWHERE, Needs, VARIABLES, Variable, optional};
+use super::variable::{ELSEWHERE, VARIABLES, Variable, VariableCost, optional};
 
 /// The longest format string, in bytes.
 const LONGEST_FORMAT: usize = 4096;
@@ -58,12 +58,13 @@ impl Template {
         }
         text.push(b'\n');
         segments.push(Segment::Text(text.into()));
-        let needs = |needs: Needs| {
+        let needs = |needs: VariableCost| {
             segments
                 .iter()
                 .any(|segment| matches!(segment, Segment::Variable(variable) if variable.needs == needs))
         };
-        let (wants_duration, wants_request_id) = (needs(Needs::Duration), needs(Needs::RequestId));
+        let (wants_duration, wants_request_id) =
+            (needs(VariableCost::Duration), needs(VariableCost::RequestId));
         Ok(Template {
             source: source.to_string(),
             segments: segments.into(),

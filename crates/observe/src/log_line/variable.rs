@@ -17,14 +17,14 @@ pub struct Variable {
     /// What it stands for.
     pub documentation: &'static str,
     /// What it needs that costs something to find out.
-    pub(super) needs: Needs,
+    pub(super) needs: VariableCost,
     /// Writes it.
     pub(super) append: fn(&mut Vec<u8>, &LogClock, &Record<'_>),
 }
 
 /// What a variable needs that costs something to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum VariableCost {
     Nothing,
     /// A look at the clock.
     Duration,
@@ -37,7 +37,7 @@ const fn variable(
     documentation: &'static str,
     append: fn(&mut Vec<u8>, &LogClock, &Record<'_>),
 ) -> Variable {
-    Variable { name, documentation, needs: Needs::Nothing, append }
+    Variable { name, documentation, needs: VariableCost::Nothing, append }
 }
 
 /// Every variable, in the order of the documentation. `$header{name}` is one more.
@@ -84,7 +84,7 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "request_id",
         documentation: "the request's id, see [request ids](#request-ids)",
-        needs: Needs::RequestId,
+        needs: VariableCost::RequestId,
         append: |line, _, record| optional(line, record.request_id),
     },
     variable(
@@ -119,7 +119,7 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "duration",
         documentation: "seconds from the request to the end of the answer, with microseconds, `0.000048`",
-        needs: Needs::Duration,
+        needs: VariableCost::Duration,
         append: |line, _, record| {
             decimal::append(record.duration_us / 1_000_000, line);
             line.push(b'.');
@@ -129,7 +129,7 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "duration_us",
         documentation: "the same in microseconds",
-        needs: Needs::Duration,
+        needs: VariableCost::Duration,
         append: |line, _, record| decimal::append(record.duration_us, line),
     },
     variable("referer", "the field Referer", |line, _, record| optional(line, record.referer)),

@@ -16,7 +16,7 @@ use super::route_table::RouteTable;
 
 /// An answer that was no plain hit.
 #[derive(Debug, Clone, Copy)]
-pub struct Answered<'t> {
+pub struct AnswerFacts<'t> {
     /// The sites and routes of the configuration that it was answered by.
     pub table: &'t Arc<RouteTable>,
     /// The site, by its position in the configuration; `None` where none was found.
@@ -136,7 +136,7 @@ impl CoreMetrics {
     }
 
     /// A request was answered in any other way.
-    pub fn answered(&mut self, answered: &Answered<'_>) {
+    pub fn answered(&mut self, answered: &AnswerFacts<'_>) {
         self.counts.protocols[answered.protocol as usize].add(1);
         self.counts.status(answered.status).add(1);
         let slot = answered.table.slot(answered.site, answered.route);

@@ -63,7 +63,7 @@ pub use component_totals::{ComponentTotals, component_totals};
 pub use core_counts::{
     ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
-pub use core_metrics::{Answered, CoreMetrics};
+pub use core_metrics::{AnswerFacts, CoreMetrics};
 pub use count::Count;
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};

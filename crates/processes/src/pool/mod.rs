@@ -38,7 +38,7 @@ use supervisor::Supervisor;
 /// All pools of the process. They stay when the configuration is reloaded.
 #[derive(Default)]
 pub struct Pools {
-    known: Mutex<Known>,
+    known: Mutex<PoolRegistry>,
     log: Mutex<Option<PoolLog>>,
 }
 
@@ -49,7 +49,7 @@ pub fn of_process() -> &'static Pools {
 }
 
 #[derive(Default)]
-struct Known {
+struct PoolRegistry {
     pools: HashMap<PoolSpec, Weak<Pool>>,
     supervisors: Vec<(Arc<Control>, JoinHandle<()>)>,
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-use super::object::{Gil, Object, Raised};
+use super::object::{Gil, Object, PythonException};
 use super::table::{
     Api, MethodDef, Raw, SLOT_DEALLOC, TAKES_NONE, TAKES_ONE, TAKES_SOME, TYPE_FLAGS_DEFAULT, TypeSlot,
     TypeSpec,
@@ -48,8 +48,8 @@ impl Arguments<'_> {
 
 impl<T: Functions> NativeType<T> {
     /// Makes the type. It lives as long as Python.
-    pub fn new(gil: Gil, name: &'static CStr) -> Result<NativeType<T>, Raised> {
-        let offset = gil.base_size().ok_or(Raised)?;
+    pub fn new(gil: Gil, name: &'static CStr) -> Result<NativeType<T>, PythonException> {
+        let offset = gil.base_size().ok_or(PythonException)?;
         let slots = Box::leak(Box::new([
             TypeSlot { slot: SLOT_DEALLOC, function: deallocate::<T> as *const c_void },
             TypeSlot { slot: 0, function: ptr::null() },
@@ -72,7 +72,7 @@ impl<T: Functions> NativeType<T> {
     }
 
     /// An object that holds a value.
-    pub fn hold(&self, gil: Gil, value: Arc<T>) -> Result<Object, Raised> {
+    pub fn hold(&self, gil: Gil, value: Arc<T>) -> Result<Object, PythonException> {
         // SAFETY: the type has room for one pointer after the head of an object.
         unsafe {
             let object = gil.owned((gil.api().PyType_GenericAlloc)(self.kind.raw(), 0))?;
@@ -104,9 +104,9 @@ pub struct Function(MethodDef);
 // SAFETY: the description is never changed.
 unsafe impl Sync for Function {}
 
-type Without<T> = fn(Gil, &Arc<T>) -> Result<Object, Raised>;
-type WithOne<T> = fn(Gil, &Arc<T>, Object) -> Result<Object, Raised>;
-type WithSome<T> = fn(Gil, &Arc<T>, Arguments<'_>) -> Result<Object, Raised>;
+type NoArgumentFunction<T> = fn(Gil, &Arc<T>) -> Result<Object, PythonException>;
+type OneArgumentFunction<T> = fn(Gil, &Arc<T>, Object) -> Result<Object, PythonException>;
+type ArgumentsFunction<T> = fn(Gil, &Arc<T>, Arguments<'_>) -> Result<Object, PythonException>;
 
 /// Represents a Rust function by a type, so that the C function that calls it needs only the type.
 pub trait Calls<T: Functions> {
@@ -117,11 +117,11 @@ pub trait Calls<T: Functions> {
 /// The number of arguments of a function.
 pub enum Form<T> {
     /// None.
-    None(Without<T>),
+    None(NoArgumentFunction<T>),
     /// One.
-    One(WithOne<T>),
+    One(OneArgumentFunction<T>),
     /// Any number.
-    Some(WithSome<T>),
+    Some(ArgumentsFunction<T>),
 }
 
 impl Function {
@@ -137,7 +137,7 @@ impl Function {
     }
 
     /// The function, bound to an object that holds a value of its type.
-    pub fn bind(&'static self, gil: Gil, object: &Object) -> Result<Object, Raised> {
+    pub fn bind(&'static self, gil: Gil, object: &Object) -> Result<Object, PythonException> {
         // SAFETY: the description lives for ever, and is not changed by Python.
         gil.owned(unsafe {
             let definition = ptr::from_ref(&self.0).cast_mut();
@@ -161,7 +161,7 @@ unsafe extern "C" fn call_one<T: Functions, C: Calls<T>>(object: Raw, argument: 
     let result = match C::FORM {
         Form::None(function) => function(gil, value),
         Form::One(function) => gil.borrowed(argument).and_then(|argument| function(gil, value, argument)),
-        Form::Some(_) => Err(Raised),
+        Form::Some(_) => Err(PythonException),
     };
     result.map_or(ptr::null_mut(), Object::into_raw)
 }
@@ -181,7 +181,7 @@ unsafe extern "C" fn call_some<T: Functions, C: Calls<T>>(
     };
     let result = match C::FORM {
         Form::Some(function) => function(gil, value, Arguments { raw }),
-        _ => Err(Raised),
+        _ => Err(PythonException),
     };
     result.map_or(ptr::null_mut(), Object::into_raw)
 }

@@ -11,7 +11,7 @@ use super::table::{Api, FILE_INPUT, PyObject, Raw};
 
 /// An error of Python is set, and must be taken or passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Raised;
+pub struct PythonException;
 
 /// The thread may call Python.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct Gil {
 }
 
 /// The thread may not call Python until this is dropped.
-pub struct Released {
+pub struct GilReleased {
     api: &'static Api,
     state: *mut std::ffi::c_void,
 }
@@ -171,21 +171,21 @@ impl Gil {
 
     /// Lets other threads call Python until the result is dropped.
     #[must_use]
-    pub fn release(&mut self) -> Released {
+    pub fn release(&mut self) -> GilReleased {
         // SAFETY: the thread may call Python, and does not while `self` is borrowed.
-        Released { api: self.api, state: unsafe { (self.api.PyEval_SaveThread)() } }
+        GilReleased { api: self.api, state: unsafe { (self.api.PyEval_SaveThread)() } }
     }
 
     // --- References.
 
     /// A new reference; null: an error is set.
-    pub fn owned(self, raw: Raw) -> Result<Object, Raised> {
-        NonNull::new(raw).map(|raw| Object { raw, api: self.api }).ok_or(Raised)
+    pub fn owned(self, raw: Raw) -> Result<Object, PythonException> {
+        NonNull::new(raw).map(|raw| Object { raw, api: self.api }).ok_or(PythonException)
     }
 
     /// A borrowed reference, counted once more.
-    pub fn borrowed(self, raw: Raw) -> Result<Object, Raised> {
-        let raw = NonNull::new(raw).ok_or(Raised)?;
+    pub fn borrowed(self, raw: Raw) -> Result<Object, PythonException> {
+        let raw = NonNull::new(raw).ok_or(PythonException)?;
         // SAFETY: the object lives.
         unsafe { (self.api.Py_IncRef)(raw.as_ptr()) };
         Ok(Object { raw, api: self.api })
@@ -209,7 +209,7 @@ impl Gil {
     // --- Making objects.
 
     /// Text of which each byte is a character.
-    pub fn latin1(self, text: &[u8]) -> Result<Object, Raised> {
+    pub fn latin1(self, text: &[u8]) -> Result<Object, PythonException> {
         // SAFETY: the bytes are read before it returns.
         self.owned(unsafe {
             (self.api.PyUnicode_DecodeLatin1)(text.as_ptr().cast(), text.len() as isize, ptr::null())
@@ -217,7 +217,7 @@ impl Gil {
     }
 
     /// Text in UTF-8; invalid bytes are replaced.
-    pub fn utf8(self, text: &[u8]) -> Result<Object, Raised> {
+    pub fn utf8(self, text: &[u8]) -> Result<Object, PythonException> {
         // SAFETY: the bytes are read before it returns.
         self.owned(unsafe {
             let length = text.len() as isize;
@@ -226,13 +226,13 @@ impl Gil {
     }
 
     /// Text that is the same object at each call.
-    pub fn interned(self, text: &CStr) -> Result<Object, Raised> {
+    pub fn interned(self, text: &CStr) -> Result<Object, PythonException> {
         // SAFETY: the text ends with a zero byte.
         self.owned(unsafe { (self.api.PyUnicode_InternFromString)(text.as_ptr()) })
     }
 
     /// `bytes`
-    pub fn make_bytes(self, bytes: &[u8]) -> Result<Object, Raised> {
+    pub fn make_bytes(self, bytes: &[u8]) -> Result<Object, PythonException> {
         // SAFETY: the bytes are copied before it returns.
         self.owned(unsafe {
             (self.api.PyBytes_FromStringAndSize)(bytes.as_ptr().cast(), bytes.len() as isize)
@@ -240,7 +240,7 @@ impl Gil {
     }
 
     /// `bytes` of an object that has a buffer.
-    pub fn to_bytes(self, object: &Object) -> Result<Object, Raised> {
+    pub fn to_bytes(self, object: &Object) -> Result<Object, PythonException> {
         if object.is_bytes() {
             return Ok(object.clone());
         }
@@ -249,19 +249,19 @@ impl Gil {
     }
 
     /// `int`
-    pub fn number(self, number: i64) -> Result<Object, Raised> {
+    pub fn number(self, number: i64) -> Result<Object, PythonException> {
         // SAFETY: only a number is passed.
         self.owned(unsafe { (self.api.PyLong_FromLong)(number as c_long) })
     }
 
     /// `bool`
-    pub fn truth(self, is: bool) -> Result<Object, Raised> {
+    pub fn truth(self, is: bool) -> Result<Object, PythonException> {
         // SAFETY: only a number is passed.
         self.owned(unsafe { (self.api.PyBool_FromLong)(c_long::from(is)) })
     }
 
     /// `tuple`
-    pub fn tuple<const N: usize>(self, members: [Object; N]) -> Result<Object, Raised> {
+    pub fn tuple<const N: usize>(self, members: [Object; N]) -> Result<Object, PythonException> {
         // SAFETY: the tuple has as many places, each of which gets its reference once.
         unsafe {
             let tuple = self.owned((self.api.PyTuple_New)(N as isize))?;
@@ -273,7 +273,7 @@ impl Gil {
     }
 
     /// `list`
-    pub fn list(self, members: impl ExactSizeIterator<Item = Object>) -> Result<Object, Raised> {
+    pub fn list(self, members: impl ExactSizeIterator<Item = Object>) -> Result<Object, PythonException> {
         let length = members.len();
         // SAFETY: the list has as many places, each of which gets its reference once.
         unsafe {
@@ -292,13 +292,13 @@ impl Gil {
     }
 
     /// `dict`
-    pub fn dict(self) -> Result<Object, Raised> {
+    pub fn dict(self) -> Result<Object, PythonException> {
         // SAFETY: nothing is passed.
         self.owned(unsafe { (self.api.PyDict_New)() })
     }
 
     /// A copy of a `dict`.
-    pub fn copy_dict(self, dict: &Object) -> Result<Object, Raised> {
+    pub fn copy_dict(self, dict: &Object) -> Result<Object, PythonException> {
         // SAFETY: the object lives; of another type it raises.
         self.owned(unsafe { (self.api.PyDict_Copy)(dict.raw()) })
     }
@@ -306,20 +306,20 @@ impl Gil {
     // --- Reading objects.
 
     /// Sets an item of a `dict`.
-    pub fn set(self, dict: &Object, key: &Object, value: &Object) -> Result<(), Raised> {
+    pub fn set(self, dict: &Object, key: &Object, value: &Object) -> Result<(), PythonException> {
         // SAFETY: the objects live; of another type it raises.
         match unsafe { (self.api.PyDict_SetItem)(dict.raw(), key.raw(), value.raw()) } {
             0 => Ok(()),
-            _ => Err(Raised),
+            _ => Err(PythonException),
         }
     }
 
     /// An item of a `dict`, if it has it.
-    pub fn get(self, dict: &Object, key: &Object) -> Result<Option<Object>, Raised> {
+    pub fn get(self, dict: &Object, key: &Object) -> Result<Option<Object>, PythonException> {
         // SAFETY: the objects live; of another type it raises.
         let raw = unsafe { (self.api.PyDict_GetItemWithError)(dict.raw(), key.raw()) };
         if raw.is_null() && self.has_error() {
-            return Err(Raised);
+            return Err(PythonException);
         }
         Ok(self.borrowed(raw).ok())
     }
@@ -340,7 +340,7 @@ impl Gil {
     }
 
     /// A member of a list or a tuple.
-    pub fn member(self, sequence: &Object, index: usize) -> Result<Object, Raised> {
+    pub fn member(self, sequence: &Object, index: usize) -> Result<Object, PythonException> {
         // SAFETY: the object lives; another type or an invalid index raises.
         self.borrowed(unsafe {
             if sequence.is_list() {
@@ -352,13 +352,13 @@ impl Gil {
     }
 
     /// The text of a `str`, in UTF-8, which lives as long as the object.
-    pub fn text(self, object: &Object) -> Result<&str, Raised> {
+    pub fn text(self, object: &Object) -> Result<&str, PythonException> {
         let mut length = 0isize;
         // SAFETY: the object lives and keeps the text; of another type it raises. Python writes valid UTF-8.
         unsafe {
             let start = (self.api.PyUnicode_AsUTF8AndSize)(object.raw(), &mut length);
             if start.is_null() {
-                return Err(Raised);
+                return Err(PythonException);
             }
             let bytes = std::slice::from_raw_parts(start.cast(), usize::try_from(length).unwrap_or(0));
             Ok(std::str::from_utf8_unchecked(bytes))
@@ -366,23 +366,23 @@ impl Gil {
     }
 
     /// The number of an `int`.
-    pub fn as_number(self, object: &Object) -> Result<i64, Raised> {
+    pub fn as_number(self, object: &Object) -> Result<i64, PythonException> {
         // SAFETY: the object lives; of another type it raises.
         let number = unsafe { (self.api.PyLong_AsLongLong)(object.raw()) };
-        if number == -1 && self.has_error() { Err(Raised) } else { Ok(number) }
+        if number == -1 && self.has_error() { Err(PythonException) } else { Ok(number) }
     }
 
     /// Whether it counts as true.
-    pub fn is_true(self, object: &Object) -> Result<bool, Raised> {
+    pub fn is_true(self, object: &Object) -> Result<bool, PythonException> {
         // SAFETY: the object lives.
         match unsafe { (self.api.PyObject_IsTrue)(object.raw()) } {
-            -1 => Err(Raised),
+            -1 => Err(PythonException),
             is => Ok(is != 0),
         }
     }
 
     /// An attribute.
-    pub fn attribute(self, object: &Object, name: &CStr) -> Result<Object, Raised> {
+    pub fn attribute(self, object: &Object, name: &CStr) -> Result<Object, PythonException> {
         // SAFETY: the object lives, and the name ends with a zero byte.
         self.owned(unsafe { (self.api.PyObject_GetAttrString)(object.raw(), name.as_ptr()) })
     }
@@ -398,17 +398,17 @@ impl Gil {
     }
 
     /// An iterator over an object.
-    pub fn iterate(self, object: &Object) -> Result<Object, Raised> {
+    pub fn iterate(self, object: &Object) -> Result<Object, PythonException> {
         // SAFETY: the object lives.
         self.owned(unsafe { (self.api.PyObject_GetIter)(object.raw()) })
     }
 
     /// The next object of an iterator.
-    pub fn next(self, iterator: &Object) -> Result<Option<Object>, Raised> {
+    pub fn next(self, iterator: &Object) -> Result<Option<Object>, PythonException> {
         // SAFETY: the object is an iterator.
         let raw = unsafe { (self.api.PyIter_Next)(iterator.raw()) };
         if raw.is_null() && self.has_error() {
-            return Err(Raised);
+            return Err(PythonException);
         }
         Ok(self.owned(raw).ok())
     }
@@ -416,7 +416,7 @@ impl Gil {
     // --- Calling.
 
     /// Calls without arguments.
-    pub fn call0(self, function: &Object) -> Result<Object, Raised> {
+    pub fn call0(self, function: &Object) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
         self.owned(unsafe {
             (self.api.PyObject_CallFunctionObjArgs)(function.raw(), ptr::null_mut::<PyObject>())
@@ -424,7 +424,7 @@ impl Gil {
     }
 
     /// Calls with one argument.
-    pub fn call1(self, function: &Object, a: &Object) -> Result<Object, Raised> {
+    pub fn call1(self, function: &Object, a: &Object) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
         self.owned(unsafe {
             let end = ptr::null_mut::<PyObject>();
@@ -433,7 +433,7 @@ impl Gil {
     }
 
     /// Calls with two arguments.
-    pub fn call2(self, function: &Object, a: &Object, b: &Object) -> Result<Object, Raised> {
+    pub fn call2(self, function: &Object, a: &Object, b: &Object) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
         self.owned(unsafe {
             let end = ptr::null_mut::<PyObject>();
@@ -442,7 +442,7 @@ impl Gil {
     }
 
     /// Calls with four arguments.
-    pub fn call4(self, function: &Object, [a, b, c, d]: [&Object; 4]) -> Result<Object, Raised> {
+    pub fn call4(self, function: &Object, [a, b, c, d]: [&Object; 4]) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
         self.owned(unsafe {
             let end = ptr::null_mut::<PyObject>();
@@ -452,7 +452,7 @@ impl Gil {
     }
 
     /// Calls with five arguments.
-    pub fn call5(self, function: &Object, [a, b, c, d, e]: [&Object; 5]) -> Result<Object, Raised> {
+    pub fn call5(self, function: &Object, [a, b, c, d, e]: [&Object; 5]) -> Result<Object, PythonException> {
         // SAFETY: the arguments are objects, and a null pointer ends them.
         self.owned(unsafe {
             let end = ptr::null_mut::<PyObject>();
@@ -462,13 +462,13 @@ impl Gil {
     }
 
     /// Runs the source of a module in `__main__`, and returns its names afterwards.
-    pub fn run(self, text: &CStr, file: &CStr) -> Result<Object, Raised> {
+    pub fn run(self, text: &CStr, file: &CStr) -> Result<Object, PythonException> {
         // SAFETY: both texts end with a zero byte; the module's names live as long as Python.
         unsafe {
             let code = self.owned((self.api.Py_CompileString)(text.as_ptr(), file.as_ptr(), FILE_INPUT))?;
             let module = (self.api.PyImport_AddModule)(c"__main__".as_ptr());
             if module.is_null() {
-                return Err(Raised);
+                return Err(PythonException);
             }
             let names = self.borrowed((self.api.PyModule_GetDict)(module))?;
             self.owned((self.api.PyEval_EvalCode)(code.raw(), names.raw(), names.raw()))?;
@@ -502,13 +502,13 @@ impl Gil {
         let value = value?;
         if let (Some(trace), Ok(set)) = (trace, self.attribute(&value, c"with_traceback")) {
             // If this fails, the exception has no trace.
-            let _ = self.call1(&set, &trace).map_err(|Raised| self.clear_error());
+            let _ = self.call1(&set, &trace).map_err(|PythonException| self.clear_error());
         }
         Some(value)
     }
 
     /// Sets an error with a text.
-    pub fn raise(self, kind: Kind, text: &str) -> Raised {
+    pub fn raise(self, kind: Kind, text: &str) -> PythonException {
         let kind: *mut Raw = match kind {
             Kind::Runtime => self.api.PyExc_RuntimeError,
             Kind::Value => self.api.PyExc_ValueError,
@@ -519,24 +519,24 @@ impl Gil {
         let text = std::ffi::CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         // SAFETY: the class lives for ever, and the text is copied.
         unsafe { (self.api.PyErr_SetString)(*kind, text.as_ptr().cast::<c_char>()) };
-        Raised
+        PythonException
     }
 
     /// Sets an exception.
-    pub fn raise_exception(self, error: Object) -> Raised {
+    pub fn raise_exception(self, error: Object) -> PythonException {
         if let Ok(class) = self.attribute(&error, c"__class__") {
             // SAFETY: both objects live.
             unsafe { (self.api.PyErr_SetObject)(class.raw(), error.raw()) };
         }
-        Raised
+        PythonException
     }
 
     /// Sets an exception with its trace, as `exc_info` has them.
-    pub fn raise_again(self, kind: Object, value: Object, trace: Object) -> Raised {
+    pub fn raise_again(self, kind: Object, value: Object, trace: Object) -> PythonException {
         let trace = if self.is_none(&trace) { ptr::null_mut() } else { trace.into_raw() };
         // SAFETY: the function takes over all three references.
         unsafe { (self.api.PyErr_Restore)(kind.into_raw(), value.into_raw(), trace) };
-        Raised
+        PythonException
     }
 }
 
@@ -553,7 +553,7 @@ pub enum Kind {
     Os,
 }
 
-impl Drop for Released {
+impl Drop for GilReleased {
     fn drop(&mut self) {
         // SAFETY: the state is the one that this thread gave away.
         unsafe { (self.api.PyEval_RestoreThread)(self.state) };

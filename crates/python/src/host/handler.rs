@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use touchstone_handler::answer::{Answer, BodyPart};
-use touchstone_handler::handler::{AtOnce, Handled, Handler, Level, OnCore, PendingCall, Server};
+use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Level, OnCore, PendingCall, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -53,7 +53,7 @@ const RETRY_AFTER_S: &str = "2";
 const EARLY_HINTS: u16 = 103;
 
 /// The handler.
-pub struct OnThisCore {
+pub struct PythonOfCore {
     pool: Arc<Pool>,
     server: Rc<dyn Server>,
     links: RefCell<Vec<Rc<Link>>>,
@@ -80,12 +80,12 @@ enum NoAnswer {
     NotCalled,
 }
 
-impl OnThisCore {
+impl PythonOfCore {
     /// A handler without links.
-    pub fn new(pool: Arc<Pool>, server: Rc<dyn Server>) -> Rc<OnThisCore> {
+    pub fn new(pool: Arc<Pool>, server: Rc<dyn Server>) -> Rc<PythonOfCore> {
         let end_of_turn = Rc::new(EndOfTurn::default());
         tokio::task::spawn_local(end_of_turn.clone().run());
-        Rc::new(OnThisCore {
+        Rc::new(PythonOfCore {
             pool,
             server,
             links: RefCell::default(),
@@ -348,36 +348,37 @@ impl OnThisCore {
     }
 }
 
-impl Drop for OnThisCore {
+impl Drop for PythonOfCore {
     fn drop(&mut self) {
         self.links.borrow().iter().for_each(|link| link.close());
         self.end_of_turn.close();
     }
 }
 
-impl Handler for OnThisCore {
+impl Handler for PythonOfCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(async move { Handled::Answer(self.answer(request, None).await) })
     }
 
-    fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
+    fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
         // A client that wants to switch protocols may send more.
         if get.head.fields.iter().any(|line| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade")) {
-            return AtOnce::Handle;
+            return ImmediateAnswer::Handle;
         }
         let is_short = get.buffer.len() <= LONGEST_REQUEST / 2;
         match self.ask(0, |out| source::write_get(out, get)) {
-            Ok(worker_request) if is_short => {
-                AtOnce::Pending(Box::new(PendingGet { handler: self, worker_request: Some(worker_request) }))
-            }
-            _ => AtOnce::Handle,
+            Ok(worker_request) if is_short => ImmediateAnswer::Pending(Box::new(PendingGet {
+                handler: self,
+                worker_request: Some(worker_request),
+            })),
+            _ => ImmediateAnswer::Handle,
         }
     }
 }
 
 /// A GET that was sent to a worker.
 struct PendingGet {
-    handler: Rc<OnThisCore>,
+    handler: Rc<PythonOfCore>,
     worker_request: Option<WorkerRequest>,
 }
 
@@ -443,7 +444,7 @@ fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
 }
 
 /// Sends the rest of an answer after its head.
-async fn pass_on(handler: Rc<OnThisCore>, worker_request: Rc<WorkerRequest>, mut sender: pipe::Sender) {
+async fn pass_on(handler: Rc<PythonOfCore>, worker_request: Rc<WorkerRequest>, mut sender: pipe::Sender) {
     loop {
         // The application may continue only as fast as the client reads.
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use touchstone_handler::handler::{Handler, Interface, Server};
 
-use super::handler::OnThisCore;
+use super::handler::PythonOfCore;
 use super::pool::{Pool, RouteNames};
 use super::registry;
 use crate::settings::RouteSettings;
@@ -44,6 +44,6 @@ impl Interface for Python {
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        OnThisCore::new(self.pool.clone(), server)
+        PythonOfCore::new(self.pool.clone(), server)
     }
 }

@@ -9,13 +9,13 @@ use super::supervisor;
 use crate::settings::RouteSettings;
 use crate::status::ApplicationStatus;
 
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<RegisteredPool>> = Mutex::new(Vec::new());
 /// Counts the configurations.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 /// The number of the configuration in use.
 static TAKEN_UP: AtomicU64 = AtomicU64::new(0);
 
-struct Known {
+struct RegisteredPool {
     pool: Weak<Pool>,
     thread: JoinHandle<()>,
     /// The configuration that has opened the pool.
@@ -26,7 +26,7 @@ struct Known {
     names: RouteNames,
 }
 
-fn known() -> MutexGuard<'static, Vec<Known>> {
+fn known() -> MutexGuard<'static, Vec<RegisteredPool>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,7 +49,7 @@ pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, St
     }
     let failed = |error: std::io::Error| format!("its workers cannot be watched: {error}");
     let (pool, thread) = supervisor::start(settings.clone()).map_err(failed)?;
-    known.push(Known { pool: Arc::downgrade(&pool), thread, since, used: since, names });
+    known.push(RegisteredPool { pool: Arc::downgrade(&pool), thread, since, used: since, names });
     Ok(pool)
 }
 
@@ -74,7 +74,7 @@ pub fn taken_up() {
 pub fn stop() {
     let known = std::mem::take(&mut *known());
     known.iter().filter_map(|known| known.pool.upgrade()).for_each(|pool| pool.stop());
-    for Known { thread, .. } in known {
+    for RegisteredPool { thread, .. } in known {
         // The panic of a thread was already reported.
         let _ = thread.join();
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use crate::api::{Gil, Object, Raised};
+use crate::api::{Gil, Object, PythonException};
 use crate::settings::{Protocol, RouteSettings};
 use crate::shared::control::trace_signal;
 
@@ -23,7 +23,7 @@ impl Application {
     /// An object of the Python side.
     pub fn find(&self, gil: Gil, name: &CStr) -> Result<Object, String> {
         let missing = || format!("the Python side has no {}", name.to_string_lossy());
-        let key = gil.interned(name).map_err(|Raised| missing())?;
+        let key = gil.interned(name).map_err(|PythonException| missing())?;
         gil.get(&self.names, &key).ok().flatten().ok_or_else(missing)
     }
 
@@ -46,14 +46,15 @@ impl Application {
 /// It cannot be imported; the text contains the trace.
 pub fn load(gil: Gil, settings: &RouteSettings) -> Result<Application, String> {
     let text = CString::new(BOOTSTRAP).map_err(|error| error.to_string())?;
-    let raised = |Raised| "Python cannot be set up".to_string();
-    let names = gil
-        .run(&text, c"touchstone")
-        .map_err(|Raised| format!("the Python side of the worker does not run: {}", plain_error(gil)))?;
+    let raised = |PythonException| "Python cannot be set up".to_string();
+    let names = gil.run(&text, c"touchstone").map_err(|PythonException| {
+        format!("the Python side of the worker does not run: {}", plain_error(gil))
+    })?;
     let mut application = Application { app: gil.none(), protocol: String::new(), names };
     let traces = application.find(gil, c"touchstone_enable_traces")?;
-    let signal = gil.number(trace_signal().into()).map_err(|Raised| "Python cannot be set up".to_string())?;
-    gil.call1(&traces, &signal).map_err(|Raised| plain_error(gil))?;
+    let signal =
+        gil.number(trace_signal().into()).map_err(|PythonException| "Python cannot be set up".to_string())?;
+    gil.call1(&traces, &signal).map_err(|PythonException| plain_error(gil))?;
     let function = application.find(gil, c"touchstone_load")?;
     let text = |text: &str| gil.utf8(text.as_bytes()).map_err(raised);
     let path: Result<Vec<Object>, String> =
@@ -71,7 +72,7 @@ pub fn load(gil: Gil, settings: &RouteSettings) -> Result<Application, String> {
         gil.truth(settings.is_factory).map_err(raised)?,
     ];
     let loaded = gil.call5(&function, arguments.each_ref());
-    let loaded = loaded.map_err(|Raised| match gil.take_error() {
+    let loaded = loaded.map_err(|PythonException| match gil.take_error() {
         Some(error) => format!("{} cannot be imported:\n{}", settings.app, application.describe(gil, &error)),
         None => format!("{} cannot be imported", settings.app),
     })?;

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::names::Names;
-use crate::api::{Gil, Object, Raised};
+use crate::api::{Gil, Object, PythonException};
 use crate::shared::request::{Fields, HAS_BODY, IS_HTTPS, WorkerRequestHead};
 
 /// The most names of header fields that are cached, and the longest of them.
@@ -40,7 +40,7 @@ pub struct Base {
 
 impl Environs {
     /// Makes the items that all have.
-    pub fn new(gil: Gil, names: &Names, base: &Base) -> Result<Environs, Raised> {
+    pub fn new(gil: Gil, names: &Names, base: &Base) -> Result<Environs, PythonException> {
         let dict = gil.dict()?;
         let version = gil.tuple([gil.number(1)?, gil.number(0)?])?;
         let empty = gil.latin1(b"")?;
@@ -72,8 +72,8 @@ impl Environs {
         names: &Names,
         request_head: &WorkerRequestHead<'_>,
         fields: Fields<'_>,
-        input: impl FnOnce() -> Result<Object, Raised>,
-    ) -> Result<Object, Raised> {
+        input: impl FnOnce() -> Result<Object, PythonException>,
+    ) -> Result<Object, PythonException> {
         let dict = gil.copy_dict(&self.base)?;
         gil.set(&dict, &names.request_method, &self.shared(gil, request_head.method)?)?;
         let path = request_head.path.strip_prefix(&self.script_name[..]).filter(|rest| is_path(rest));
@@ -133,7 +133,7 @@ impl Environs {
     }
 
     /// A text that many requests have.
-    fn shared(&mut self, gil: Gil, text: &[u8]) -> Result<Object, Raised> {
+    fn shared(&mut self, gil: Gil, text: &[u8]) -> Result<Object, PythonException> {
         if let Some(known) = self.shared.get(text) {
             return Ok(known.clone());
         }
@@ -145,7 +145,7 @@ impl Environs {
     }
 
     /// The variable of a header field; `None`: it has none.
-    fn variable(&mut self, gil: Gil, name: &[u8]) -> Result<Option<Object>, Raised> {
+    fn variable(&mut self, gil: Gil, name: &[u8]) -> Result<Option<Object>, PythonException> {
         if let Some(known) = self.variables.get(name) {
             return Ok(known.clone());
         }
@@ -165,14 +165,14 @@ fn is_path(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
 }
 
-fn request_uri(gil: Gil, request_head: &WorkerRequestHead<'_>) -> Result<Object, Raised> {
+fn request_uri(gil: Gil, request_head: &WorkerRequestHead<'_>) -> Result<Object, PythonException> {
     if request_head.query.is_empty() {
         return gil.latin1(request_head.raw_path);
     }
     gil.latin1(&[request_head.raw_path, b"?", request_head.query].concat())
 }
 
-fn join(gil: Gil, before: &Object, between: &[u8], value: &Object) -> Result<Object, Raised> {
+fn join(gil: Gil, before: &Object, between: &[u8], value: &Object) -> Result<Object, PythonException> {
     let mut text = Vec::new();
     // Both were made of bytes, one character for each.
     text.extend(gil.text(before)?.chars().map(|letter| letter as u32 as u8));

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::links::{Key, Links, Out, Taken};
+use super::links::{CoreSender, Key, Links, ReceivedFrame};
 use crate::shared::frame::{self, ANSWER_WINDOW, BROKEN, Kind};
 
 /// The shared state.
@@ -38,7 +38,7 @@ struct State {
     links: Links,
     /// Requests that were found by threads which looked for other frames.
     requests: VecDeque<(Key, Vec<u8>)>,
-    under_way: FxHashMap<Key, UnderWay>,
+    under_way: FxHashMap<Key, RequestState>,
     /// A thread sleeps on behalf of all.
     has_sleeper: bool,
     idle: usize,
@@ -47,7 +47,7 @@ struct State {
 
 /// The state of a request.
 #[derive(Default)]
-struct UnderWay {
+struct RequestState {
     /// Pieces of its body that were not read.
     body: VecDeque<Vec<u8>>,
     /// Its body has ended; `true`: too early.
@@ -63,7 +63,7 @@ pub struct Request {
     /// Its key.
     pub key: Key,
     /// The way back to its core.
-    pub out: Arc<Out>,
+    pub out: Arc<CoreSender>,
     /// There were more requests.
     pub more: bool,
 }
@@ -186,7 +186,7 @@ impl Hub {
     }
 
     /// Stores a frame that was found by a thread with the request `own`.
-    fn sort_in(&self, state: &mut State, taken: Taken, buffer: Vec<u8>, own: Key) {
+    fn sort_in(&self, state: &mut State, taken: ReceivedFrame, buffer: Vec<u8>, own: Key) {
         let is_of_other = taken.key != own;
         if taken.kind == Kind::Request && state.idle > 0 {
             self.idle.notify_one();
@@ -198,7 +198,7 @@ impl Hub {
     }
 
     /// Waits for a condition of a request. Called without the interpreter's lock.
-    fn wait_until<T>(&self, key: Key, mut look: impl FnMut(&mut UnderWay) -> Option<T>) -> Option<T> {
+    fn wait_until<T>(&self, key: Key, mut look: impl FnMut(&mut RequestState) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         loop {
             let found = match state.under_way.get_mut(&key) {
@@ -240,7 +240,7 @@ impl Hub {
 
     /// Waits for the next piece of a request's body. Called without the interpreter's lock.
     pub fn wait_for_body(&self, key: Key) -> Read {
-        self.wait_until(key, UnderWay::take_body).unwrap_or(Read::Broken)
+        self.wait_until(key, RequestState::take_body).unwrap_or(Read::Broken)
     }
 
     /// Waits for credit to send up to `wanted` bytes; returns how much. `None`: the client has disconnected.
@@ -324,7 +324,7 @@ impl State {
             }
             let taken = self.links.take(buffer)?;
             if taken.kind == Kind::Request {
-                self.under_way.insert(taken.key, UnderWay::new());
+                self.under_way.insert(taken.key, RequestState::new());
                 break taken.key;
             }
             let payload = std::mem::take(buffer);
@@ -336,9 +336,9 @@ impl State {
     }
 
     /// Stores a frame with its request.
-    fn sort_in(&mut self, taken: Taken, payload: Vec<u8>) {
+    fn sort_in(&mut self, taken: ReceivedFrame, payload: Vec<u8>) {
         if taken.kind == Kind::Request {
-            self.under_way.insert(taken.key, UnderWay::new());
+            self.under_way.insert(taken.key, RequestState::new());
             self.requests.push_back((taken.key, payload));
             return;
         }
@@ -354,9 +354,9 @@ impl State {
     }
 }
 
-impl UnderWay {
-    fn new() -> UnderWay {
-        UnderWay { credit: ANSWER_WINDOW, ..UnderWay::default() }
+impl RequestState {
+    fn new() -> RequestState {
+        RequestState { credit: ANSWER_WINDOW, ..RequestState::default() }
     }
 
     /// The next piece of the body, or its end, if available.

@@ -33,7 +33,7 @@ pub struct Key {
 }
 
 /// The direction to one core.
-pub struct Out {
+pub struct CoreSender {
     writer: Mutex<Writer>,
     wake: OwnedFd,
     files: OwnedFd,
@@ -45,22 +45,22 @@ pub struct Out {
 }
 
 /// The direction from one core.
-struct In {
+struct CoreReceiver {
     reader: Reader,
-    out: Arc<Out>,
+    out: Arc<CoreSender>,
 }
 
 /// The rings to and from all cores.
 #[derive(Default)]
 pub struct Links {
-    all: Vec<In>,
+    all: Vec<CoreReceiver>,
     /// The link that is read first next time, so that no core has to wait for another.
     next: usize,
 }
 
 /// A frame that was taken from a ring; its payload is in the buffer that was passed.
 #[derive(Debug, Clone, Copy)]
-pub struct Taken {
+pub struct ReceivedFrame {
     /// Its kind.
     pub kind: Kind,
     /// Its flags.
@@ -69,7 +69,7 @@ pub struct Taken {
     pub key: Key,
 }
 
-impl Out {
+impl CoreSender {
     fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,12 +126,13 @@ impl Links {
         let segment = Arc::new(segment);
         let writer = Mutex::new(Writer::new(segment.clone(), Direction::Answers));
         let unwoken_since = AtomicU64::new(0);
-        let out = Arc::new(Out { writer, wake, files, segment: segment.clone(), unwoken_since, start });
-        self.all.push(In { reader: Reader::new(segment, Direction::Requests), out });
+        let out =
+            Arc::new(CoreSender { writer, wake, files, segment: segment.clone(), unwoken_since, start });
+        self.all.push(CoreReceiver { reader: Reader::new(segment, Direction::Requests), out });
     }
 
     /// The next frame of any core. `buffer` gets its payload. A ring that cannot be read ends the worker.
-    pub fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Taken> {
+    pub fn take(&mut self, buffer: &mut Vec<u8>) -> Option<ReceivedFrame> {
         for _ in 0..self.all.len() {
             let index = self.next;
             let Some(link) = self.all.get_mut(index) else {
@@ -153,7 +154,7 @@ impl Links {
     }
 
     /// The direction to a core.
-    pub fn out(&self, link: usize) -> Option<Arc<Out>> {
+    pub fn out(&self, link: usize) -> Option<Arc<CoreSender>> {
         self.all.get(link).map(|link| link.out.clone())
     }
 
@@ -181,14 +182,14 @@ impl Links {
     }
 }
 
-impl In {
-    fn copy(&mut self, index: usize, frame: Frame, buffer: &mut Vec<u8>) -> Taken {
+impl CoreReceiver {
+    fn copy(&mut self, index: usize, frame: Frame, buffer: &mut Vec<u8>) -> ReceivedFrame {
         buffer.clear();
         buffer.extend_from_slice(self.reader.payload(&frame));
         if self.reader.free_to(frame.end()) {
             self.out.wake();
         }
-        Taken { kind: frame.kind, flags: frame.flags, key: Key { link: index, number: frame.number } }
+        ReceivedFrame { kind: frame.kind, flags: frame.flags, key: Key { link: index, number: frame.number } }
     }
 }
 

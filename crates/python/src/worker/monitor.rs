@@ -1,5 +1,5 @@
 //! The thread that checks a worker while calls take long: it tells cores of answers that were written before
-//! such a call, and performs its [`Duty`].
+//! such a call, and performs its [`MonitorCheck`].
 //!
 //! It checks every millisecond while the worker is busy, less often while requests are only waiting for
 //! something, and sleeps when there are none.
@@ -21,7 +21,7 @@ const QUIET_TICKS: u32 = 100;
 const SLOW_TICK: Duration = Duration::from_millis(50);
 
 /// The checks of the thread.
-pub trait Duty: Send + 'static {
+pub trait MonitorCheck: Send + 'static {
     /// Whether there are requests in progress.
     fn has_requests(&self) -> bool;
 
@@ -41,7 +41,7 @@ pub struct Monitor {
 
 impl Monitor {
     /// Starts it.
-    pub fn start(hub: &Arc<Hub>, duty: impl Duty) -> Arc<Monitor> {
+    pub fn start(hub: &Arc<Hub>, duty: impl MonitorCheck) -> Arc<Monitor> {
         let monitor = Arc::new(Monitor::default());
         let (of_thread, hub) = (monitor.clone(), hub.clone());
         let run = move || of_thread.run(&hub, duty);
@@ -62,7 +62,7 @@ impl Monitor {
         }
     }
 
-    fn run(&self, hub: &Hub, mut duty: impl Duty) {
+    fn run(&self, hub: &Hub, mut duty: impl MonitorCheck) {
         let mut quiet = 0;
         let mut begun = 0;
         loop {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::api::{Gil, Object, Raised};
+use crate::api::{Gil, Object, PythonException};
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -13,7 +13,7 @@ macro_rules! names {
 
         impl Names {
             /// Makes them.
-            pub fn new(gil: Gil) -> Result<Names, Raised> {
+            pub fn new(gil: Gil) -> Result<Names, PythonException> {
                 const fn text(text: &CStr) -> &CStr {
                     text
                 }

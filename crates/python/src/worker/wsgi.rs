@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use super::application::Application;
 use super::environ::{Base, Environs};
 use super::hub::{Hub, Read};
-use super::links::{self, Key, Out};
-use super::monitor::{Duty, Monitor};
+use super::links::{self, CoreSender, Key};
+use super::monitor::{Monitor, MonitorCheck};
 use super::names::Names;
 use super::parts::Worker;
 use super::response::{Response, append_latin1};
 use super::server;
 use crate::api::{
-    Api, Arguments, Calls, Form, Function, Functions, Gil, Kind as Class, NativeType, Object, Raised,
+    Api, Arguments, Calls, Form, Function, Functions, Gil, Kind as Class, NativeType, Object, PythonException,
 };
 use crate::shared::frame::{BROKEN, Kind, PIECE_BYTES, WHOLE_BYTES};
 use crate::shared::request::{self, EXPECTS_CONTINUE, HAS_BODY};
@@ -44,7 +44,7 @@ static CONTEXT: OnceLock<WsgiContext> = OnceLock::new();
 struct Call {
     context: &'static WsgiContext,
     key: Key,
-    out: Arc<Out>,
+    out: Arc<CoreSender>,
     state: Mutex<State>,
 }
 
@@ -106,7 +106,7 @@ pub fn run(
     application: &Application,
     ready: impl FnOnce(),
 ) -> Result<(), String> {
-    let raised = |Raised| "the worker cannot be set up".to_string();
+    let raised = |PythonException| "the worker cannot be set up".to_string();
     let find = |name| application.find(*gil, name);
     let no_input = gil.call0(&find(c"TouchstoneNoInput")?).map_err(raised)?;
     let errors = gil.attribute(&find(c"sys")?, c"stderr").map_err(raised)?;
@@ -132,7 +132,7 @@ pub fn run(
         threads: Mutex::new(1),
     };
     let context = CONTEXT.get_or_init(|| context);
-    let monitor = Monitor::start(&worker.hub, ThreadsDuty { context });
+    let monitor = Monitor::start(&worker.hub, ThreadCheck { context });
     let _ = context.monitor.set(monitor);
     ready();
     context.serve(gil);
@@ -147,11 +147,11 @@ pub fn run(
 }
 
 /// The monitor's duty for threads: makes other threads take the requests that wait for a long call.
-struct ThreadsDuty {
+struct ThreadCheck {
     context: &'static WsgiContext,
 }
 
-impl Duty for ThreadsDuty {
+impl MonitorCheck for ThreadCheck {
     fn has_requests(&self) -> bool {
         self.context.hub.under_way() > 0
     }
@@ -224,7 +224,14 @@ impl WsgiContext {
     }
 
     /// Answers one request.
-    fn answer(&'static self, gil: Gil, environs: &mut Environs, payload: &[u8], key: Key, out: Arc<Out>) {
+    fn answer(
+        &'static self,
+        gil: Gil,
+        environs: &mut Environs,
+        payload: &[u8],
+        key: Key,
+        out: Arc<CoreSender>,
+    ) {
         let Some((facts, fields)) = request::read(payload) else {
             std::process::exit(server::EXIT_BAD_RING);
         };
@@ -288,7 +295,7 @@ impl Call {
     }
 
     /// Sends the result of the application, and closes it.
-    fn send_body(&self, gil: Gil, body: Object) -> Result<(), Raised> {
+    fn send_body(&self, gil: Gil, body: Object) -> Result<(), PythonException> {
         let sent = self.send_all_of(gil, &body);
         if body.is_list() || body.is_tuple() {
             return sent;
@@ -305,7 +312,7 @@ impl Call {
         }
     }
 
-    fn send_all_of(&self, gil: Gil, body: &Object) -> Result<(), Raised> {
+    fn send_all_of(&self, gil: Gil, body: &Object) -> Result<(), PythonException> {
         if let Some(count) = gil.length(body) {
             return self.send_list(gil, body, count);
         }
@@ -324,7 +331,7 @@ impl Call {
     }
 
     /// Sends a list, whose length is known.
-    fn send_list(&self, gil: Gil, list: &Object, count: usize) -> Result<(), Raised> {
+    fn send_list(&self, gil: Gil, list: &Object, count: usize) -> Result<(), PythonException> {
         if count == 1 {
             let piece = gil.member(list, 0)?;
             return self.send(gil, piece_bytes(gil, &piece)?, true);
@@ -345,7 +352,7 @@ impl Call {
     }
 
     /// Makes the server send a file; returns whether it is one.
-    fn send_file(&self, gil: Gil, wrapper: &Object) -> Result<bool, Raised> {
+    fn send_file(&self, gil: Gil, wrapper: &Object) -> Result<bool, PythonException> {
         let range = gil.attribute(wrapper, c"touchstone_range")?;
         let range = gil.call0(&range)?;
         if gil.is_none(&range) {
@@ -382,7 +389,7 @@ impl Call {
     }
 
     /// Sends a part of the body; `last`: nothing follows.
-    fn send(&self, gil: Gil, bytes: &[u8], last: bool) -> Result<(), Raised> {
+    fn send(&self, gil: Gil, bytes: &[u8], last: bool) -> Result<(), PythonException> {
         let mut state = self.lock(gil);
         if state.is_over || (bytes.is_empty() && !last) {
             return Ok(());
@@ -448,7 +455,7 @@ impl Call {
     }
 
     /// Called when the application has returned, and its whole result was sent.
-    fn end(&self, gil: Gil) -> Result<(), Raised> {
+    fn end(&self, gil: Gil) -> Result<(), PythonException> {
         let mut state = self.lock(gil);
         if state.is_over || state.is_gone {
             return Ok(());
@@ -494,11 +501,11 @@ impl Call {
     }
 }
 
-fn no_response(gil: Gil) -> Raised {
+fn no_response(gil: Gil) -> PythonException {
     gil.raise(Class::Runtime, "the application has not called start_response")
 }
 
-fn piece_bytes(gil: Gil, piece: &Object) -> Result<&[u8], Raised> {
+fn piece_bytes(gil: Gil, piece: &Object) -> Result<&[u8], PythonException> {
     if !piece.is_bytes() {
         return Err(gil.raise(Class::Type, "a piece of the body is not of the type bytes"));
     }
@@ -506,7 +513,7 @@ fn piece_bytes(gil: Gil, piece: &Object) -> Result<&[u8], Raised> {
 }
 
 /// `start_response(status, headers, exc_info=None)`
-fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Result<Object, Raised> {
+fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Result<Object, PythonException> {
     let (Some(status), Some(headers), 2..=3) =
         (arguments.get(gil, 0), arguments.get(gil, 1), arguments.count())
     else {
@@ -533,8 +540,8 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
     WRITE.bind(gil, &object)
 }
 
-fn read_response(gil: Gil, status: &Object, headers: &Object) -> Result<Response, Raised> {
-    let text = |object: &Object, out: &mut Vec<u8>| -> Result<(), Raised> {
+fn read_response(gil: Gil, status: &Object, headers: &Object) -> Result<Response, PythonException> {
+    let text = |object: &Object, out: &mut Vec<u8>| -> Result<(), PythonException> {
         if !object.is_text() {
             return Err(
                 gil.raise(Class::Type, "status, and names and values of header fields, are of the type str")
@@ -567,7 +574,7 @@ fn read_response(gil: Gil, status: &Object, headers: &Object) -> Result<Response
 }
 
 /// `write(data)`
-fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, Raised> {
+fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, PythonException> {
     call.send(gil, piece_bytes(gil, &data)?, false)?;
     if call.lock(gil).is_gone {
         return Err(gil.raise(Class::Os, "the client has left"));
@@ -576,7 +583,7 @@ fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, Raised> {
 }
 
 /// Reads at most so many bytes of the body, as soon as there are some.
-fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, Raised> {
+fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, PythonException> {
     let size = usize::try_from(gil.as_number(&size)?).unwrap_or(0);
     let mut state = call.lock(gil);
     if state.read == state.piece.len() && !state.has_read_all {

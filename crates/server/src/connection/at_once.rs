@@ -9,26 +9,26 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_access::Admitted;
+use touchstone_access::AdmittedRequest;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
-use touchstone_handler::handler::{AtOnce, Called, Caller};
+use touchstone_handler::handler::{CallResult, Caller, ImmediateAnswer};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
 use touchstone_observe::request_id::RequestIds;
-use touchstone_sites::route::{ProgramAtOnce, SiteRules};
+use touchstone_sites::route::{ImmediateProgram, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-use super::outcome::{Body, Hit, PendingAnswer, ReadyAnswer};
+use super::outcome::{Body, CacheAttempt, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
-use super::{Connection, Next, protocol_of};
+use super::{Connection, ConnectionStep, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use crate::core::CoreState;
-use crate::core::worker::{CallOf, Callers};
-use crate::exchange::{self, Answered, Progress};
+use crate::core::worker::{CalledRequest, Callers};
+use crate::exchange::{self, ExchangeAnswer, Progress};
 
 /// A body longer than this is sent from its own buffer after the head, because copying it would cost more.
 const TOGETHER_BYTES: usize = 2 * 1024;
@@ -45,15 +45,15 @@ impl Connection {
         site: usize,
         path: &[u8],
         last: bool,
-    ) -> Hit {
+    ) -> CacheAttempt {
         let core = self.core.clone();
         let callers = core.callers.as_ref();
         let is_on_thread = callers.is_some();
         if !self.may_ask_program(state, site, is_on_thread, last) {
-            return Hit::Not;
+            return CacheAttempt::Not;
         }
         let snapshot = state.snapshot.clone();
-        let Some(rules) = &snapshot.sites[site].rules else { return Hit::Not };
+        let Some(rules) = &snapshot.sites[site].rules else { return CacheAttempt::Not };
         let head = &state.head;
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
@@ -71,12 +71,12 @@ impl Connection {
         let program = rules.program_at_once(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
         else {
-            return Hit::Not;
+            return CacheAttempt::Not;
         };
         let is_trusted =
             self.peer.address.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
         if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
-            return Hit::Not;
+            return CacheAttempt::Not;
         }
         let started = Instant::now();
         let tls = self.tls_facts();
@@ -100,7 +100,7 @@ impl Connection {
             connection,
         };
         if let Some(callers) = callers {
-            let Some(mut caller) = callers.get(program.interface) else { return Hit::Not };
+            let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::Not };
             let (answered, is_written) = match call(callers, &mut **caller, site, &program, &view, get) {
                 Ok(called) => called,
                 Err(hit) => return hit,
@@ -112,7 +112,7 @@ impl Connection {
                 false => self.give(state, bytes, made, last),
             };
         }
-        let Some(admitted) = program.admit(&view) else { return Hit::Not };
+        let Some(admitted) = program.admit(&view) else { return CacheAttempt::Not };
         let user = name_of_user(&admitted);
         let handler = exchange::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
@@ -120,20 +120,23 @@ impl Connection {
         if state.log.wants_request_id() {
             note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
-        let id = progress.id.borrow();
+        let id = progress.facts.id();
         let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
         let mut written = std::mem::take(&mut state.written);
         let at_once = handler.clone().answer_at_once(&get, &mut written);
         drop(id);
-        let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
+        let answered =
+            ExchangeAnswer { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
         let made = |answered| ReadyAnswer { answered, progress, started, snapshot };
         let hit = match at_once {
-            AtOnce::Written(answer) => {
-                let made = made(Answered { answer, ..answered });
+            ImmediateAnswer::Written(answer) => {
+                let made = made(ExchangeAnswer { answer, ..answered });
                 self.give_now(state, bytes, made, Body::Bytes(&written), last)
             }
-            AtOnce::Answer(answer) => self.give(state, bytes, made(Answered { answer, ..answered }), last),
-            waits => Hit::Pending(Box::new(PendingAnswer::new(made(answered), handler, waits))),
+            ImmediateAnswer::Answer(answer) => {
+                self.give(state, bytes, made(ExchangeAnswer { answer, ..answered }), last)
+            }
+            waits => CacheAttempt::Pending(Box::new(PendingAnswer::new(made(answered), handler, waits))),
         };
         keep_for_next(&mut state.written, written);
         hit
@@ -157,10 +160,16 @@ impl Connection {
     }
 
     /// Sends an answer now, if its whole body is available.
-    fn give(&mut self, state: &mut CoreState, bytes: &[u8], mut made: ReadyAnswer, last: bool) -> Hit {
+    fn give(
+        &mut self,
+        state: &mut CoreState,
+        bytes: &[u8],
+        mut made: ReadyAnswer,
+        last: bool,
+    ) -> CacheAttempt {
         match take_whole_body(&mut made.answered.answer) {
             Some(body) => self.give_now(state, bytes, made, Body::Bytes(&body), last),
-            None => Hit::Ready(Box::new(made.with_site_fields())),
+            None => CacheAttempt::Ready(Box::new(made.with_site_fields())),
         }
     }
 
@@ -172,7 +181,7 @@ impl Connection {
         made: ReadyAnswer,
         body: Body<'_>,
         last: bool,
-    ) -> Hit {
+    ) -> CacheAttempt {
         let made = made.with_site_fields();
         let form = self.form(state);
         let answer = &made.answered.answer;
@@ -193,7 +202,7 @@ impl Connection {
             }
             state.gathered.clear();
             if sent.is_err() {
-                return Hit::Broken;
+                return CacheAttempt::Broken;
             }
         } else {
             state.gathered.extend_from_slice(body.bytes());
@@ -213,14 +222,14 @@ impl Connection {
             started: made.started,
         };
         accounting::note(state, request);
-        *made.progress.under_way.borrow_mut() = None;
+        drop(made.progress.take_under_way());
         state.head = received;
-        Hit::Answered { persistent: form != ConnectionForm::Close }
+        CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
     }
 
     /// Sends an answer that was made at once but whose body is still to come.
-    pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> Next {
-        let Some(received) = self.take_head() else { return Next::Close };
+    pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> ConnectionStep {
+        let Some(received) = self.take_head() else { return ConnectionStep::Close };
         let ReadyAnswer { answered, progress, started, snapshot } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
@@ -232,23 +241,24 @@ fn call(
     callers: &Callers,
     caller: &mut dyn Caller,
     site: usize,
-    program: &ProgramAtOnce<'_>,
+    program: &ImmediateProgram<'_>,
     view: &RequestView<'_>,
     get: PlainGet<'_>,
-) -> Result<(Answered, bool), Hit> {
+) -> Result<(ExchangeAnswer, bool), CacheAttempt> {
     if !caller.takes(&get) {
-        return Err(Hit::Not);
+        return Err(CacheAttempt::Not);
     }
-    let admitted = program.admit(view).ok_or(Hit::Not)?;
+    let admitted = program.admit(view).ok_or(CacheAttempt::Not)?;
     let user = name_of_user(&admitted);
     let client = get.client.map(|client| client.ip());
-    let of = CallOf { site, route: program.route, client, user: user.clone(), started: get.received_at };
+    let of =
+        CalledRequest { site, route: program.route, client, user: user.clone(), started: get.received_at };
     callers.link.begin_call(callers.connection.get(), get.buffer, of);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
     match (called, callers.link.end_call()) {
-        (Called::Answer(answer), Some(_)) => Ok((Answered { answer, client, user }, false)),
-        (Called::Written(answer), Some(_)) => Ok((Answered { answer, client, user }, true)),
-        _ => Err(Hit::HandedBack),
+        (CallResult::Answer(answer), Some(_)) => Ok((ExchangeAnswer { answer, client, user }, false)),
+        (CallResult::Written(answer), Some(_)) => Ok((ExchangeAnswer { answer, client, user }, true)),
+        _ => Err(CacheAttempt::HandedBack),
     }
 }
 
@@ -266,7 +276,7 @@ fn progress_of(
     peer: Option<SocketAddr>,
     under_way: Option<UnderWayGuard>,
     site: usize,
-    program: &ProgramAtOnce<'_>,
+    program: &ImmediateProgram<'_>,
 ) -> Rc<Progress> {
     let progress = Progress::of_program(snapshot, peer, under_way, site, program.route);
     progress.with(program.interface.name());
@@ -275,8 +285,8 @@ fn progress_of(
 
 /// Sets the request's id, for the logs.
 fn note_id(ids: &mut RequestIds, snapshot: &Snapshot, fields: &HeadFields<'_>, progress: &Progress) {
-    let id = ids.of(&snapshot.config.request_id, progress.is_from_proxy, fields);
-    *progress.id.borrow_mut() = Some(id);
+    let id = ids.of(&snapshot.config.request_id, progress.is_from_proxy(), fields);
+    progress.facts.set_id(id);
 }
 
 /// Whether a field of a request is passed to programs unchanged. A request to switch protocols needs the
@@ -287,7 +297,7 @@ fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
         && !name.eq_ignore_ascii_case(b"upgrade")
 }
 
-fn name_of_user(admitted: &Admitted) -> Option<Box<str>> {
+fn name_of_user(admitted: &AdmittedRequest) -> Option<Box<str>> {
     admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into())
 }
 

@@ -9,8 +9,8 @@ use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_http::request::Parsed;
 use touchstone_http::request_view::HeadFields;
 
-use super::outcome::Hit;
-use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
+use super::outcome::CacheAttempt;
+use super::{Connection, ConnectionStep, ParsedHead, Refusal, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use crate::core::CoreState;
 use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
@@ -22,7 +22,7 @@ pub(super) const GATHER_BYTES: usize = 128 * 1024;
 impl Connection {
     /// Serves the requests in `bytes` as long as they are plain hits; returns how many bytes that took. When
     /// it returns, collected answers were written, or are in `output`.
-    pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, Next) {
+    pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, ConnectionStep) {
         state.received_at = state.log.wants_duration().then(Instant::now);
         state.metrics.begin_turn();
         let (consumed, next) = self.serve_hits(state, bytes);
@@ -31,10 +31,10 @@ impl Connection {
 
     /// Sends the collected answers, and returns the next step, which replaces `next` if they were not all
     /// sent.
-    pub(super) fn send_gathered(&mut self, state: &mut CoreState, next: Next) -> Next {
+    pub(super) fn send_gathered(&mut self, state: &mut CoreState, next: ConnectionStep) -> ConnectionStep {
         if !state.gathered.is_empty() {
             let written = match next {
-                Next::Close => self.transport.try_send_last(&state.gathered, &[]),
+                ConnectionStep::Close => self.transport.try_send_last(&state.gathered, &[]),
                 _ => self.transport.try_send(&state.gathered, &[]),
             };
             if let Ok(count) = written {
@@ -42,54 +42,58 @@ impl Connection {
             }
             state.gathered.clear();
             if written.is_err() {
-                return Next::Close;
+                return ConnectionStep::Close;
             }
         }
         match next {
             // The rest of an answer must be sent before the connection ends.
-            Next::Close if !self.output.is_empty() => Next::Linger,
+            ConnectionStep::Close if !self.output.is_empty() => ConnectionStep::Linger,
             next => next,
         }
     }
 
     #[inline]
-    pub(super) fn serve_hits(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, Next) {
+    pub(super) fn serve_hits(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, ConnectionStep) {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let length = match state.head.parse(rest, &state.limits) {
                 Ok(Parsed::Complete(length)) => length,
-                Ok(Parsed::Partial) => return (at, Next::Receive),
-                Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
+                Ok(Parsed::Partial) => return (at, ConnectionStep::Receive),
+                Err(error) => return (at, ConnectionStep::Refuse(Refusal::Head(error))),
             };
             // After a head without a length, more bytes may follow that belong to its request.
             let last = at + length == bytes.len() && !state.head.lacks_length;
             match self.try_hit(state, rest, last) {
-                Hit::Answered { persistent: true } => at += length,
-                Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
-                Hit::Answered { persistent: false } => return (at + length, Next::Linger),
-                Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
-                Hit::Ready(made) => return (at, Next::Give(made)),
-                Hit::HandedBack => return (bytes.len(), Next::HandedBack),
-                Hit::Pending(waits) => return (at, Next::Wait(waits)),
-                Hit::Not => {
-                    let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
-                    return (at, Next::Answer(Box::new(parsed)));
+                CacheAttempt::Answered { persistent: true } => at += length,
+                CacheAttempt::Answered { persistent: false } if last => {
+                    return (at + length, ConnectionStep::Close);
                 }
-                Hit::Broken => return (bytes.len(), Next::Close),
+                CacheAttempt::Answered { persistent: false } => return (at + length, ConnectionStep::Linger),
+                CacheAttempt::Partly { prepared, sent } => {
+                    return (at, ConnectionStep::Finish { prepared, sent });
+                }
+                CacheAttempt::Ready(made) => return (at, ConnectionStep::Give(made)),
+                CacheAttempt::HandedBack => return (bytes.len(), ConnectionStep::HandedBack),
+                CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
+                CacheAttempt::Not => {
+                    let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
+                    return (at, ConnectionStep::Answer(Box::new(parsed)));
+                }
+                CacheAttempt::Broken => return (bytes.len(), ConnectionStep::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
                 // `serve` has written them; from a client that does not read its answers, nothing more is
                 // read.
-                return (at, Next::Buffered);
+                return (at, ConnectionStep::Buffered);
             }
         }
-        (at, Next::Receive)
+        (at, ConnectionStep::Receive)
     }
 
     /// Answers the request in `state.head` from the caches, or lets a program answer it at once.
     #[inline]
-    pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> Hit {
+    pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> CacheAttempt {
         if self.listener.generation != state.generation {
             self.listener.apply_config(state);
         }
@@ -106,14 +110,14 @@ impl Connection {
             match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
                 LookupResult::Hit { prepared, of, .. } => (prepared, of),
                 LookupResult::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
-                LookupResult::Exchange => return Hit::Not,
+                LookupResult::Exchange => return CacheAttempt::Not,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && state.gathered.is_empty() {
             match self.send_answer(first, second, form) {
                 Ok(sent) if sent == first.len() + second.len() => {}
-                Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
-                Err(_) => return Hit::Broken,
+                Ok(sent) => return CacheAttempt::Partly { prepared: prepared.clone(), sent },
+                Err(_) => return CacheAttempt::Broken,
             }
         } else {
             state.gathered.extend_from_slice(first);
@@ -126,7 +130,7 @@ impl Connection {
             self.tls_facts();
         }
         accounting::note_hit(state, self.origin(protocol), of, body_bytes, bytes);
-        Hit::Answered { persistent: form != ConnectionForm::Close }
+        CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
     }
 
     /// Sends as much as possible of the answer to the last received request.
@@ -144,7 +148,7 @@ impl Connection {
     }
 
     /// Writes the rest of a hit that was not sent completely.
-    pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> Next {
+    pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> ConnectionStep {
         let started = Instant::now();
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         let written = if sent < first.len() {
@@ -158,7 +162,7 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         // It was complete when the hit was found, and the input has not lost bytes since.
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
-            return Next::Close;
+            return ConnectionStep::Close;
         };
         self.note_finished(state, &input, if written.is_ok() { whole } else { 0 }, started);
         let form = self.form(state);
@@ -166,9 +170,9 @@ impl Connection {
         self.input = input;
         self.input.drain(..length);
         match written {
-            Err(_) => Next::Close,
-            Ok(()) if form == ConnectionForm::Close => Next::Linger,
-            Ok(()) => Next::Buffered,
+            Err(_) => ConnectionStep::Close,
+            Ok(()) if form == ConnectionForm::Close => ConnectionStep::Linger,
+            Ok(()) => ConnectionStep::Buffered,
         }
     }
 
@@ -185,8 +189,7 @@ impl Connection {
         let host = head.host.map(|host| host.of(bytes));
         let listener = self.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let progress = Progress::default();
-        progress.site.set(listener.and_then(|listener| listener.site(host)));
-        progress.handler.set("cache");
+        progress.facts.set_hit(listener.and_then(|listener| listener.site(host)));
         let fields = HeadFields { head: &head, buffer: bytes };
         let client = self.peer.address.map(|peer| state.snapshot.connection_gate.client(peer.ip(), &fields));
         let table = state.snapshot.route_table.clone();

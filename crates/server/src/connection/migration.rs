@@ -11,11 +11,11 @@ use touchstone_transport::Socket;
 use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
-use super::{Connection, Next, worker_start};
+use super::{Connection, ConnectionStep, worker_start};
 use crate::connection_number::ConnectionNumber;
-use crate::core::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, ToDo};
+use crate::core::worker::{CalledRequest, CoreEntries, HandBack, PendingCall, ReturnStep, SocketEnd};
 use crate::core::{Core, RECEIVE_BYTES};
-use crate::exchange::{self, Answered, Progress};
+use crate::exchange::{self, ExchangeAnswer, Progress};
 
 /// A connection migrates after so many requests in a row that a worker could have answered; after a visit
 /// that was useless, twice as many are needed.
@@ -56,7 +56,7 @@ impl Connection {
         if let Some(deadline) = &self.timing.deadline {
             deadline.leave_task();
         }
-        let left = LeftAtCore {
+        let left = CoreEntries {
             deadline: self.timing.deadline,
             permit: self.peer.permit,
             ending: self.migration.ending,
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Continues a connection on its core after a visit to a worker.
-    pub fn come_back(core: Rc<Core>, back: HandBack, left: LeftAtCore) {
+    pub fn come_back(core: Rc<Core>, back: HandBack, left: CoreEntries) {
         let HandBack { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
@@ -133,29 +133,29 @@ impl Connection {
             ending,
         };
         let next = match to_do {
-            ToDo::Serve => Next::Buffered,
-            ToDo::Finish { prepared, sent } => Next::Finish { prepared, sent },
-            ToDo::Linger => Next::Linger,
-            ToDo::AwaitCall(call) => Next::AwaitCall(call),
+            ReturnStep::Serve => ConnectionStep::Buffered,
+            ReturnStep::Finish { prepared, sent } => ConnectionStep::Finish { prepared, sent },
+            ReturnStep::Linger => ConnectionStep::Linger,
+            ReturnStep::AwaitCall(call) => ConnectionStep::AwaitCall(call),
         };
         tokio::task::spawn_local(connection.run(next));
     }
 
     /// Awaits the result of a call, and answers with it.
-    pub(super) async fn await_call(&mut self, pending: PendingCall) -> Next {
+    pub(super) async fn await_call(&mut self, pending: PendingCall) -> ConnectionStep {
         let PendingCall { snapshot, of, call } = pending;
-        let CallOf { site, route, client, user, started } = of;
+        let CalledRequest { site, route, client, user, started } = of;
         let core = self.core.clone();
         if self.listener.generation != core.state.borrow().generation {
             self.listener.apply_config(&core.state.borrow());
         }
-        let Some(received) = self.take_head() else { return Next::Close };
+        let Some(received) = self.take_head() else { return ConnectionStep::Close };
         let interface =
             snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());
-        let Some(interface) = interface else { return Next::Close };
+        let Some(interface) = interface else { return ConnectionStep::Close };
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::of_program(&snapshot, self.peer.address, under_way, site, route);
-        progress.is_with_handler.set(true);
+        progress.signals.handler_started();
         progress.with(interface.name());
         let handler = exchange::handler_of(&core, &snapshot, &interface);
         let mut feed = BodyFeed::none();
@@ -165,7 +165,7 @@ impl Connection {
             return self.note_left(&snapshot, &received, &progress, started);
         };
         answer.fields.extend_from_slice(&snapshot.sites[site].fields);
-        let answered = Answered { answer, client, user };
+        let answered = ExchangeAnswer { answer, client, user };
         self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
     }
 }

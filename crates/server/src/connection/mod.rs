@@ -1,11 +1,12 @@
 //! The life of an HTTP/1 connection (RFC 9112).
 //!
-//! A connection moves between a few named states, [`Next`]. The common one needs no task and no allocation:
-//! received bytes are parsed in place, and each plain GET of a cached file is answered by one write from the
-//! cache (`hits`). Every other request takes [`Connection::answer_request`], where every step may wait. A
-//! connection begins in the accept loop, and becomes a task when it first has to wait.
+//! A connection moves between a few named states, [`ConnectionStep`]. The common one needs no task and no
+//! allocation: received bytes are parsed in place, and each plain GET of a cached file is answered by one
+//! write from the cache (`hits`). Every other request takes [`Connection::answer_request`], where every step
+//! may wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
 mod at_once;
+mod body_decoder;
 mod hits;
 mod http2;
 mod migration;
@@ -49,7 +50,7 @@ use crate::core::{Core, CoreState};
 use crate::exchange::Progress;
 
 /// What a connection has to do next.
-pub enum Next {
+pub enum ConnectionStep {
     /// Wait for more bytes.
     Receive,
     /// Examine what was received already.
@@ -147,31 +148,31 @@ impl Connection {
     }
 
     /// Receives and answers what needs no wait. For a connection with one request, that is usually all.
-    pub fn begin(&mut self) -> Next {
+    pub fn begin(&mut self) -> ConnectionStep {
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let mut buffer = std::mem::take(&mut state.receive_buffer);
         let next = match self.transport.try_receive(&mut buffer) {
-            Ok(Some(0)) | Err(_) => Next::Close,
+            Ok(Some(0)) | Err(_) => ConnectionStep::Close,
             Ok(Some(received)) => {
                 self.last_received = received;
                 self.take_in(state, &buffer[..received])
             }
             Ok(None) => {
                 self.last_received = 0;
-                Next::Receive
+                ConnectionStep::Receive
             }
         };
         state.receive_buffer = buffer;
         match next {
-            Next::Close if !self.transport.end() => Next::Linger,
+            ConnectionStep::Close if !self.transport.end() => ConnectionStep::Linger,
             next => next,
         }
     }
 
     /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
     /// on.
-    pub fn start(mut self, next: Next) {
+    pub fn start(mut self, next: ConnectionStep) {
         let deadline = self.core.deadlines.register();
         deadline.session.open(Opened {
             peer: self.peer.address,
@@ -184,27 +185,27 @@ impl Connection {
     }
 
     /// Runs the connection to its end.
-    async fn run(mut self, mut next: Next) {
+    async fn run(mut self, mut next: ConnectionStep) {
         loop {
             if !self.output.is_empty() && self.flush_output().await.is_err() {
                 return;
             }
-            if matches!(next, Next::Receive) && self.is_for_worker() {
+            if matches!(next, ConnectionStep::Receive) && self.is_for_worker() {
                 return self.migrate();
             }
             next = match next {
-                Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
-                Next::Buffered => self.serve_buffered(),
-                Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
-                Next::Give(made) => Box::pin(self.give_made(*made)).await,
-                Next::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
-                Next::HandedBack => return,
-                Next::Wait(waits) => self.wait_for(waits).await,
-                Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
-                Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
-                Next::Http2 => return Box::pin(Http2::new(self).run()).await,
-                Next::Close if self.transport.end() => return,
-                Next::Linger | Next::Close => return Box::pin(self.linger()).await,
+                ConnectionStep::Receive => poll_fn(|context| self.poll_receive(context)).await,
+                ConnectionStep::Buffered => self.serve_buffered(),
+                ConnectionStep::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
+                ConnectionStep::Give(made) => Box::pin(self.give_made(*made)).await,
+                ConnectionStep::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
+                ConnectionStep::HandedBack => return,
+                ConnectionStep::Wait(waits) => self.wait_for(waits).await,
+                ConnectionStep::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
+                ConnectionStep::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
+                ConnectionStep::Http2 => return Box::pin(Http2::new(self).run()).await,
+                ConnectionStep::Close if self.transport.end() => return,
+                ConnectionStep::Linger | ConnectionStep::Close => return Box::pin(self.linger()).await,
             };
         }
     }
@@ -239,7 +240,7 @@ impl Connection {
     }
 
     /// Answers a head that could not be read, and ends the connection.
-    async fn refuse(&mut self, refusal: Refusal) -> Next {
+    async fn refuse(&mut self, refusal: Refusal) -> ConnectionStep {
         let started = Instant::now();
         let answer = Answer::error(refusal.status());
         if let Refusal::Head(error) = refusal {
@@ -270,7 +271,7 @@ impl Connection {
         };
         accounting::note(state, request);
         self.input = input;
-        if written.is_ok() { Next::Linger } else { Next::Close }
+        if written.is_ok() { ConnectionStep::Linger } else { ConnectionStep::Close }
     }
 
     /// Records a request while it is answered, if the admin listener is on.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_files::cache::Prepared;
-use touchstone_handler::handler::{AtOnce, Caller, Handler, PendingCall};
+use touchstone_handler::handler::{Caller, Handler, ImmediateAnswer, PendingCall};
 use touchstone_sites::site::Snapshot;
 
-use crate::exchange::{Answered, Progress};
+use crate::exchange::{ExchangeAnswer, Progress};
 
 /// The result of trying to answer from the cache.
-pub enum Hit {
+pub enum CacheAttempt {
     /// It was answered, or its answer was collected; `persistent`: the connection continues.
     Answered { persistent: bool },
     /// It was answered in part.
@@ -31,7 +31,7 @@ pub enum Hit {
 /// An answer of a program, and the state of its request.
 pub struct ReadyAnswer {
     /// The answer.
-    pub answered: Answered,
+    pub answered: ExchangeAnswer,
     /// The state of the exchange.
     pub progress: Rc<Progress>,
     /// When the request was complete.
@@ -68,11 +68,11 @@ impl Body<'_> {
 impl ReadyAnswer {
     /// Adds the fields that the site adds to all its answers.
     pub fn with_site_fields(mut self) -> ReadyAnswer {
-        let site = self.progress.site.get().unwrap_or_default();
+        let site = self.progress.facts.site().unwrap_or_default();
         let site = &self.snapshot.sites[site];
         let fields = &mut self.answered.answer.fields;
         fields.extend_from_slice(&site.fields);
-        let route = self.progress.route.get();
+        let route = self.progress.facts.route();
         if let Some(policy) = site.rules.as_ref().and_then(|rules| rules.policy_at(route)) {
             policy.common().apply(fields);
         }
@@ -92,8 +92,8 @@ pub struct PendingAnswer {
 
 impl PendingAnswer {
     /// The result of `handler` for a request.
-    pub fn new(made: ReadyAnswer, handler: Rc<dyn Handler>, at_once: AtOnce) -> PendingAnswer {
-        let call = if let AtOnce::Pending(call) = at_once { Some(call) } else { None };
+    pub fn new(made: ReadyAnswer, handler: Rc<dyn Handler>, at_once: ImmediateAnswer) -> PendingAnswer {
+        let call = if let ImmediateAnswer::Pending(call) = at_once { Some(call) } else { None };
         PendingAnswer { made, handler, call }
     }
 }

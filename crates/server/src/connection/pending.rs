@@ -12,15 +12,15 @@ use touchstone_handler::handler::{Handler, PendingCall};
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::request::{Parsed, RequestHead};
 
-use super::outcome::{Body, Hit, PendingAnswer, ReadyAnswer};
+use super::outcome::{Body, CacheAttempt, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
-use super::{Connection, Next};
-use crate::exchange::{self, ForProgram};
+use super::{Connection, ConnectionStep};
+use crate::exchange::{self, ProgramRequest};
 
 /// The result of the wait.
 enum WaitOutcome {
     /// The answer was given.
-    Given(Next),
+    Given(ConnectionStep),
     /// The request continues in the usual way.
     Continue(ReadyAnswer),
     /// The client left.
@@ -29,7 +29,7 @@ enum WaitOutcome {
 
 impl Connection {
     /// Waits for the answer to the request at the start of the input, and gives it.
-    pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> Next {
+    pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> ConnectionStep {
         let PendingAnswer { made, handler, call } = *waits;
         let Some(mut call) = call else {
             return Box::pin(self.go_on(made, handler, None)).await;
@@ -70,19 +70,19 @@ impl Connection {
             Some(made) if is_over => Poll::Ready(WaitOutcome::Continue(made)),
             Some(made) => Poll::Ready(WaitOutcome::Left(made)),
             // The answer was given, and nothing polls after that.
-            None => Poll::Ready(WaitOutcome::Given(Next::Close)),
+            None => Poll::Ready(WaitOutcome::Given(ConnectionStep::Close)),
         }
     }
 
     /// Gives an answer that is complete.
-    fn give_received(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> Next {
+    fn give_received(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> ConnectionStep {
         made.answered.answer = answer;
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let mut input = std::mem::take(&mut self.input);
         // The head was complete when the wait began, and the input has lost nothing since.
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
-            return Next::Close;
+            return ConnectionStep::Close;
         };
         if self.listener.generation != state.generation {
             self.listener.apply_config(state);
@@ -92,10 +92,10 @@ impl Connection {
         input.drain(..length);
         self.input = input;
         let next = match hit {
-            Hit::Answered { persistent: true } if last => Next::Receive,
-            Hit::Answered { persistent: true } => Next::Buffered,
-            Hit::Answered { persistent: false } if !last => Next::Linger,
-            _ => Next::Close,
+            CacheAttempt::Answered { persistent: true } if last => ConnectionStep::Receive,
+            CacheAttempt::Answered { persistent: true } => ConnectionStep::Buffered,
+            CacheAttempt::Answered { persistent: false } if !last => ConnectionStep::Linger,
+            _ => ConnectionStep::Close,
         };
         self.send_gathered(state, next)
     }
@@ -106,9 +106,9 @@ impl Connection {
         made: ReadyAnswer,
         handler: Rc<dyn Handler>,
         call: Option<Box<dyn PendingCall>>,
-    ) -> Next {
+    ) -> ConnectionStep {
         let ReadyAnswer { answered, progress, started, snapshot } = made;
-        let Some(received) = self.take_head() else { return Next::Close };
+        let Some(received) = self.take_head() else { return ConnectionStep::Close };
         let received = Rc::new(received);
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
@@ -116,9 +116,9 @@ impl Connection {
         let answered = match exchange::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
             Ok(mut request) => {
                 request.user = answered.user;
-                request.id = progress.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into());
+                request.id = progress.facts.id_text();
                 let form = self.form_after_body(&received.head, true);
-                let asked = ForProgram { request, handler, call };
+                let asked = ProgramRequest { request, handler, call };
                 let core = self.core.clone();
                 let answer =
                     exchange::answer_by_program(core, snapshot.clone(), asked, form, progress.clone());
@@ -135,10 +135,10 @@ impl Connection {
     }
 
     /// Records that the client left before its answer.
-    fn note_departure(&mut self, made: &ReadyAnswer) -> Next {
+    fn note_departure(&mut self, made: &ReadyAnswer) -> ConnectionStep {
         match self.take_head() {
             Some(received) => self.note_left(&made.snapshot, &received, &made.progress, made.started),
-            None => Next::Close,
+            None => ConnectionStep::Close,
         }
     }
 

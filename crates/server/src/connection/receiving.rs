@@ -1,27 +1,50 @@
 //! Waits for bytes and processes them: whole requests are served in place, and only the rest is kept.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use touchstone_observe::metrics::Timeout;
 
 use super::timing::Waiting;
-use super::{Connection, Next, Refusal, http2};
+use super::{Connection, ConnectionStep, Refusal, http2};
 use crate::core::CoreState;
 
 impl Connection {
+    /// The received bytes that were not consumed.
+    pub(super) fn received(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// Removes received bytes.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.input.drain(..count);
+    }
+
+    /// Receives once and keeps the bytes; the number of bytes, or `None` if the client has left.
+    pub(super) fn poll_receive_more(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        let core = self.core.clone();
+        let state = &mut *core.state.borrow_mut();
+        match ready!(self.transport.poll_receive(context, &mut state.receive_buffer)) {
+            Ok(0) | Err(_) => Poll::Ready(None),
+            Ok(count) => {
+                self.input.extend_from_slice(&state.receive_buffer[..count]);
+                Poll::Ready(Some(count))
+            }
+        }
+    }
+
     /// Waits for bytes and serves them; ready with a step that may need to wait.
-    pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+    pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<ConnectionStep> {
         let core = self.core.clone();
         loop {
             if self.timing.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
                 return Poll::Ready(match self.timing.waiting {
                     Waiting::Head => {
                         self.count_timeout(Timeout::Header);
-                        Next::Refuse(Refusal::Timeout)
+                        ConnectionStep::Refuse(Refusal::Timeout)
                     }
                     _ => {
                         self.count_timeout(Timeout::Idle);
-                        Next::Close
+                        ConnectionStep::Close
                     }
                 });
             }
@@ -29,7 +52,7 @@ impl Connection {
             let mut buffer = std::mem::take(&mut state.receive_buffer);
             let received = self.transport.poll_receive(context, &mut buffer);
             let next = match received {
-                Poll::Ready(Ok(0) | Err(_)) => Some(Next::Close),
+                Poll::Ready(Ok(0) | Err(_)) => Some(ConnectionStep::Close),
                 Poll::Ready(Ok(count)) => Some(self.take_in(state, &buffer[..count])),
                 Poll::Pending => None,
             };
@@ -40,7 +63,7 @@ impl Connection {
                     return Poll::Pending;
                 }
                 // Collected answers are written before anything more is received.
-                Some(Next::Receive) if self.output.is_empty() => {}
+                Some(ConnectionStep::Receive) if self.output.is_empty() => {}
                 Some(next) => return Poll::Ready(next),
             }
         }
@@ -69,11 +92,11 @@ impl Connection {
 
     /// Processes received bytes. If no bytes are left over from before, they are served without a copy.
     #[inline]
-    pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> Next {
+    pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> ConnectionStep {
         if self.input.is_empty() {
             if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
                 self.input.extend_from_slice(received);
-                return Next::Http2;
+                return ConnectionStep::Http2;
             }
             let (consumed, next) = self.serve(state, received);
             self.input.extend_from_slice(&received[consumed..]);
@@ -87,28 +110,30 @@ impl Connection {
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
             if !grown && !line_ends {
-                return Next::Receive;
+                return ConnectionStep::Receive;
             }
             self.serve_input(state)
         }
     }
 
-    pub(super) fn serve_buffered(&mut self) -> Next {
+    pub(super) fn serve_buffered(&mut self) -> ConnectionStep {
         if self.input.is_empty() {
-            return Next::Receive;
+            return ConnectionStep::Receive;
         }
         let core = self.core.clone();
         self.serve_input(&mut core.state.borrow_mut())
     }
 
-    pub(super) fn serve_input(&mut self, state: &mut CoreState) -> Next {
+    pub(super) fn serve_input(&mut self, state: &mut CoreState) -> ConnectionStep {
         let mut input = std::mem::take(&mut self.input);
         let (consumed, next) = self.serve(state, &input);
         input.drain(..consumed);
         self.input = input;
         match next {
             // A part of HTTP/2's preface looks like a head of another version until it is complete.
-            Next::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => Next::Http2,
+            ConnectionStep::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => {
+                ConnectionStep::Http2
+            }
             next => next,
         }
     }

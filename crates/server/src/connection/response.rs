@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_access::MinimumPace;
+use touchstone_access::MinimumRate;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::handler::PIECE_BYTES;
@@ -21,11 +21,12 @@ use touchstone_http::request::{Expectation, Method, RequestHead, Version};
 use touchstone_http::status::reason;
 use touchstone_sites::site::Snapshot;
 
+use super::body_decoder::BodyProblem;
 use super::hits::GATHER_BYTES;
-use super::request_body::{BodyFeed, BodyProblem};
-use super::{Connection, Next, ParsedHead, protocol_of};
+use super::request_body::BodyFeed;
+use super::{Connection, ConnectionStep, ParsedHead, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::exchange::{self, Arrival, ExchangeAnswer, Progress};
 
 /// How many bytes of a file are sent before other connections get their turn.
 const FILE_TURN_BYTES: usize = 256 * 1024;
@@ -37,7 +38,7 @@ const TOGETHER_BYTES: usize = 16 * 1024;
 const CLIENT_LEFT: u16 = 499;
 
 /// The result of a wait for a piece of a body.
-enum Waited {
+enum BodyWait {
     /// The next piece, or the end.
     Piece(Option<io::Result<Bytes>>),
     /// Nothing is available yet.
@@ -51,7 +52,7 @@ type Broken = (u64, io::Error);
 
 impl Connection {
     /// Answers any request at the start of the input.
-    pub(super) async fn answer_request(&mut self, parsed: ParsedHead) -> Next {
+    pub(super) async fn answer_request(&mut self, parsed: ParsedHead) -> ConnectionStep {
         let started = Instant::now();
         let core = self.core.clone();
         let ParsedHead { head, length } = parsed;
@@ -71,7 +72,7 @@ impl Connection {
         let received = Rc::new(ReceivedHead { head, buffer });
         let head = &received.head;
         let configured = &snapshot.config.limits;
-        let minimum = MinimumPace {
+        let minimum = MinimumRate {
             stall_timeout: configured.stall_timeout,
             bytes_per_second: configured.minimum_receive_rate,
         };
@@ -96,10 +97,10 @@ impl Connection {
         received: &ReceivedHead,
         progress: &Progress,
         started: Instant,
-    ) -> Next {
+    ) -> ConnectionStep {
         let answered = Answer::new(CLIENT_LEFT).into();
         self.note_answer(snapshot, received, progress, (CLIENT_LEFT, 0), started, &answered);
-        Next::Close
+        ConnectionStep::Close
     }
 
     /// How a request arrived.
@@ -122,7 +123,7 @@ impl Connection {
         body: Option<Receiver>,
         feed: &mut BodyFeed,
         progress: &Rc<Progress>,
-    ) -> Option<Answered> {
+    ) -> Option<ExchangeAnswer> {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
@@ -153,26 +154,26 @@ impl Connection {
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
             // Also done when the answer is ready: interim responses may have come with it.
-            while let Some(interim) = progress.interim.take() {
+            while let Some(interim) = progress.signals.interim().take() {
                 // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
                 if takes_interim {
                     let line = format!("HTTP/1.1 {} {}\r\n", interim.status, reason(interim.status));
                     for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
-                        self.output.extend_from_slice(piece);
+                        self.queue(piece);
                     }
                     // If the answer is ready, both leave in one write.
                     if polled.is_pending() {
-                        feed.send_ahead(self, context);
+                        self.send_queued(context);
                     }
                 }
             }
             if let Poll::Ready(value) = polled {
                 return Poll::Ready(Some(value));
             }
-            if let Some(pace) = progress.take_receive_pace() {
-                feed.begin_pace(pace);
+            if let Some(rate_check) = progress.signals.take_receive_rate() {
+                feed.set_minimum_rate(rate_check);
             }
-            feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
+            feed.poll(self, progress.signals.is_handler_running(), context).map(|()| None)
         })
         .await
     }
@@ -181,15 +182,15 @@ impl Connection {
     pub(super) async fn give_answer(
         &mut self,
         snapshot: &Snapshot,
-        mut answered: Answered,
+        mut answered: ExchangeAnswer,
         received: &ReceivedHead,
         mut feed: BodyFeed,
         progress: &Progress,
         started: Instant,
-    ) -> Next {
+    ) -> ConnectionStep {
         let head = &received.head;
         let status = answered.answer.status;
-        self.timing.minimum = progress.send_pace();
+        self.timing.minimum = progress.signals.send_rate();
         self.migration.calls = if answered.answer.may_be_called { self.migration.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
         // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
@@ -200,7 +201,7 @@ impl Connection {
             // The body is read before the answer, so that the next request begins where this one ends.
             match feed.drain(self).await {
                 Ok(()) => {}
-                Err(BodyProblem::Gone) => return Next::Close,
+                Err(BodyProblem::Gone) => return ConnectionStep::Close,
                 Err(problem) => answered = Answer::error(problem.status()).into(),
             }
         }
@@ -221,7 +222,7 @@ impl Connection {
         answered.answer.append_head(&self.core.clock.second(), form, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
-        let watch = progress.is_with_handler.get();
+        let watch = progress.signals.is_handler_running();
         let written = self.write_answer(&mut buffer, parts, framing, &mut feed, watch).await;
         self.give_back(buffer);
         let body_bytes = match written {
@@ -232,19 +233,19 @@ impl Connection {
         self.timing.minimum = None;
         self.requests += 1;
         if written.is_err() {
-            return Next::Close;
+            return ConnectionStep::Close;
         }
         if streams && !switches && !feed.is_done() && feed.drain(self).await.is_err() {
-            return Next::Linger;
+            return ConnectionStep::Linger;
         }
         match form {
             ConnectionForm::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => {
-                Next::Close
+                ConnectionStep::Close
             }
             // More bytes may come: to close now would reset the connection, and the client could lose the
             // answer.
-            ConnectionForm::Close => Next::Linger,
-            _ => Next::Buffered,
+            ConnectionForm::Close => ConnectionStep::Linger,
+            _ => ConnectionStep::Buffered,
         }
     }
 
@@ -256,7 +257,7 @@ impl Connection {
         progress: &Progress,
         (status, body_bytes): (u16, u64),
         started: Instant,
-        answered: &Answered,
+        answered: &ExchangeAnswer,
     ) {
         self.tls_facts();
         let core = self.core.clone();
@@ -273,7 +274,7 @@ impl Connection {
             started,
         };
         accounting::note(&mut core.state.borrow_mut(), request);
-        *progress.under_way.borrow_mut() = None;
+        drop(progress.take_under_way());
     }
 
     // ---- writing
@@ -352,13 +353,13 @@ impl Connection {
         let is_chunked = framing == Framing::Chunked;
         loop {
             let next = match self.next_piece(&mut body, !pending.is_empty(), feed, watch).await {
-                Waited::Nothing => {
+                BodyWait::Nothing => {
                     self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
                     pending.clear();
                     continue;
                 }
-                Waited::Left => return Err((sent, io::ErrorKind::ConnectionReset.into())),
-                Waited::Piece(next) => next,
+                BodyWait::Left => return Err((sent, io::ErrorKind::ConnectionReset.into())),
+                BodyWait::Piece(next) => next,
             };
             let Some(piece) = next else { break };
             let piece = piece.map_err(|error| {
@@ -422,15 +423,15 @@ impl Connection {
         has_pending: bool,
         feed: &mut BodyFeed,
         watch: bool,
-    ) -> Waited {
+    ) -> BodyWait {
         poll_fn(|context| {
             match body.poll_next(context) {
-                Poll::Ready(next) => return Poll::Ready(Waited::Piece(next)),
+                Poll::Ready(next) => return Poll::Ready(BodyWait::Piece(next)),
                 // There is something to write: it is sent before the wait.
-                Poll::Pending if has_pending => return Poll::Ready(Waited::Nothing),
+                Poll::Pending if has_pending => return Poll::Ready(BodyWait::Nothing),
                 Poll::Pending => {}
             }
-            feed.poll(self, watch, context).map(|()| Waited::Left)
+            feed.poll(self, watch, context).map(|()| BodyWait::Left)
         })
         .await
     }

@@ -3,10 +3,10 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use touchstone_access::{MinimumPace, Pace};
+use touchstone_access::{MinimumRate, RateCheck};
 
 use super::Connection;
 use super::request_body::BodyFeed;
@@ -18,6 +18,24 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1024 * 1024;
 
 impl Connection {
+    /// Queues bytes that precede the answer, such as interim responses.
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// Sends the queued bytes as far as that is possible now.
+    pub(super) fn send_queued(&mut self, context: &mut Context<'_>) {
+        if !self.output.is_empty() {
+            let output = std::mem::take(&mut self.output);
+            // An error appears again when the answer is written.
+            let sent = self.transport.try_send(&output, &[]).unwrap_or(output.len());
+            self.output = output[sent..].to_vec();
+            if !self.output.is_empty() {
+                let _ = self.transport.poll_sendable(context);
+            }
+        }
+    }
+
     /// Writes two buffers, waiting as needed.
     pub(super) async fn write(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
         self.write_feeding(first, second, &mut BodyFeed::none()).await
@@ -61,14 +79,14 @@ impl Connection {
     /// A client that reads too slowly is disconnected.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
-        let usual = || MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
+        let usual = || MinimumRate::of_answers(&core.state.borrow().snapshot.config.limits);
         let minimum = self.timing.minimum.unwrap_or_else(usual);
-        let mut pace = self.timing.send_pace.unwrap_or(Pace::begin(minimum));
-        pace.record(std::mem::take(&mut self.timing.sent_since_wait), Duration::ZERO);
+        let mut rate_check = self.timing.send_check.unwrap_or(RateCheck::begin(minimum));
+        rate_check.record(std::mem::take(&mut self.timing.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
-        self.set_deadline(pace.allowance());
+        self.set_deadline(rate_check.allowance());
         self.set_writing(true);
-        feed.is_beside = true;
+        feed.has_other_deadline = true;
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
                 self.give_up_on_reader();
@@ -82,11 +100,11 @@ impl Connection {
             Poll::Pending
         })
         .await;
-        feed.is_beside = false;
+        feed.has_other_deadline = false;
         self.set_writing(false);
         self.clear_deadline();
-        pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
-        self.timing.send_pace = Some(pace);
+        rate_check.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        self.timing.send_check = Some(rate_check);
         result
     }
 

@@ -3,7 +3,7 @@
 use std::task::Context;
 use std::time::Duration;
 
-use touchstone_access::{MinimumPace, Pace};
+use touchstone_access::{MinimumRate, RateCheck};
 
 use super::Connection;
 use crate::core::deadline::DeadlineGuard;
@@ -30,12 +30,17 @@ pub struct Timing {
     /// Bytes sent since the last wait for the client.
     pub sent_since_wait: u64,
     /// How slow the client may be with the current answer, where the site or route says so.
-    pub minimum: Option<MinimumPace>,
+    pub minimum: Option<MinimumRate>,
     /// How fast the client reads the current answer; `None`: there was no wait for it.
-    pub send_pace: Option<Pace>,
+    pub send_check: Option<RateCheck>,
 }
 
 impl Connection {
+    /// The time of the core's clock in milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.core.clock.coarse_ms()
+    }
+
     pub(super) fn set_writing(&self, writing: bool) {
         if let Some(deadline) = &self.timing.deadline {
             deadline.session.set_writing(writing);

@@ -9,13 +9,13 @@ use touchstone_config::LogLevel;
 
 use super::{Connection, worker_thread};
 use crate::core::Core;
-use crate::core::worker::{Arrival, LeftAtCore, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed};
+use crate::core::worker::{Arrival, CoreEntries, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed};
 
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Sends a connection to the worker of its core. If the worker cannot take it, the connection comes back.
-pub fn send(core: &Rc<Core>, socket: OwnedFd, left: LeftAtCore) {
+pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
     let Some(worker) = &core.worker else { return };
     let (peer, listener, requests, number) = (left.peer, left.listener, left.requests, left.number);
     let place = worker.keep(left);

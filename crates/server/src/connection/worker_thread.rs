@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use touchstone_sites::site::Snapshot;
 
-use super::{Connection, Next};
+use super::{Connection, ConnectionStep};
 use crate::core::Core;
 use crate::core::clock::ticking_timer;
 use crate::core::worker::{
-    Arrival, Callers, HandBack, ToDo, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
+    Arrival, Callers, HandBack, ReturnStep, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
 };
 use crate::exchange::OWN_REQUESTS;
 
@@ -121,7 +121,7 @@ impl Thread {
         }
         let next = loop {
             match connection.connection.begin() {
-                Next::Receive if connection.connection.is_idle() => {
+                ConnectionStep::Receive if connection.connection.is_idle() => {
                     connection.requests.store(connection.connection.requests(), Ordering::Relaxed);
                     // No event will report bytes that have already arrived, nor report the end after them
                     // again.
@@ -135,11 +135,11 @@ impl Thread {
         };
         match next {
             // The thread answers only requests that it can answer completely, so there is nothing to send.
-            Next::Close | Next::Give(_) => {
+            ConnectionStep::Close | ConnectionStep::Give(_) => {
                 self.remove(place);
                 self.link.report(WorkerReport::Ended(place));
             }
-            Next::HandedBack => self.forget_all(),
+            ConnectionStep::HandedBack => self.forget_all(),
             next => self.send_back(place, next),
         }
     }
@@ -153,15 +153,15 @@ impl Thread {
     }
 
     /// Sends a connection back with its next step.
-    fn send_back(&mut self, place: usize, next: Next) {
+    fn send_back(&mut self, place: usize, next: ConnectionStep) {
         let Some(MigratedConnection { connection, socket, .. }) = self.remove(place) else { return };
         let requests = connection.requests();
         let (input, output) = connection.into_buffers();
         let to_do = match next {
-            Next::Finish { prepared, sent } => ToDo::Finish { prepared, sent },
-            Next::Linger => ToDo::Linger,
+            ConnectionStep::Finish { prepared, sent } => ReturnStep::Finish { prepared, sent },
+            ConnectionStep::Linger => ReturnStep::Linger,
             // The core parses the received bytes again.
-            _ => ToDo::Serve,
+            _ => ReturnStep::Serve,
         };
         // No other handle to the socket is left.
         self.link.report(match Arc::into_inner(socket) {
@@ -199,7 +199,7 @@ impl Thread {
             let Some(connection) = &mut self.connections[place] else { continue };
             let now = connection.connection.requests();
             if std::mem::replace(&mut connection.requests_before, now) == now {
-                self.send_back(place, Next::Receive);
+                self.send_back(place, ConnectionStep::Receive);
             }
         }
     }
@@ -207,7 +207,7 @@ impl Thread {
     fn end(&mut self) {
         self.is_ending = true;
         for place in 0..self.connections.len() {
-            self.send_back(place, Next::Receive);
+            self.send_back(place, ConnectionStep::Receive);
         }
         for order in self.link.close() {
             if let WorkerOrder::Arrive(arrival) = order {

@@ -18,7 +18,7 @@ use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::{HeadFields, RequestFields, RequestView};
 use touchstone_http::target::is_plain_path;
-use touchstone_sites::route::AtOnce;
+use touchstone_sites::route::CacheAdmission;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use crate::core::accelerator::{self, StoredHit};
@@ -147,7 +147,7 @@ pub struct LookupContext<'a, M> {
 
 /// The site, the route and the cache of a hit.
 #[derive(Clone, Copy)]
-pub struct HitOf {
+pub struct HitRoute {
     /// The index of the site in the configuration.
     pub site: usize,
     /// The index of the route in the site.
@@ -156,10 +156,10 @@ pub struct HitOf {
     pub is_accelerated: bool,
 }
 
-impl HitOf {
+impl HitRoute {
     /// A hit of a file of a site.
-    pub fn file(site: usize, route: Option<usize>) -> HitOf {
-        HitOf { site, route, is_accelerated: false }
+    pub fn file(site: usize, route: Option<usize>) -> HitRoute {
+        HitRoute { site, route, is_accelerated: false }
     }
 
     /// The site whose file the answer is; `None` for the answer of a program or an origin.
@@ -175,7 +175,7 @@ pub enum LookupResult<'a, 'c> {
         /// The answer.
         prepared: &'c Arc<Prepared>,
         /// What it is counted for.
-        of: HitOf,
+        of: HitRoute,
         /// The path that it answers.
         path: &'a [u8],
     },
@@ -214,7 +214,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
         return match file_hit(file, path, lookup, is_secure, date) {
-            Some(prepared) => LookupResult::Hit { prepared, of: HitOf::file(site, None), path },
+            Some(prepared) => LookupResult::Hit { prepared, of: HitRoute::file(site, None), path },
             None => LookupResult::Miss { site, path },
         };
     };
@@ -231,7 +231,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         if let Some(StoredHit { prepared, route }) =
             accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
-            let of = HitOf { site, route: Some(route), is_accelerated: true };
+            let of = HitRoute { site, route: Some(route), is_accelerated: true };
             return LookupResult::Hit { prepared, of, path };
         }
     }
@@ -240,8 +240,10 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         return LookupResult::Miss { site, path };
     };
     match rules.at_once(&view) {
-        AtOnce::Serve(_admitted, route) => LookupResult::Hit { prepared, of: HitOf::file(site, route), path },
-        AtOnce::Resolve => LookupResult::Exchange,
+        CacheAdmission::Serve(_admitted, route) => {
+            LookupResult::Hit { prepared, of: HitRoute::file(site, route), path }
+        }
+        CacheAdmission::Resolve => LookupResult::Exchange,
     }
 }
 

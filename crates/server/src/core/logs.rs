@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use touchstone_observe::log::access::{CoreBuffer, Record};
-use touchstone_sites::logs::{LogOf, SiteLogs};
+use touchstone_sites::logs::{LogIndex, SiteLogs};
 use touchstone_sites::site::Snapshot;
 
 /// The access logs of a core.
 pub struct CoreLogs {
     server: CoreBuffer,
     /// `None` where no site or route has a log of its own.
-    own: Option<Box<OwnLogs>>,
+    own: Option<Box<SiteLogBuffers>>,
 }
 
-struct OwnLogs {
+struct SiteLogBuffers {
     table: Arc<SiteLogs>,
     buffers: Vec<CoreBuffer>,
 }
@@ -28,7 +28,8 @@ impl CoreLogs {
 
     /// Goes on with the logs of another configuration; lines of the one before are passed on.
     pub fn apply_config(&mut self, snapshot: &Snapshot) {
-        let own = |table: &Arc<SiteLogs>| OwnLogs { buffers: table.core_buffers(), table: table.clone() };
+        let own =
+            |table: &Arc<SiteLogs>| SiteLogBuffers { buffers: table.core_buffers(), table: table.clone() };
         self.own = snapshot.logs.as_ref().map(own).map(Box::new);
     }
 
@@ -60,8 +61,8 @@ impl CoreLogs {
     pub fn record(&mut self, site: Option<usize>, route: Option<usize>, record: &Record<'_>) {
         let Some(own) = &mut self.own else { return self.server.record(record) };
         match own.table.access_log_of(site, route) {
-            LogOf::Server => self.server.record(record),
-            LogOf::Own(position) => own.buffers[position].record(record),
+            LogIndex::Server => self.server.record(record),
+            LogIndex::Own(position) => own.buffers[position].record(record),
         }
     }
 

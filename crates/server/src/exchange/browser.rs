@@ -7,7 +7,7 @@ use touchstone_config::NONCE_FIELD;
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields::is_alike;
 use touchstone_http::request_view::RequestView;
-use touchstone_sites::answer_policy::{AnswerPolicy, Asked, origin_of, preflight_method};
+use touchstone_sites::answer_policy::{AnswerPolicy, BrowserRequest, origin_of, preflight_method};
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
@@ -15,21 +15,21 @@ use touchstone_sites::site::Snapshot;
 const NONCE_BYTES: usize = 18;
 
 /// The fields, as far as they are known before the answer.
-pub struct ForBrowser<'r> {
+pub struct BrowserFields<'r> {
     policy: Option<&'r AnswerPolicy>,
     origin: Option<Box<[u8]>>,
     nonce: Option<Box<str>>,
 }
 
-impl<'r> ForBrowser<'r> {
+impl<'r> BrowserFields<'r> {
     /// The fields for a request that has been resolved to `resolved`.
-    pub fn new(resolved: &Resolved<'r>, request: &RequestView<'_>) -> ForBrowser<'r> {
+    pub fn new(resolved: &Resolved<'r>, request: &RequestView<'_>) -> BrowserFields<'r> {
         let policy = resolved.policy;
         // A preflight request that was not answered (see `preflight`) is for a route without CORS rules.
         let is_answer =
             |policy: &&AnswerPolicy| policy.lists_origins() && preflight_method(request).is_none();
         let origin = policy.filter(is_answer).and_then(|_| origin_of(request));
-        ForBrowser { policy, origin: origin.map(Box::from), nonce: None }
+        BrowserFields { policy, origin: origin.map(Box::from), nonce: None }
     }
 
     /// Passes a nonce to the handler that makes the page, in a field of the request that clients cannot set.
@@ -69,7 +69,7 @@ impl<'r> ForBrowser<'r> {
     /// Adds the fields to an answer with this status.
     pub fn apply(&self, status: u16, fields: &mut Vec<u8>) {
         if let Some(policy) = self.policy {
-            let asked = Asked { origin: self.origin.as_deref(), nonce: self.nonce.as_deref() };
+            let asked = BrowserRequest { origin: self.origin.as_deref(), nonce: self.nonce.as_deref() };
             policy.apply(asked, status, fields);
         }
     }

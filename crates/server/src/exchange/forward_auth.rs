@@ -17,7 +17,7 @@ use touchstone_handler::request::Request;
 use touchstone_http::added_fields::{AddedFields, IfPresent};
 use touchstone_http::forged_fields::{ends_here, is_alike};
 use touchstone_http::request::Method;
-use touchstone_sites::forward_auth::{ForwardAuth, Passed};
+use touchstone_sites::forward_auth::{AuthorityApproval, ForwardAuth};
 use touchstone_sites::site::Snapshot;
 
 use super::core_handlers::handler_of;
@@ -39,7 +39,7 @@ const OF_QUESTION: [&str; 6] = [
 /// A request that an authority allows.
 pub struct Allowed {
     /// The identity and fields that the authority has returned.
-    pub passed: Passed,
+    pub passed: AuthorityApproval,
     /// `Set-Cookie` lines for the client.
     pub cookies: Vec<u8>,
 }
@@ -159,7 +159,7 @@ fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
             .map(Box::from),
     };
     let cookies = fields_of(answer, "set-cookie").flat_map(|(line, _)| line).copied().collect();
-    Allowed { passed: Passed { user, fields }, cookies }
+    Allowed { passed: AuthorityApproval { user, fields }, cookies }
 }
 
 /// The part of a refusal that the client gets: all of it, or a redirect to sign in.

@@ -11,7 +11,7 @@ use touchstone_handler::request::{NextHandler, Request};
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-use super::{Answered, Progress, carry_out, handler_of, run_to_answer};
+use super::{ExchangeAnswer, Progress, carry_out, handler_of, run_to_answer};
 use crate::core::Core;
 
 /// A position in the chain of components of a route.
@@ -21,14 +21,14 @@ pub struct Chain {
     snapshot: Arc<Snapshot>,
     site: usize,
     route: usize,
-    behind: Behind,
+    behind: ChainEnd,
     form: ConnectionForm,
     position: usize,
 }
 
 /// What follows the last component.
 #[derive(Clone)]
-enum Behind {
+enum ChainEnd {
     Program(Arc<dyn Interface>),
     Files { root: Option<usize> },
 }
@@ -47,8 +47,8 @@ impl Chain {
             return None;
         }
         let behind = match &resolved.outcome {
-            Outcome::Handler(interface) => Behind::Program(interface.clone()),
-            Outcome::Files { root } => Behind::Files { root: *root },
+            Outcome::Handler(interface) => ChainEnd::Program(interface.clone()),
+            Outcome::Files { root } => ChainEnd::Files { root: *root },
             _ => return None,
         };
         let (core, snapshot) = (core.clone(), snapshot.clone());
@@ -68,8 +68,8 @@ impl Chain {
             };
         }
         let outcome = match &self.behind {
-            Behind::Program(interface) => Outcome::Handler(interface.clone()),
-            Behind::Files { root } => Outcome::Files { root: *root },
+            ChainEnd::Program(interface) => Outcome::Handler(interface.clone()),
+            ChainEnd::Files { root } => Outcome::Files { root: *root },
         };
         let resolved = Resolved {
             gates: Vec::new(),
@@ -80,12 +80,11 @@ impl Chain {
             route: rules.route_at(self.route),
             policy: None,
         };
-        let progress = Progress::default();
         // Fields that the components set about the client are kept.
-        progress.is_handed_on.set(true);
+        let progress = Progress::of_cleaned_request();
         let (core, snapshot) = (&self.core, &self.snapshot);
         let first = carry_out(core, snapshot, &resolved, request, self.form, &progress).await;
-        run_to_answer(core, snapshot, first, self.form, &progress, Answered::from(Answer::new(200)))
+        run_to_answer(core, snapshot, first, self.form, &progress, ExchangeAnswer::from(Answer::new(200)))
             .await
             .answer
     }

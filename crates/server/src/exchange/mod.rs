@@ -58,7 +58,7 @@ use crate::files::on_disk;
 use crate::files::site_files;
 use crate::files::static_files;
 
-use browser::ForBrowser;
+use browser::BrowserFields;
 use middleware::Chain;
 
 pub use begin::{Arrival, begin, client_of, refuse};
@@ -66,7 +66,7 @@ pub use core_handlers::{begin_early, handler_of};
 pub use progress::Progress;
 
 /// An answer, with values for the log.
-pub struct Answered {
+pub struct ExchangeAnswer {
     /// The answer.
     pub answer: Answer,
     /// The client, behind trusted proxies; `None`: the peer of the connection.
@@ -75,9 +75,9 @@ pub struct Answered {
     pub user: Option<Box<str>>,
 }
 
-impl From<Answer> for Answered {
-    fn from(answer: Answer) -> Answered {
-        Answered { answer, client: None, user: None }
+impl From<Answer> for ExchangeAnswer {
+    fn from(answer: Answer) -> ExchangeAnswer {
+        ExchangeAnswer { answer, client: None, user: None }
     }
 }
 
@@ -96,10 +96,10 @@ pub async fn answer(
     mut request: Request,
     form: ConnectionForm,
     progress: Rc<Progress>,
-) -> Answered {
-    let mut answered = Answered { answer: Answer::new(200), client: None, user: None };
+) -> ExchangeAnswer {
+    let mut answered = ExchangeAnswer { answer: Answer::new(200), client: None, user: None };
     answered.client = request.client.map(|client| client.ip());
-    if let Some(under_way) = &*progress.under_way.borrow() {
+    if let Some(under_way) = &*progress.under_way() {
         under_way.request().set_client(answered.client);
     }
     identify(&core, &snapshot, &mut request, &progress);
@@ -115,12 +115,12 @@ async fn run_to_answer(
     mut next: NextStep,
     form: ConnectionForm,
     progress: &Progress,
-    mut answered: Answered,
-) -> Answered {
+    mut answered: ExchangeAnswer,
+) -> ExchangeAnswer {
     loop {
         match next {
             NextStep::Answer(mut answer) => {
-                if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.id.borrow()) {
+                if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.facts.id()) {
                     answer = answer.field(&snapshot.config.request_id.field, id.as_str());
                 }
                 answered.answer = answer;
@@ -134,7 +134,7 @@ async fn run_to_answer(
 }
 
 /// A request that only a route's program answers, possibly already in progress.
-pub struct ForProgram {
+pub struct ProgramRequest {
     /// The request, which has passed all checks before the program.
     pub request: Request,
     /// The program's handler.
@@ -147,19 +147,19 @@ pub struct ForProgram {
 pub async fn answer_by_program(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
-    asked: ForProgram,
+    asked: ProgramRequest,
     form: ConnectionForm,
     progress: Rc<Progress>,
-) -> Answered {
-    let ForProgram { mut request, handler, call } = asked;
-    let answered = Answered {
+) -> ExchangeAnswer {
+    let ProgramRequest { mut request, handler, call } = asked;
+    let answered = ExchangeAnswer {
         answer: Answer::new(200),
         client: request.client.map(|client| client.ip()),
         user: request.user.clone(),
     };
     request.interim = Some(progress.clone());
     let left = request.without_body();
-    progress.is_with_handler.set(true);
+    progress.signals.handler_started();
     let handled = match call {
         Some(call) => call.go_on(request).await,
         None => handler.handle(request).await,
@@ -211,7 +211,7 @@ async fn step(
     mut request: Request,
     form: ConnectionForm,
     progress: &Progress,
-    answered: &mut Answered,
+    answered: &mut ExchangeAnswer,
 ) -> NextStep {
     let site = request.site;
     progress.at(snapshot, site, None);
@@ -255,7 +255,7 @@ async fn step(
     }
     request.route = resolved.route.map(|route| route.index);
     progress.at(snapshot, site, request.route);
-    let browser = ForBrowser::new(&resolved, &view);
+    let browser = BrowserFields::new(&resolved, &view);
     let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
         NextStep::Answer(answer) => {
@@ -275,7 +275,7 @@ struct RoutedRequest<'r, 'v> {
     rules: &'r SiteRules,
     resolved: Resolved<'r>,
     view: RequestView<'v>,
-    browser: ForBrowser<'r>,
+    browser: BrowserFields<'r>,
     /// Cookies that an authority sets at the client.
     cookies: Vec<u8>,
 }
@@ -300,7 +300,7 @@ async fn apply_rules(
     mut request: Request,
     form: ConnectionForm,
     progress: &Progress,
-    answered: &mut Answered,
+    answered: &mut ExchangeAnswer,
 ) -> NextStep {
     let RoutedRequest { rules, resolved, view, browser, cookies } = routed;
     let (rules, view) = (*rules, *view);
@@ -347,8 +347,8 @@ async fn apply_rules(
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
-        progress.is_with_handler.set(true);
-        if !progress.is_handed_on.get() {
+        progress.signals.handler_started();
+        if !progress.is_cleaned() {
             hand_on(snapshot, &mut request);
         }
         let left = request.without_body();
@@ -368,7 +368,7 @@ async fn admit(
     view: &RequestView<'_>,
     request: &mut Request,
     progress: &Progress,
-    answered: &mut Answered,
+    answered: &mut ExchangeAnswer,
 ) -> Result<(), Answer> {
     let admitted = access::pass(&resolved.gates, view).await.map_err(|refusal| {
         progress.with("access");
@@ -414,7 +414,7 @@ async fn ask_authorities(
     let came = request.without_body();
     // The client's values of fields that only a server may set are removed before those of the authority are
     // added.
-    if !progress.is_handed_on.replace(true) {
+    if !progress.set_cleaned() {
         hand_on(snapshot, request);
     }
     for authority in &resolved.authorities {
@@ -478,10 +478,10 @@ async fn carry_out(
         Outcome::Handler(interface) => {
             let left = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
-            *progress.early_hints.borrow_mut() = hints.cloned();
-            progress.is_with_handler.set(true);
+            progress.signals.set_early_hints(hints.cloned());
+            progress.signals.handler_started();
             progress.with(interface.name());
-            if !progress.is_handed_on.get() {
+            if !progress.is_cleaned() {
                 hand_on(snapshot, &mut request);
             }
             let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
@@ -581,7 +581,7 @@ async fn process_handled(
     let site = left.site;
     NextStep::Answer(match handled {
         Handled::Answer(answer) => {
-            progress.cache.set(answer.cache);
+            progress.facts.set_cache(answer.cache);
             let answer = match is_intercepted(snapshot, &left, &answer) {
                 true => without_its_page(answer),
                 false => answer,
@@ -592,8 +592,8 @@ async fn process_handled(
             Some(next) => return NextStep::Again(Box::new(next)),
             None => {
                 let message = "a program's local redirect leads nowhere, or in circles";
-                let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
-                let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
+                let id = progress.facts.id_text();
+                let message = format_args!("{message}{}", Named(&id));
                 let log = error_log(core, snapshot, &left);
                 log.limited(LogLevel::Warning, "local redirect", message);
                 finish(core, snapshot, &left, site, form, Answer::error(500)).await
@@ -601,12 +601,12 @@ async fn process_handled(
         },
         Handled::Again(request) => return NextStep::Again(request),
         Handled::File(request) => {
-            progress.is_with_handler.set(false);
+            progress.signals.handler_ended();
             progress.with("files");
             answer_file(core, snapshot, &request, site, form).await
         }
         Handled::OnDisk(found) => {
-            progress.is_with_handler.set(false);
+            progress.signals.handler_ended();
             let answer = on_disk::answer(core, snapshot, site, form, &found).await;
             finish(core, snapshot, &left, site, form, answer).await
         }
@@ -653,9 +653,9 @@ fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &
         return;
     }
     let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
-    let id = state.request_ids.of(config, progress.is_from_proxy, &fields);
+    let id = state.request_ids.of(config, progress.is_from_proxy(), &fields);
     request.id = id.as_str().into();
-    *progress.id.borrow_mut() = Some(id);
+    progress.facts.set_id(id);
 }
 
 /// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client
@@ -682,7 +682,7 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
 }
 
 /// Replaces the fields of the client by those made from its token. Returns whether that was possible.
-fn use_fields_of_token(admitted: &access::Admitted, request: &mut Request) -> bool {
+fn use_fields_of_token(admitted: &access::AdmittedRequest, request: &mut Request) -> bool {
     let fields = admitted.fields();
     if fields.is_empty() {
         return true;

@@ -1,52 +1,153 @@
-//! The state of an exchange, as the connection, the logs and the operator's view know it.
+//! The state of an exchange that others need before it ends: the log, the connection, and the operator's
+//! view. An exchange is a future that is dropped when its client leaves; what it has found out by then must
+//! still be logged, so it is not a part of its result.
+//!
+//! - [`LogFacts`] belong to the log: the exchange sets them, accounting reads them.
+//! - [`ConnectionSignals`] belong to the connection: they tell it what to do while it waits for the answer.
+//! - The rest is the exchange's own, and the entry among the requests under way.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_access::MinimumPace;
+use touchstone_access::MinimumRate;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;
-use touchstone_sites::site::{Paces, Snapshot};
+use touchstone_sites::site::{MinimumRates, Snapshot};
 
-/// The state of an exchange, for the connection while it waits for the answer.
+/// The state of an exchange, for the connection while it waits for the answer, and for the log.
 #[derive(Default)]
 pub struct Progress {
-    /// A handler is running; it ends when the client disconnects. A file is sent even to a client that has
-    /// ended its sending direction.
-    pub is_with_handler: Cell<bool>,
-    /// Fields of the request that a client may not set were already removed.
-    pub is_handed_on: Cell<bool>,
+    /// The facts for the log and the metrics.
+    pub facts: LogFacts,
+    /// What the connection is told while it waits.
+    pub signals: ConnectionSignals,
     /// The connection is from a trusted proxy.
-    pub is_from_proxy: bool,
-    /// The site, once it is found.
-    pub site: Cell<Option<usize>>,
-    /// The last route that matched.
-    pub route: Cell<Option<usize>>,
-    /// The name of the handler or action, for logs.
-    pub handler: Cell<&'static str>,
-    /// What a cache before the handler did.
-    pub cache: Cell<CacheResult>,
-    /// The request's id, once something has asked for it.
-    pub id: RefCell<Option<RequestId>>,
-    /// Field lines to be sent before the answer, if the answer is not ready at once.
-    pub early_hints: RefCell<Option<Arc<[u8]>>>,
-    /// The handler's own interim responses.
-    pub interim: InterimResponses,
-    /// How slow the client may be, where the site or route says so.
-    pub paces: Cell<Option<Paces>>,
-    /// The same is new for what feeds the body.
-    is_receive_pace_new: Cell<bool>,
+    is_from_proxy: bool,
+    /// The fields of the request that a client may not set were removed.
+    is_cleaned: Cell<bool>,
     /// The entry of the request among those under way.
-    pub under_way: RefCell<Option<UnderWayGuard>>,
+    under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+/// The facts about a request for the log and the metrics.
+#[derive(Default)]
+pub struct LogFacts {
+    site: Cell<Option<usize>>,
+    route: Cell<Option<usize>>,
+    handler: Cell<&'static str>,
+    cache: Cell<CacheResult>,
+    id: RefCell<Option<RequestId>>,
+}
+
+/// What an exchange tells its connection while that waits for the answer.
+#[derive(Default)]
+pub struct ConnectionSignals {
+    is_handler_running: Cell<bool>,
+    early_hints: RefCell<Option<Arc<[u8]>>>,
+    interim: InterimResponses,
+    minimum_rates: Cell<Option<MinimumRates>>,
+    /// The body's receiver does not know the minimum rates yet.
+    is_receive_rate_new: Cell<bool>,
+}
+
+impl LogFacts {
+    /// The facts about a hit of the cache.
+    pub fn set_hit(&self, site: Option<usize>) {
+        self.site.set(site);
+        self.handler.set("cache");
+    }
+
+    /// The site, once it is found.
+    pub fn site(&self) -> Option<usize> {
+        self.site.get()
+    }
+
+    /// The last route that matched.
+    pub fn route(&self) -> Option<usize> {
+        self.route.get()
+    }
+
+    /// The name of the handler or action.
+    pub fn handler(&self) -> &'static str {
+        self.handler.get()
+    }
+
+    /// What a cache in front of the handler did.
+    pub fn cache(&self) -> CacheResult {
+        self.cache.get()
+    }
+
+    /// Sets what a cache in front of the handler did.
+    pub fn set_cache(&self, result: CacheResult) {
+        self.cache.set(result);
+    }
+
+    /// The request's id, if it was needed so far.
+    pub fn id(&self) -> Ref<'_, Option<RequestId>> {
+        self.id.borrow()
+    }
+
+    /// The request's id as text; empty if it was not needed so far.
+    pub fn id_text(&self) -> Box<str> {
+        self.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into())
+    }
+
+    /// Sets the request's id.
+    pub fn set_id(&self, id: RequestId) {
+        *self.id.borrow_mut() = Some(id);
+    }
+}
+
+impl ConnectionSignals {
+    /// Whether a handler is running. A handler ends when the client disconnects; a file is sent even to a
+    /// client that has ended its sending direction.
+    pub fn is_handler_running(&self) -> bool {
+        self.is_handler_running.get()
+    }
+
+    /// A handler has started.
+    pub fn handler_started(&self) {
+        self.is_handler_running.set(true);
+    }
+
+    /// The server answers with a file in place of the handler.
+    pub fn handler_ended(&self) {
+        self.is_handler_running.set(false);
+    }
+
+    /// Sets the field lines that are sent before the answer if the answer is not ready at once.
+    pub fn set_early_hints(&self, lines: Option<Arc<[u8]>>) {
+        *self.early_hints.borrow_mut() = lines;
+    }
+
+    /// Field lines to send now in an interim response, because the answer is not ready; returned once.
+    pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
+        self.early_hints.borrow_mut().take()
+    }
+
+    /// The handler's own interim responses.
+    pub fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
+
+    /// The minimum rate of the body, if its receiver does not know it yet; returned once.
+    pub fn take_receive_rate(&self) -> Option<MinimumRate> {
+        self.is_receive_rate_new.take().then(|| self.minimum_rates.get().map(|rates| rates.receive)).flatten()
+    }
+
+    /// The minimum rate of the answer, if the site or route sets one.
+    pub fn send_rate(&self) -> Option<MinimumRate> {
+        self.minimum_rates.get().map(|rates| rates.send)
+    }
 }
 
 impl TakesInterim for Progress {
     fn interim(&self) -> &InterimResponses {
-        &self.interim
+        &self.signals.interim
     }
 }
 
@@ -77,39 +178,59 @@ impl Progress {
         progress
     }
 
-    /// Field lines to be sent now in an interim response, because the answer is not ready; returned once.
-    pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
-        self.early_hints.borrow_mut().take()
+    /// The initial state of a request whose fields about the client were set by the server.
+    pub fn of_cleaned_request() -> Progress {
+        Progress { is_cleaned: Cell::new(true), ..Progress::default() }
+    }
+
+    /// Whether the connection is from a trusted proxy.
+    pub fn is_from_proxy(&self) -> bool {
+        self.is_from_proxy
+    }
+
+    /// Whether the fields that a client may not set were removed.
+    pub fn is_cleaned(&self) -> bool {
+        self.is_cleaned.get()
+    }
+
+    /// Records that the fields that a client may not set are removed; returns whether they were before.
+    pub fn set_cleaned(&self) -> bool {
+        self.is_cleaned.replace(true)
     }
 
     /// Sets the site, and the route if there is one.
     pub fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
-        self.site.set(Some(site));
-        self.route.set(route);
-        if let Some(paces) = snapshot.paces(site, route) {
-            self.paces.set(Some(paces));
-            self.is_receive_pace_new.set(true);
+        self.facts.site.set(Some(site));
+        self.facts.route.set(route);
+        if let Some(minimum_rates) = snapshot.minimum_rates(site, route) {
+            self.signals.minimum_rates.set(Some(minimum_rates));
+            self.signals.is_receive_rate_new.set(true);
         }
         if let Some(under_way) = &*self.under_way.borrow() {
             under_way.request().set_route(&snapshot.route_table, Some(site), route);
         }
     }
 
-    /// How slow the client may be with the body, if that is not known to what feeds it; returned once.
-    pub fn take_receive_pace(&self) -> Option<MinimumPace> {
-        self.is_receive_pace_new.take().then(|| self.paces.get().map(|paces| paces.receive)).flatten()
-    }
-
-    /// How slow the client may be with the answer, where the site or route says so.
-    pub fn send_pace(&self) -> Option<MinimumPace> {
-        self.paces.get().map(|paces| paces.send)
-    }
-
     /// Sets the name of the handler or action.
     pub fn with(&self, handler: &'static str) {
-        self.handler.set(handler);
+        self.facts.handler.set(handler);
         if let Some(under_way) = &*self.under_way.borrow() {
             under_way.request().set_handler(handler);
         }
+    }
+
+    /// The entry of the request among those under way, if the operator's view is on.
+    pub fn under_way(&self) -> Ref<'_, Option<UnderWayGuard>> {
+        self.under_way.borrow()
+    }
+
+    /// Adds the request to those under way.
+    pub fn set_under_way(&self, guard: UnderWayGuard) {
+        *self.under_way.borrow_mut() = Some(guard);
+    }
+
+    /// Returns the entry among the requests under way; dropping it removes the request from them.
+    pub fn take_under_way(&self) -> Option<UnderWayGuard> {
+        self.under_way.take()
     }
 }

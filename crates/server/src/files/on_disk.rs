@@ -11,7 +11,7 @@ use std::sync::Arc;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_files::mime;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{OnDisk, Show};
+use touchstone_handler::handler::{FileAnswer, Show};
 use touchstone_http::request::Method;
 use touchstone_sites::site::Snapshot;
 
@@ -27,7 +27,7 @@ pub async fn answer(
     snapshot: &Arc<Snapshot>,
     site: usize,
     form: ConnectionForm,
-    found: &OnDisk,
+    found: &FileAnswer,
 ) -> Answer {
     let Some((place, below)) = place_of(snapshot, site, &found.path) else { return Answer::error(404) };
     let request = FileRequest {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use quinn::RecvStream;
 use tokio::time::timeout;
-use touchstone_access::{MinimumPace, Pace};
+use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_handler::pipe::Sender;
 use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
 
@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 /// The next item of the stream.
-pub enum Got {
+pub enum StreamItem {
     /// The request. Its fields are in the listener's list until the next wait.
     Head(RequestHead),
     /// A piece of the body.
@@ -45,7 +45,7 @@ impl Reader {
     }
 
     /// Waits for the next item.
-    pub async fn next(&mut self, connection: &Connection) -> Result<Got, Failure> {
+    pub async fn next(&mut self, connection: &Connection) -> Result<StreamItem, Failure> {
         loop {
             while !self.chunk.is_empty() {
                 let fields = &mut *connection.listener.fields.borrow_mut();
@@ -53,13 +53,13 @@ impl Reader {
                 let piece = self.chunk.split_to(taken);
                 match received {
                     Received::Nothing => {}
-                    Received::Head(head) => return Ok(Got::Head(head)),
-                    Received::Data(range) => return Ok(Got::Data(piece.slice(range))),
-                    Received::Trailers => return Ok(Got::Trailers(field_lines(trailers(fields)))),
+                    Received::Head(head) => return Ok(StreamItem::Head(head)),
+                    Received::Data(range) => return Ok(StreamItem::Data(piece.slice(range))),
+                    Received::Trailers => return Ok(StreamItem::Trailers(field_lines(trailers(fields)))),
                 }
             }
             if self.ended {
-                return Ok(Got::End);
+                return Ok(StreamItem::End);
             }
             self.fetch().await?;
         }
@@ -111,33 +111,33 @@ pub async fn feed(
     connection: &Connection,
     mut sender: Sender,
     most_bytes: u64,
-    minimum: MinimumPace,
+    minimum: MinimumRate,
     progress: &Progress,
 ) -> Result<(), BodyProblem> {
-    let mut pace = Pace::begin(minimum);
+    let mut rate_check = RateCheck::begin(minimum);
     let mut received_bytes = 0;
     let mut trailers = Vec::new();
     loop {
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             return Ok(());
         }
-        if let Some(minimum) = progress.take_receive_pace() {
-            pace = Pace::begin(minimum);
+        if let Some(minimum) = progress.signals.take_receive_rate() {
+            rate_check = RateCheck::begin(minimum);
         }
         let began = Instant::now();
         // A stream of messages may pause.
         let next = match sender.is_unlimited() {
             true => Ok(reader.next(connection).await),
-            false => timeout(pace.allowance(), reader.next(connection)).await,
+            false => timeout(rate_check.allowance(), reader.next(connection)).await,
         };
         let piece = match next {
-            Ok(Ok(Got::Data(piece))) => piece,
-            Ok(Ok(Got::Head(_))) => continue,
-            Ok(Ok(Got::Trailers(lines))) => {
+            Ok(Ok(StreamItem::Data(piece))) => piece,
+            Ok(Ok(StreamItem::Head(_))) => continue,
+            Ok(Ok(StreamItem::Trailers(lines))) => {
                 trailers = lines;
                 continue;
             }
-            Ok(Ok(Got::End)) => {
+            Ok(Ok(StreamItem::End)) => {
                 sender.finish_with_trailers(trailers);
                 return Ok(());
             }
@@ -151,7 +151,7 @@ pub async fn feed(
                 return Err(BodyProblem::Timeout);
             }
         };
-        pace.record(piece.len() as u64, began.elapsed());
+        rate_check.record(piece.len() as u64, began.elapsed());
         received_bytes += piece.len() as u64;
         if received_bytes > sender.most_bytes(most_bytes) && !sender.is_unlimited() {
             let message = "the request's body is too large";

@@ -13,7 +13,7 @@ use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use super::response::encode_section;
 use crate::core::Core;
-use crate::core::cache_lookup::HitOf;
+use crate::core::cache_lookup::HitRoute;
 use crate::core::header_blocks::HeaderBlocks;
 
 /// A core's part of one address.
@@ -74,7 +74,7 @@ impl Listener {
     }
 
     /// The header section of a cached answer, as a whole frame.
-    pub fn section(&self, of: HitOf, path: &[u8], prepared: &Arc<Prepared>) -> Vec<u8> {
+    pub fn section(&self, of: HitRoute, path: &[u8], prepared: &Arc<Prepared>) -> Vec<u8> {
         let sections = &mut *self.sections.borrow_mut();
         let now = self.core.clock.second().unix_seconds;
         if sections.unix_seconds != now {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
-use touchstone_access::MinimumPace;
+use touchstone_access::MinimumRate;
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, Framing};
@@ -22,14 +22,14 @@ use touchstone_http::request::{Expectation, Method};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 
-use super::body::{BodyProblem, Got, Reader, feed};
+use super::body::{BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
 use crate::core::CoreState;
 use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
-use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::exchange::{self, Arrival, ExchangeAnswer, Progress};
 use crate::stream_head::{head_of, nothing_received};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
@@ -96,7 +96,7 @@ struct StreamTask<'a> {
 }
 
 /// How a request continues after its head.
-enum AfterHead {
+enum RequestAction {
     /// The cache has the answer.
     Hit(Vec<u8>, Arc<Prepared>),
     /// A handler answers it.
@@ -118,7 +118,7 @@ impl StreamTask<'_> {
     async fn answer(&mut self, reader: &mut Reader) -> Result<(), Failure> {
         let limits = self.limits();
         let head = match timeout(limits.header_timeout, reader.next(self.connection())).await {
-            Ok(Ok(Got::Head(head))) => head,
+            Ok(Ok(StreamItem::Head(head))) => head,
             Ok(Ok(_)) => return Err(Failure::Gone),
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
@@ -137,14 +137,14 @@ impl StreamTask<'_> {
             }
         };
         match self.begin(&head, body) {
-            AfterHead::Hit(section, prepared) => {
-                let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
+            RequestAction::Hit(section, prepared) => {
+                let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
                 writer.cached(section, prepared).await
             }
-            AfterHead::Refused(received, answer) => self.give(&received, answer.into()).await,
-            AfterHead::Handled { snapshot, received, request, asks_for_body } => {
+            RequestAction::Refused(received, answer) => self.give(&received, answer.into()).await,
+            RequestAction::Handled { snapshot, received, request, asks_for_body } => {
                 if asks_for_body {
-                    let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
+                    let mut writer = Writer::new(self.send, MinimumRate::of_answers(&limits));
                     writer.frames(encode_fields(100, [].into_iter())).await?;
                 }
                 let core = self.connection().listener.core.clone();
@@ -156,7 +156,7 @@ impl StreamTask<'_> {
                     ConnectionForm::Persistent,
                     self.progress.clone(),
                 );
-                let minimum = MinimumPace {
+                let minimum = MinimumRate {
                     stall_timeout: limits.stall_timeout,
                     bytes_per_second: limits.minimum_receive_rate,
                 };
@@ -176,7 +176,7 @@ impl StreamTask<'_> {
 
     // ---- from the head to the handler
 
-    fn begin(&mut self, head: &Head, body: Option<Receiver>) -> AfterHead {
+    fn begin(&mut self, head: &Head, body: Option<Receiver>) -> RequestAction {
         let connection = self.stream.connection.clone();
         let listener = &connection.listener;
         let fields = listener.fields.borrow();
@@ -193,7 +193,12 @@ impl StreamTask<'_> {
     }
 
     /// Finds the answer in the caches, if that is possible at once.
-    fn try_hit(&self, state: &mut CoreState, view: &StreamRequest<'_>, has_body: bool) -> Option<AfterHead> {
+    fn try_hit(
+        &self,
+        state: &mut CoreState,
+        view: &StreamRequest<'_>,
+        has_body: bool,
+    ) -> Option<RequestAction> {
         let connection = self.connection();
         let date = connection.listener.core.clock.second();
         let context = LookupContext {
@@ -215,7 +220,7 @@ impl StreamTask<'_> {
         let mut peer_text = String::new();
         let origin = self.origin(&mut peer_text, tls.as_deref());
         accounting::note_stream_hit(state, origin, of, prepared.body_length() as u64, received);
-        Some(AfterHead::Hit(section, prepared))
+        Some(RequestAction::Hit(section, prepared))
     }
 
     fn begin_exchange(
@@ -223,10 +228,10 @@ impl StreamTask<'_> {
         state: &mut CoreState,
         view: &StreamRequest<'_>,
         body: Option<Receiver>,
-    ) -> AfterHead {
+    ) -> RequestAction {
         let connection = self.connection();
         if view.is_header_section_too_large() {
-            return AfterHead::Refused(Rc::new(nothing_received()), Answer::error(431));
+            return RequestAction::Refused(Rc::new(nothing_received()), Answer::error(431));
         }
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
@@ -248,10 +253,10 @@ impl StreamTask<'_> {
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         if state.snapshot.config.admin.is_on() {
             let under_way = connection.session.begin_request(received.method_text(), received.target());
-            *self.progress.under_way.borrow_mut() = Some(under_way);
+            self.progress.set_under_way(under_way);
         }
         if let Some(answer) = refusal {
-            return AfterHead::Refused(received, answer);
+            return RequestAction::Refused(received, answer);
         }
         let arrival = Arrival {
             protocol: Protocol::Http3,
@@ -264,13 +269,13 @@ impl StreamTask<'_> {
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
         match exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
-            Ok(request) => AfterHead::Handled {
+            Ok(request) => RequestAction::Handled {
                 snapshot: state.snapshot.clone(),
                 received,
                 request: Box::new(request),
                 asks_for_body: has_body && view.expectation() == Expectation::Continue,
             },
-            Err(answer) => AfterHead::Refused(received, answer),
+            Err(answer) => RequestAction::Refused(received, answer),
         }
     }
 
@@ -280,11 +285,11 @@ impl StreamTask<'_> {
     async fn drive(
         &mut self,
         received: &ReceivedHead,
-        work: impl Future<Output = Answered>,
+        work: impl Future<Output = ExchangeAnswer>,
         mut feeding: Option<Feeding<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
-        let minimum = MinimumPace::of_answers(&self.limits());
+        let minimum = MinimumRate::of_answers(&self.limits());
         let answered = {
             let mut work = pin!(work);
             loop {
@@ -330,7 +335,7 @@ impl StreamTask<'_> {
     }
 
     /// Writes an answer, and logs it.
-    async fn give(&mut self, received: &ReceivedHead, mut answered: Answered) -> Result<(), Failure> {
+    async fn give(&mut self, received: &ReceivedHead, mut answered: ExchangeAnswer) -> Result<(), Failure> {
         if answered.answer.switches_protocols() {
             // HTTP/3 has no other protocol to switch to (RFC 9114 section 4.5).
             answered = Answer::error(502).into();
@@ -351,7 +356,7 @@ impl StreamTask<'_> {
         self.connection().count_answer();
         let limits = self.limits();
         let stopped = self.send.stopped();
-        let minimum = self.progress.send_pace().unwrap_or_else(|| MinimumPace::of_answers(&limits));
+        let minimum = self.progress.signals.send_rate().unwrap_or_else(|| MinimumRate::of_answers(&limits));
         let mut writer = Writer::new(self.send, minimum);
         let result = tokio::select! {
             biased;
@@ -365,7 +370,7 @@ impl StreamTask<'_> {
     }
 
     /// Counts and logs the answer.
-    fn log(&self, received: &ReceivedHead, answered: &Answered, status: u16, body_bytes: u64) {
+    fn log(&self, received: &ReceivedHead, answered: &ExchangeAnswer, status: u16, body_bytes: u64) {
         let connection = self.connection();
         let state = &mut *connection.listener.core.state.borrow_mut();
         let tls = state.log.is_on().then(|| connection.tls_facts());
@@ -394,7 +399,7 @@ impl StreamTask<'_> {
 /// The frames of interim responses to be sent before an answer that is not ready.
 fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
     let mut frames = Vec::new();
-    if let Some(hints) = progress.take_early_hints() {
+    if let Some(hints) = progress.signals.take_early_hints() {
         append_one(103, &hints, &mut frames);
     }
     append_interim(progress, &mut frames);
@@ -403,7 +408,7 @@ fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
 
 /// Appends the frames of interim responses that a handler has left.
 fn append_interim(progress: &Progress, frames: &mut Vec<u8>) {
-    while let Some(interim) = progress.interim.take() {
+    while let Some(interim) = progress.signals.interim().take() {
         append_one(interim.status, &interim.fields, frames);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quinn::SendStream;
 use tokio::time::timeout;
-use touchstone_access::{MinimumPace, Pace};
+use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_files::cache::Prepared;
 use touchstone_handler::answer::{Answer, BodyPart, Framing, cached_bytes};
 use touchstone_http::grammar::split_field;
@@ -54,16 +54,16 @@ pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> 
 /// Writes one answer.
 pub struct Writer<'a> {
     send: &'a mut SendStream,
-    pace: Pace,
-    minimum: MinimumPace,
+    rate_check: RateCheck,
+    minimum: MinimumRate,
     /// Bytes of the body that were written.
     pub body_bytes: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer with a minimum pace for the client.
-    pub fn new(send: &'a mut SendStream, minimum: MinimumPace) -> Writer<'a> {
-        Writer { send, pace: Pace::begin(minimum), minimum, body_bytes: 0 }
+    /// A writer with a minimum rate for the client.
+    pub fn new(send: &'a mut SendStream, minimum: MinimumRate) -> Writer<'a> {
+        Writer { send, rate_check: RateCheck::begin(minimum), minimum, body_bytes: 0 }
     }
 
     /// Writes a cached answer and ends the stream.
@@ -184,9 +184,9 @@ impl<'a> Writer<'a> {
         while chunks.iter().any(|chunk| !chunk.is_empty()) {
             let left: usize = chunks.iter().map(Bytes::len).sum();
             let began = Instant::now();
-            let written = timeout(self.pace.allowance(), self.send.write_chunks(&mut chunks)).await;
+            let written = timeout(self.rate_check.allowance(), self.send.write_chunks(&mut chunks)).await;
             let after: usize = chunks.iter().map(Bytes::len).sum();
-            self.pace.record((left - after) as u64, began.elapsed());
+            self.rate_check.record((left - after) as u64, began.elapsed());
             match written {
                 Ok(Ok(_)) => {}
                 Ok(Err(_)) => return Err(Failure::Gone),

@@ -15,7 +15,7 @@ const MOST_CORES: usize = 255;
 
 /// How packets reach their core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Steering {
+pub enum PacketSteering {
     /// Each core has a socket, and connection identifiers encode the core.
     ByConnectionId,
     /// The first core has the only socket.
@@ -24,25 +24,25 @@ pub enum Steering {
 
 /// One socket for each core at `address`, whose port is not 0; or only one for the first core, if packets
 /// cannot be distributed.
-pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, Steering)> {
+pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, PacketSteering)> {
     // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
     // bound without it: that fails if anyone else listens there.
     let only = bind_one(address, false)?;
     if cores == 1 || cores > MOST_CORES {
-        return Ok((vec![only.into()], Steering::FirstCore));
+        return Ok((vec![only.into()], PacketSteering::FirstCore));
     }
     drop(only);
     let first = bind_one(address, true)?;
     // The filter is attached before there is a second socket, so that no packet reaches a wrong socket.
     // Sockets are numbered in the order of their binding.
     if touchstone_transport::sys::attach_reuse_port_filter(first.as_fd(), &core_of_packet(cores)).is_err() {
-        return Ok((vec![first.into()], Steering::FirstCore));
+        return Ok((vec![first.into()], PacketSteering::FirstCore));
     }
     let mut sockets = vec![first.into()];
     for _ in 1..cores {
         sockets.push(bind_one(address, true)?.into());
     }
-    Ok((sockets, Steering::ByConnectionId))
+    Ok((sockets, PacketSteering::ByConnectionId))
 }
 
 fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Socket> {
@@ -91,7 +91,7 @@ mod tests {
     fn sockets(cores: usize) -> (SocketAddr, Vec<UdpSocket>) {
         let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (sockets, steering) = bind(free, cores).unwrap();
-        assert_eq!(steering == Steering::ByConnectionId, cores > 1);
+        assert_eq!(steering == PacketSteering::ByConnectionId, cores > 1);
         for socket in &sockets {
             socket.set_nonblocking(false).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

@@ -4,12 +4,12 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use touchstone_lifecycle::handover::{Kind, Passed};
+use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::site::Snapshot;
 
 use super::secrets::Secrets;
-use super::socket::{Steering, bind};
+use super::socket::{PacketSteering, bind};
 
 /// Sockets of one core, each with the address that the configuration gives it.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;
@@ -74,12 +74,12 @@ impl Sockets {
     }
 
     /// Every socket, to be passed to a successor.
-    pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
+    pub fn to_pass(&self) -> io::Result<Vec<(PassedSocket, OwnedFd)>> {
         let mut all = Vec::new();
         for (configured, sockets) in self.open.iter().chain(&self.ahead) {
             for socket in sockets {
                 let configured = Some(*configured);
-                let passed = Passed { kind: Kind::Http3, configured, lent: false, owner: 0 };
+                let passed = PassedSocket { kind: Kind::Http3, configured, lent: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
         }
@@ -107,11 +107,11 @@ impl Sockets {
             }
             let address = bound(sites.address);
             let (sockets, steering) = match self.take_ahead(sites.address) {
-                Some(sockets) if sockets.len() == 1 => (sockets, Steering::FirstCore),
-                Some(sockets) => (sockets, Steering::ByConnectionId),
+                Some(sockets) if sockets.len() == 1 => (sockets, PacketSteering::FirstCore),
+                Some(sockets) => (sockets, PacketSteering::ByConnectionId),
                 None => bind(address, self.cores).map_err(|error| problem(address, &error))?,
             };
-            if steering == Steering::FirstCore && self.cores > 1 {
+            if steering == PacketSteering::FirstCore && self.cores > 1 {
                 error_log.warning(format_args!(
                     "HTTP/3 on {address} has one core: \
                      this system does not give packets to sockets by their content"

@@ -19,7 +19,7 @@ use touchstone_observe::metrics::Refused;
 use touchstone_stream::{CoreStreams, StreamOfCore};
 use touchstone_transport::Socket;
 
-use crate::connection::{Connection, Next};
+use crate::connection::{Connection, ConnectionStep};
 use crate::core::Core;
 
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
@@ -325,7 +325,7 @@ pub fn begin(
     let transport = core.transport(socket, listener);
     let mut connection = Connection::new(core.clone(), transport, peer, listener, permit);
     match connection.begin() {
-        Next::Close => {}
+        ConnectionStep::Close => {}
         next => connection.start(next),
     }
 }

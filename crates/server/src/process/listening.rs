@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
 use touchstone_config::Config;
-use touchstone_lifecycle::handover::{Kind, Passed};
+use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_lifecycle::inherited::InheritedSocket;
 use touchstone_lifecycle::start_error::StartError;
 
@@ -114,8 +114,8 @@ impl Listening {
     }
 
     /// Every socket, to be passed to a successor.
-    pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
-        let passed = |configured, lent| Passed { kind: Kind::Tcp, configured, lent, owner: 0 };
+    pub fn to_pass(&self) -> io::Result<Vec<(PassedSocket, OwnedFd)>> {
+        let passed = |configured, lent| PassedSocket { kind: Kind::Tcp, configured, lent, owner: 0 };
         let mut all = Vec::new();
         for address in &self.addresses {
             for socket in &address.sockets {

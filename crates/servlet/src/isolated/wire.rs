@@ -152,7 +152,7 @@ pub fn append_answer(to: &mut Vec<u8>, number: u32, output: &Output) {
 
 /// A part of an answer, as the server reads it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answered<'a> {
+pub struct AnswerPart<'a> {
     /// The head, in the first part.
     pub head: Option<Head>,
     /// A piece of the body.
@@ -162,7 +162,7 @@ pub struct Answered<'a> {
 }
 
 /// Reads a part of an answer; `None` if it is not valid.
-pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
+pub fn parse_answer(payload: &[u8]) -> Option<AnswerPart<'_>> {
     let (&flags, rest) = payload.split_first()?;
     let end = match flags & 0x0F {
         0 => None,
@@ -172,7 +172,7 @@ pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
         _ => return None,
     };
     if flags & 0x10 == 0 {
-        return Some(Answered { head: None, body: rest, end });
+        return Some(AnswerPart { head: None, body: rest, end });
     }
     let (status, rest) = rest.split_first_chunk::<2>()?;
     let (length, rest) = rest.split_first_chunk::<8>()?;
@@ -183,7 +183,7 @@ pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
         return None;
     }
     let content_length = u64::try_from(i64::from_le_bytes(*length)).ok();
-    Some(Answered { head: Some(Head { status, fields: fields.to_vec(), content_length }), body, end })
+    Some(AnswerPart { head: Some(Head { status, fields: fields.to_vec(), content_length }), body, end })
 }
 
 /// Reads bytes as frames, for fuzzing.

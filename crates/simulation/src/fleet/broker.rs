@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use touchstone_fleet::runtime::{now, sleep};
 use touchstone_fleet::{
-    Clock, Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Order, Traffic, inbox,
+    Clock, Fabric, FabricError, Inbox, InboxSender, Message, Notice, Order, StoredMessage, Traffic, inbox,
     matches,
 };
 
@@ -76,7 +76,7 @@ struct Kept {
 struct Taker {
     member: usize,
     pattern: String,
-    sender: InboxSender<KeptMessage>,
+    sender: InboxSender<StoredMessage>,
     acknowledged: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -206,7 +206,7 @@ impl Broker {
                         (Arc::clone(&taker.acknowledged), self.clone(), taker.member);
                     let message = &state.kept[kept];
                     let size = message.body.len();
-                    let message = KeptMessage::new(&message.subject, message.body.clone(), move || {
+                    let message = StoredMessage::new(&message.subject, message.body.clone(), move || {
                         broker.round_trip(member)?;
                         if chance::one_in(10) {
                             return Err(FabricError::Away("the confirmation was lost".to_string()));
@@ -365,7 +365,7 @@ impl Fabric for Way {
         self.broker.round_trip(self.member)
     }
 
-    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
+    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<StoredMessage>, FabricError> {
         self.broker.round_trip(self.member)?;
         let (sender, inbox) = inbox();
         let acknowledged = Arc::default();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
-use touchstone_access::{AccessShared, Admitted, Gate, GeoIp};
+use touchstone_access::{AccessShared, AdmittedRequest, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_handler::answer::{Answer, BodyPart};
@@ -57,15 +57,15 @@ pub struct SiteRules {
 }
 
 /// Whether a request can be served from the cache at once.
-pub enum AtOnce {
+pub enum CacheAdmission {
     /// It can, and is counted for rate limits; with the route that matches it, if one does.
-    Serve(Admitted, Option<usize>),
+    Serve(AdmittedRequest, Option<usize>),
     /// [`SiteRules::resolve`] decides; the request is not counted yet.
     Resolve,
 }
 
 /// A route whose program may answer a request at once.
-pub struct ProgramAtOnce<'r> {
+pub struct ImmediateProgram<'r> {
     /// The route.
     pub route: usize,
     /// Its program.
@@ -77,11 +77,11 @@ pub struct ProgramAtOnce<'r> {
     gate: Option<&'r Gate>,
 }
 
-impl ProgramAtOnce<'_> {
+impl ImmediateProgram<'_> {
     /// Admits the request if no wait is needed and no rule refuses it, and counts it.
-    pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
+    pub fn admit(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         match self.gate {
-            None => Some(Admitted::default()),
+            None => Some(AdmittedRequest::default()),
             // The program must see a head with other fields than the one received.
             Some(gate) if gate.makes_fields() => None,
             Some(gate) => gate.admit_at_once(request),
@@ -267,7 +267,7 @@ impl SiteRules {
 
     /// Whether a GET of a cached file may be answered from the cache.
     #[inline]
-    pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
+    pub fn at_once(&self, request: &RequestView<'_>) -> CacheAdmission {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
         let is_for_files = |route: &Route| {
             route.is_plain()
@@ -278,7 +278,7 @@ impl SiteRules {
                 }
         };
         if !route.is_none_or(is_for_files) {
-            return AtOnce::Resolve;
+            return CacheAdmission::Resolve;
         }
         // The fields of the site are part of a cached file; those of a route are not.
         let policy = self.policy_of(route);
@@ -288,13 +288,13 @@ impl SiteRules {
         };
         let index = route.map(|route| route.index);
         if !is_of_site || self.authority_of(route).is_some() || self.delivery_at(index).is_some() {
-            return AtOnce::Resolve;
+            return CacheAdmission::Resolve;
         }
         let admitted = match self.gate_of(route) {
-            None => Some(Admitted::default()),
+            None => Some(AdmittedRequest::default()),
             Some(gate) => gate.admit_at_once(request),
         };
-        admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
+        admitted.map_or(CacheAdmission::Resolve, |admitted| CacheAdmission::Serve(admitted, index))
     }
 
     /// Whether there is a program that may answer at once.
@@ -309,7 +309,7 @@ impl SiteRules {
 
     /// The program that answers a request, if the routes decide nothing else.
     #[inline]
-    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
+    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ImmediateProgram<'_>> {
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache, middleware } = self.route_interfaces.get(route.index)?;
         if !middleware.is_empty() {
@@ -328,7 +328,7 @@ impl SiteRules {
             && !route.has_error_pages
             && !self.intercepts_errors
             && self.delivery_at(Some(route.index)).is_none();
-        says_nothing_else.then(|| ProgramAtOnce {
+        says_nothing_else.then(|| ImmediateProgram {
             route: route.index,
             interface,
             cache: cache.as_ref(),

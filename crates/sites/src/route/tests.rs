@@ -295,7 +295,8 @@ fn the_cache_may_answer_what_is_plain() {
          [[site.route]]\npath = '/root'\nroot = 'x'\n\
          [[site.route]]\npath = '/open'\nrate_limit = { requests = 0 }\n",
     );
-    let at_once = |path: &str| matches!(rules.at_once(&RequestView::example(path)), AtOnce::Serve(..));
+    let at_once =
+        |path: &str| matches!(rules.at_once(&RequestView::example(path)), CacheAdmission::Serve(..));
     // Requests that are not plain are not counted.
     for path in ["/old", "/h", "/root", "/old"] {
         assert!(!at_once(path), "{path}");
@@ -320,7 +321,10 @@ fn no_rules_are_none() {
     assert!(
         rules("deny = ['::1']\n").wants_peers() && rules("[[site.route]]\ndeny = ['::1']\n").wants_peers()
     );
-    assert!(matches!(rules("[[site.route]]\n").at_once(&RequestView::example("/")), AtOnce::Serve(..)));
+    assert!(matches!(
+        rules("[[site.route]]\n").at_once(&RequestView::example("/")),
+        CacheAdmission::Serve(..)
+    ));
 }
 
 // ---- configuration

@@ -271,14 +271,14 @@ impl TlsSession {
         }
         let received: &[u8] = if from_kept { &self.kept } else { ciphertext };
         match in_clear(received) {
-            Clear::No => {}
-            Clear::Perhaps => {
+            PlainTextCheck::No => {}
+            PlainTextCheck::Perhaps => {
                 if !from_kept {
                     self.kept.extend_from_slice(ciphertext);
                 }
                 return Ok(false);
             }
-            Clear::Http => {
+            PlainTextCheck::Http => {
                 if !from_kept {
                     self.kept.extend_from_slice(ciphertext);
                 }
@@ -538,7 +538,7 @@ fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     whole.checked_sub(bytes.len()).filter(|missing| *missing > 0 && whole <= MOST_KEPT_BYTES)
 }
 
-enum Clear {
+enum PlainTextCheck {
     No,
     /// It may become a request.
     Perhaps,
@@ -546,15 +546,15 @@ enum Clear {
 }
 
 /// Whether the first bytes are a plain-text request. No TLS record begins with a letter.
-fn in_clear(received: &[u8]) -> Clear {
+fn in_clear(received: &[u8]) -> PlainTextCheck {
     if !received.first().is_some_and(u8::is_ascii_uppercase) {
-        return Clear::No;
+        return PlainTextCheck::No;
     }
     if METHODS.iter().any(|method| received.starts_with(method.as_bytes())) {
-        return Clear::Http;
+        return PlainTextCheck::Http;
     }
     if METHODS.iter().any(|method| method.as_bytes().starts_with(received)) {
-        return Clear::Perhaps;
+        return PlainTextCheck::Perhaps;
     }
-    Clear::No
+    PlainTextCheck::No
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, ImmediateAnswer, Interface, Level, OnCore, Server};
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
@@ -94,10 +94,10 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
         Box::pin(async move { self.answer(request).await })
     }
 
-    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
         match PendingGet::begin(self, request) {
-            Some(begun) => AtOnce::Pending(Box::new(begun)),
-            None => AtOnce::Handle,
+            Some(begun) => ImmediateAnswer::Pending(Box::new(begun)),
+            None => ImmediateAnswer::Handle,
         }
     }
 }

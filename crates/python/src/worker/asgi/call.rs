@@ -13,10 +13,12 @@ use rustc_hash::FxHashMap;
 use super::messages::{self, required, truth};
 use super::names::Names;
 use super::websocket::{self, Decoder, Message};
-use crate::api::{Api, Calls, Form, Function, Functions, Gil, Kind as Class, NativeType, Object, Raised};
+use crate::api::{
+    Api, Calls, Form, Function, Functions, Gil, Kind as Class, NativeType, Object, PythonException,
+};
 use crate::shared::frame::{self, ANSWER_WINDOW, BODY_WINDOW, BROKEN, Kind, PIECE_BYTES, WHOLE_BYTES};
 use crate::worker::application::Application;
-use crate::worker::links::{self, Key, Out};
+use crate::worker::links::{self, CoreSender, Key};
 use crate::worker::parts::Worker;
 use crate::worker::response::{Response, append_latin1};
 use crate::worker::server;
@@ -92,14 +94,14 @@ impl AsgiContext {
     /// Sets the result of a future, unless it was cancelled; returns whether it did.
     pub(super) fn resolve(&self, gil: Gil, future: &Object, result: &Object) -> bool {
         let set = || {
-            let done = gil.optional_attribute(future, &self.names.done).ok_or(Raised)?;
+            let done = gil.optional_attribute(future, &self.names.done).ok_or(PythonException)?;
             if gil.is_true(&gil.call0(&done)?)? {
                 return Ok(false);
             }
-            let set = gil.optional_attribute(future, &self.names.set_result).ok_or(Raised)?;
+            let set = gil.optional_attribute(future, &self.names.set_result).ok_or(PythonException)?;
             gil.call1(&set, result).map(|_| true)
         };
-        set().unwrap_or_else(|Raised| {
+        set().unwrap_or_else(|PythonException| {
             gil.clear_error();
             false
         })
@@ -110,7 +112,7 @@ impl AsgiContext {
 pub struct Call {
     pub(super) context: &'static AsgiContext,
     pub(super) key: Key,
-    pub(super) out: Arc<Out>,
+    pub(super) out: Arc<CoreSender>,
     /// Its method and its path, for the log, and its id. The query may hold a secret.
     pub(super) name: Vec<u8>,
     pub(super) id: String,
@@ -352,7 +354,7 @@ impl Call {
         self.want(gil, wanted);
         if !answers.is_empty() || has_ended {
             // Control frames are short; a client that does not read them gets no credit for more.
-            let _ = self.send_bytes(gil, &answers, has_ended).map_err(|Raised| gil.clear_error());
+            let _ = self.send_bytes(gil, &answers, has_ended).map_err(|PythonException| gil.clear_error());
         }
     }
 
@@ -370,7 +372,7 @@ impl Call {
                 Ok(message) if self.context.resolve(gil, &future, &message) => {}
                 // The receive was cancelled: the next one gets the message.
                 Ok(_) => self.put_back(next),
-                Err(Raised) => gil.clear_error(),
+                Err(PythonException) => gil.clear_error(),
             }
         }
     }
@@ -393,7 +395,7 @@ impl Call {
         }
     }
 
-    fn message(&self, gil: Gil, next: &NextMessage) -> Result<Object, Raised> {
+    fn message(&self, gil: Gil, next: &NextMessage) -> Result<Object, PythonException> {
         let names = &self.context.names;
         let dict = gil.dict()?;
         match next {
@@ -426,7 +428,7 @@ impl Call {
 
     /// Sends a part of the body, as far as the client has accepted earlier bytes. The application awaits the
     /// result.
-    fn send_bytes(&self, gil: Gil, bytes: &[u8], ends: bool) -> Result<Object, Raised> {
+    fn send_bytes(&self, gil: Gil, bytes: &[u8], ends: bool) -> Result<Object, PythonException> {
         let mut state = self.lock();
         if let Some(pending) = &mut state.pending {
             if pending.bytes.len() + bytes.len() > MOST_PENDING {
@@ -497,7 +499,7 @@ impl Call {
         self.deliver(gil);
     }
 
-    fn start_response(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
+    fn start_response(&self, gil: Gil, message: &Object) -> Result<(), PythonException> {
         let response = messages::response(gil, &self.context.names, message)?;
         let has_trailers = truth(gil, message, &self.context.names.trailers)?;
         let mut state = self.lock();
@@ -509,7 +511,7 @@ impl Call {
         Ok(())
     }
 
-    fn send_body(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
+    fn send_body(&self, gil: Gil, message: &Object) -> Result<Object, PythonException> {
         let names = &self.context.names;
         let body = messages::bytes(gil, message, &names.body)?;
         let more = truth(gil, message, &names.more_body)?;
@@ -553,7 +555,7 @@ impl Call {
         self.send_bytes(gil, bytes, ends)
     }
 
-    fn send_trailers(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
+    fn send_trailers(&self, gil: Gil, message: &Object) -> Result<(), PythonException> {
         let names = &self.context.names;
         let mut fields = Response::default();
         if let Some(headers) = gil.get(message, &names.headers)? {
@@ -578,7 +580,7 @@ impl Call {
     }
 
     /// Fields `Link` of an interim response 103.
-    fn send_hints(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
+    fn send_hints(&self, gil: Gil, message: &Object) -> Result<(), PythonException> {
         let links = required(gil, message, &self.context.names.links, "links")?;
         let mut fields = Response::default();
         let iterator = gil.iterate(&links)?;
@@ -591,7 +593,7 @@ impl Call {
     }
 
     /// The body is a file.
-    fn send_path(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
+    fn send_path(&self, gil: Gil, message: &Object) -> Result<(), PythonException> {
         let path = required(gil, message, &self.context.names.path, "path")?;
         let path = gil.text(&path)?;
         let failed = |error: std::io::Error| gil.raise(Class::Os, &format!("{path}: {error}"));
@@ -620,7 +622,7 @@ impl Call {
         Ok(())
     }
 
-    fn accept(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
+    fn accept(&self, gil: Gil, message: &Object) -> Result<(), PythonException> {
         let names = &self.context.names;
         let mut response = Response { status: 101, ..Response::default() };
         response.lines.extend_from_slice(b"Upgrade: websocket\r\nSec-WebSocket-Accept: ");
@@ -647,7 +649,7 @@ impl Call {
         Ok(())
     }
 
-    fn close_socket(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
+    fn close_socket(&self, gil: Gil, message: &Object) -> Result<Object, PythonException> {
         let names = &self.context.names;
         let code = match gil.get(message, &names.code)?.filter(|found| !gil.is_none(found)) {
             Some(code) => u16::try_from(gil.as_number(&code)?).unwrap_or(1000),
@@ -676,7 +678,7 @@ impl Call {
         self.send_bytes(gil, &websocket::close(code, &reason), true)
     }
 
-    fn send_socket(&self, gil: Gil, message: &Object) -> Result<Object, Raised> {
+    fn send_socket(&self, gil: Gil, message: &Object) -> Result<Object, PythonException> {
         let names = &self.context.names;
         {
             let state = self.lock();
@@ -717,8 +719,9 @@ impl Call {
                 socket.has_closed = true;
             }
             let code = if error.is_some() { 1011 } else { 1000 };
-            let _ =
-                self.send_bytes(gil, &websocket::close(code, ""), true).map_err(|Raised| gil.clear_error());
+            let _ = self
+                .send_bytes(gil, &websocket::close(code, ""), true)
+                .map_err(|PythonException| gil.clear_error());
         } else if is_sent {
             self.finish(gil, BROKEN);
         } else {
@@ -736,7 +739,7 @@ impl Call {
 }
 
 /// `receive()`
-fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
+fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, PythonException> {
     let mut state = call.lock();
     if let Some(next) = state.next() {
         drop(state);
@@ -761,7 +764,7 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
 }
 
 /// `send(message)`
-fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, Raised> {
+fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, PythonException> {
     let names = &call.context.names;
     if !message.is_dict() {
         return Err(gil.raise(Class::Type, "a message is a dict"));
@@ -795,7 +798,7 @@ fn send(gil: Gil, call: &Arc<Call>, message: Object) -> Result<Object, Raised> {
 }
 
 /// `end(error)`
-fn end(gil: Gil, call: &Arc<Call>, error: Object) -> Result<Object, Raised> {
+fn end(gil: Gil, call: &Arc<Call>, error: Object) -> Result<Object, PythonException> {
     call.ended(gil, (!gil.is_none(&error)).then_some(error));
     call.context.forget(call.key);
     Ok(gil.none())

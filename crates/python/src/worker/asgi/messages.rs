@@ -1,11 +1,11 @@
 //! Reads the messages (dictionaries) that an application sends.
 
 use super::names::Names;
-use crate::api::{Gil, Kind as Class, Object, Raised};
+use crate::api::{Gil, Kind as Class, Object, PythonException};
 use crate::worker::response::Response;
 
 /// A required item.
-pub fn required(gil: Gil, message: &Object, key: &Object, name: &str) -> Result<Object, Raised> {
+pub fn required(gil: Gil, message: &Object, key: &Object, name: &str) -> Result<Object, PythonException> {
     match gil.get(message, key)? {
         Some(found) => Ok(found),
         None => Err(gil.raise(Class::Value, &format!("the message has no '{name}'"))),
@@ -13,7 +13,7 @@ pub fn required(gil: Gil, message: &Object, key: &Object, name: &str) -> Result<
 }
 
 /// The truth value of an item; a missing one is false.
-pub fn truth(gil: Gil, message: &Object, key: &Object) -> Result<bool, Raised> {
+pub fn truth(gil: Gil, message: &Object, key: &Object) -> Result<bool, PythonException> {
     match gil.get(message, key)? {
         Some(found) => gil.is_true(&found),
         None => Ok(false),
@@ -21,7 +21,7 @@ pub fn truth(gil: Gil, message: &Object, key: &Object) -> Result<bool, Raised> {
 }
 
 /// `bytes` of an item; `None` if it is missing.
-pub fn bytes(gil: Gil, message: &Object, key: &Object) -> Result<Option<Object>, Raised> {
+pub fn bytes(gil: Gil, message: &Object, key: &Object) -> Result<Option<Object>, PythonException> {
     match gil.get(message, key)? {
         Some(found) if !gil.is_none(&found) => gil.to_bytes(&found).map(Some),
         _ => Ok(None),
@@ -29,7 +29,7 @@ pub fn bytes(gil: Gil, message: &Object, key: &Object) -> Result<Option<Object>,
 }
 
 /// The head of `http.response.start`.
-pub fn response(gil: Gil, names: &Names, message: &Object) -> Result<Response, Raised> {
+pub fn response(gil: Gil, names: &Names, message: &Object) -> Result<Response, PythonException> {
     let status = gil.as_number(&required(gil, message, &names.status, "status")?)?;
     let mut response = Response::of_status(status).map_err(|problem| gil.raise(Class::Value, &problem))?;
     if let Some(headers) = gil.get(message, &names.headers)? {
@@ -39,7 +39,7 @@ pub fn response(gil: Gil, names: &Names, message: &Object) -> Result<Response, R
 }
 
 /// Adds header fields: pairs of names and values, both `bytes`.
-pub fn add_fields(gil: Gil, response: &mut Response, headers: &Object) -> Result<(), Raised> {
+pub fn add_fields(gil: Gil, response: &mut Response, headers: &Object) -> Result<(), PythonException> {
     let mut add = |pair: Object| {
         let (name, value) = pair_of(gil, pair)?;
         let (name, value) = (gil.to_bytes(&name)?, gil.to_bytes(&value)?);
@@ -55,7 +55,7 @@ pub fn add_fields(gil: Gil, response: &mut Response, headers: &Object) -> Result
     Ok(())
 }
 
-fn pair_of(gil: Gil, pair: Object) -> Result<(Object, Object), Raised> {
+fn pair_of(gil: Gil, pair: Object) -> Result<(Object, Object), PythonException> {
     match gil.length(&pair) {
         Some(2) => Ok((gil.member(&pair, 0)?, gil.member(&pair, 1)?)),
         _ => {

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::names::Names;
-use crate::api::{Gil, Object, Raised};
+use crate::api::{Gil, Object, PythonException};
 use crate::shared::request::{Fields, IS_HTTPS, WorkerRequestHead};
 
 /// The most names and values that are cached, and the longest of them.
@@ -29,7 +29,7 @@ impl Scopes {
         [asgi, extensions, ws_extensions]: [&Object; 3],
         state: Option<Object>,
         root_path: &str,
-    ) -> Result<Scopes, Raised> {
+    ) -> Result<Scopes, PythonException> {
         let base = |kind: &Object, extensions: &Object| {
             let dict = gil.dict()?;
             gil.set(&dict, &names.kind, kind)?;
@@ -56,7 +56,7 @@ impl Scopes {
         request_head: &WorkerRequestHead<'_>,
         fields: Fields<'_>,
         is_websocket: bool,
-    ) -> Result<Object, Raised> {
+    ) -> Result<Object, PythonException> {
         let scope = gil.copy_dict(if is_websocket { &self.websocket } else { &self.http })?;
         let version: &[u8] = match request_head.version {
             10 => b"1.0",
@@ -110,7 +110,7 @@ impl Scopes {
     }
 
     /// The name of a header field, in small letters.
-    fn name(&mut self, gil: Gil, name: &[u8]) -> Result<Object, Raised> {
+    fn name(&mut self, gil: Gil, name: &[u8]) -> Result<Object, PythonException> {
         if let Some(known) = self.names.get(name) {
             return Ok(known.clone());
         }
@@ -122,7 +122,7 @@ impl Scopes {
     }
 
     /// A text that many requests have.
-    fn text(&mut self, gil: Gil, text: &[u8]) -> Result<Object, Raised> {
+    fn text(&mut self, gil: Gil, text: &[u8]) -> Result<Object, PythonException> {
         if let Some(known) = self.texts.get(text) {
             return Ok(known.clone());
         }
@@ -135,7 +135,7 @@ impl Scopes {
 }
 
 /// The subprotocols that a client of a WebSocket offers.
-fn subprotocols(gil: Gil, fields: Fields<'_>) -> Result<Object, Raised> {
+fn subprotocols(gil: Gil, fields: Fields<'_>) -> Result<Object, PythonException> {
     let mut offered = Vec::new();
     for (_, value) in fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-protocol")) {
         for part in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {

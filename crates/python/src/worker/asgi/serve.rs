@@ -9,13 +9,13 @@ use super::loop_watch::{LoopWatch, WatchAction};
 use super::names::Names;
 use super::scope::Scopes;
 use super::websocket;
-use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, Raised};
+use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, PythonException};
 use crate::shared::control;
 use crate::shared::frame::Kind;
 use crate::shared::request::{self, EXPECTS_CONTINUE, Fields, HAS_BODY, MAY_SWITCH, WorkerRequestHead};
 use crate::worker::application::Application;
 use crate::worker::links::Key;
-use crate::worker::monitor::{Duty, Monitor};
+use crate::worker::monitor::{Monitor, MonitorCheck};
 use crate::worker::parts::Worker;
 use crate::worker::server;
 
@@ -80,12 +80,12 @@ pub fn run(
         let error = gil.take_error().map(|error| application.describe(gil, &error)).unwrap_or_default();
         format!("{}: {what}\n{error}", worker.settings.app)
     };
-    let set_up = |Raised| failed("the worker cannot be set up");
+    let set_up = |PythonException| failed("the worker cannot be set up");
     let find = |name| application.find(gil, name);
     let class = find(c"TouchstoneAsgi")?;
     let server = gil.call1(&class, &application.app).map_err(set_up)?;
     let begin = gil.attribute(&server, c"begin").map_err(set_up)?;
-    let state = gil.call0(&begin).map_err(|Raised| failed("its startup has failed"))?;
+    let state = gil.call0(&begin).map_err(|PythonException| failed("its startup has failed"))?;
     let attribute = |name| gil.attribute(&server, name).map_err(set_up);
     let names = Names::new(gil).map_err(set_up)?;
     let dicts = [attribute(c"versions")?, attribute(c"extensions")?, attribute(c"socket_extensions")?];
@@ -117,25 +117,26 @@ pub fn run(
     let wake = serve.wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
     let read_rings = READ_RINGS.bind(gil, &wake).map_err(set_up)?;
     let _ = serve.context.wake_cores.set(WAKE_CORES.bind(gil, &wake).map_err(set_up)?);
-    let duty = LoopDuty { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
+    let duty = LoopCheck { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
     let _ = serve.monitor.set(Monitor::start(&worker.hub, duty));
     ready();
     // Frames that arrived before are read now.
     worker.hub.wake();
     let run = attribute(c"run")?;
     let descriptor = gil.number(worker.hub.descriptor().into()).map_err(set_up)?;
-    gil.call2(&run, &descriptor, &read_rings).map_err(|Raised| failed("the event loop has ended"))?;
+    gil.call2(&run, &descriptor, &read_rings)
+        .map_err(|PythonException| failed("the event loop has ended"))?;
     worker.hub.wake_cores(true);
     Ok(())
 }
 
 /// The monitor's duty for an event loop.
-struct LoopDuty {
+struct LoopCheck {
     serve: &'static Serve,
     watch: Option<LoopWatch>,
 }
 
-impl Duty for LoopDuty {
+impl MonitorCheck for LoopCheck {
     fn has_requests(&self) -> bool {
         !self.serve.context.calls().is_empty()
     }

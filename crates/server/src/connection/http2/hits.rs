@@ -11,7 +11,7 @@ use super::Http2;
 use super::streams::Outgoing;
 use crate::accounting;
 use crate::core::CoreState;
-use crate::core::cache_lookup::{self, HitOf, Lookup, LookupContext, LookupResult};
+use crate::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
 use crate::stream_head::head_of;
 
 impl Http2 {
@@ -51,7 +51,7 @@ impl Http2 {
     }
 
     /// Counts it, and writes its line of the access log.
-    fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitOf, body_bytes: u64) {
+    fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitRoute, body_bytes: u64) {
         self.connection.requests += 1;
         if state.log.is_on() {
             self.connection.tls_facts();

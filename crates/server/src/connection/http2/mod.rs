@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use streams::{BodyEnd, BodyProgress, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
-use touchstone_access::{MinimumPace, Pace};
+use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::pipe::pipe;
@@ -65,7 +65,7 @@ pub struct Http2 {
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
     /// How slowly the client opens the windows that answers wait for; `None` if none waits.
-    window_pace: Option<Pace>,
+    window_check: Option<RateCheck>,
     /// Bytes of bodies that were sent since the last wait.
     sent_since_wait: u64,
     leaving: bool,
@@ -97,7 +97,7 @@ impl Http2 {
             tasks: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
-            window_pace: None,
+            window_check: None,
             sent_since_wait: 0,
             leaving: false,
         }
@@ -230,12 +230,12 @@ impl Http2 {
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
                         if polled.is_pending()
-                            && let Some(hints) = progress.take_early_hints()
+                            && let Some(hints) = progress.signals.take_early_hints()
                         {
                             inbox.inform(stream, 103, hints);
                         }
                         // Also if the answer is ready: interim responses may have arrived with it.
-                        while let Some(interim) = progress.interim.take() {
+                        while let Some(interim) = progress.signals.interim().take() {
                             inbox.inform(stream, interim.status, interim.fields.into());
                         }
                         polled
@@ -378,7 +378,7 @@ impl Http2 {
         let responded = self.engine.respond(stream, &block, body, &mut self.output);
         if responded == Responded::Queued {
             let mut outgoing = Outgoing::new(stream, answer.body);
-            outgoing.under_way = progress.under_way.take();
+            outgoing.under_way = progress.take_under_way();
             if body == Body::Stream {
                 outgoing.offer_parts(&mut self.engine);
             }
@@ -442,13 +442,14 @@ impl Http2 {
             let limits = &state.snapshot.patient_limits;
             let sent = std::mem::take(&mut self.sent_since_wait);
             // Whatever else the client sends, it must read its answers.
-            self.window_pace = self.engine.is_blocked().then(|| {
-                let mut pace = self.window_pace.unwrap_or(Pace::begin(MinimumPace::of_answers(limits)));
-                pace.record(sent, Duration::ZERO);
-                pace
+            self.window_check = self.engine.is_blocked().then(|| {
+                let mut rate_check =
+                    self.window_check.unwrap_or(RateCheck::begin(MinimumRate::of_answers(limits)));
+                rate_check.record(sent, Duration::ZERO);
+                rate_check
             });
-            match &self.window_pace {
-                Some(pace) => pace.allowance(),
+            match &self.window_check {
+                Some(rate_check) => rate_check.allowance(),
                 None if idle => limits.keep_alive_timeout,
                 None => limits.stall_timeout,
             }
@@ -463,8 +464,8 @@ impl Http2 {
         }
         let began_ms = core.clock.coarse_ms();
         let waited = poll_fn(|context| self.poll_progress(context)).await;
-        if let Some(pace) = &mut self.window_pace {
-            pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        if let Some(rate_check) = &mut self.window_check {
+            rate_check.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
         }
         if waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
@@ -485,7 +486,7 @@ impl Http2 {
         if self.connection.deadline_expired(context) {
             match (self.engine.open_streams(), self.incoming.is_empty()) {
                 (0, _) => self.connection.count_timeout(Timeout::Idle),
-                (_, false) if self.window_pace.is_none() => self.connection.count_timeout(Timeout::Body),
+                (_, false) if self.window_check.is_none() => self.connection.count_timeout(Timeout::Body),
                 (_, _) => self.connection.give_up_on_reader(),
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

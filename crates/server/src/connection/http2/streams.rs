@@ -23,7 +23,7 @@ use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_sites::site::Snapshot;
 
-use crate::exchange::{Answered, Progress};
+use crate::exchange::{ExchangeAnswer, Progress};
 
 /// How many bytes of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;
@@ -37,7 +37,7 @@ pub struct StreamAnswer {
     /// When it was received.
     pub received_at: Instant,
     /// The answer.
-    pub answered: Answered,
+    pub answered: ExchangeAnswer,
     /// The state of the exchange.
     pub progress: Rc<Progress>,
     /// The configuration under which it was answered.

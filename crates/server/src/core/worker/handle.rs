@@ -34,7 +34,7 @@ pub struct WorkerSeed {
 /// A core's handle to its worker.
 pub struct Worker {
     state: RefCell<State>,
-    away: RefCell<AwayConnections>,
+    away: RefCell<MigratedConnections>,
 }
 
 enum State {
@@ -47,14 +47,14 @@ enum State {
 
 /// The state that connections leave at the core while they are away.
 #[derive(Default)]
-struct AwayConnections {
-    places: Vec<Option<LeftAtCore>>,
+struct MigratedConnections {
+    places: Vec<Option<CoreEntries>>,
     free: Vec<usize>,
 }
 
 /// The state that a connection leaves at its core: its entries among the connections of the core and of its
 /// client.
-pub struct LeftAtCore {
+pub struct CoreEntries {
     /// Its note among the deadlines.
     pub deadline: Option<DeadlineGuard>,
     /// Counts the connection for its client.
@@ -80,12 +80,12 @@ impl Worker {
     }
 
     /// Stores the state that a connection leaves at the core; returns its place.
-    pub fn keep(&self, left: LeftAtCore) -> usize {
+    pub fn keep(&self, left: CoreEntries) -> usize {
         self.away.borrow_mut().add(left)
     }
 
     /// The state that the connection with this place has left.
-    pub fn take(&self, place: usize) -> Option<LeftAtCore> {
+    pub fn take(&self, place: usize) -> Option<CoreEntries> {
         self.away.borrow_mut().take(place)
     }
 
@@ -117,8 +117,8 @@ impl Worker {
     }
 }
 
-impl AwayConnections {
-    fn add(&mut self, left: LeftAtCore) -> usize {
+impl MigratedConnections {
+    fn add(&mut self, left: CoreEntries) -> usize {
         match self.free.pop() {
             Some(place) => {
                 self.places[place] = Some(left);
@@ -131,7 +131,7 @@ impl AwayConnections {
         }
     }
 
-    fn take(&mut self, place: usize) -> Option<LeftAtCore> {
+    fn take(&mut self, place: usize) -> Option<CoreEntries> {
         let left = self.places.get_mut(place)?.take()?;
         self.free.push(place);
         Some(left)

@@ -57,11 +57,11 @@ pub struct HandBack {
     /// Not sent yet.
     pub output: Vec<u8>,
     /// Its next step.
-    pub to_do: ToDo,
+    pub to_do: ReturnStep,
 }
 
 /// The next step of a connection that goes back.
-pub enum ToDo {
+pub enum ReturnStep {
     /// Examine what was received, or receive.
     Serve,
     /// Write the rest of a hit.
@@ -82,13 +82,13 @@ pub struct PendingCall {
     /// The configuration under which it was made.
     pub snapshot: Arc<Snapshot>,
     /// The request that it is for.
-    pub of: CallOf,
+    pub of: CalledRequest,
     /// The handle to the call, for the handler.
     pub call: CallUnderWay,
 }
 
 /// The request that a call is for.
-pub struct CallOf {
+pub struct CalledRequest {
     /// The position of the site.
     pub site: usize,
     /// The position of the route in it.
@@ -137,7 +137,7 @@ struct Inbox {
 struct Call {
     place: usize,
     head: Vec<u8>,
-    of: Option<CallOf>,
+    of: Option<CalledRequest>,
     snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -207,7 +207,7 @@ impl WorkerLink {
     }
 
     /// A call begins, for the request with this head.
-    pub fn begin_call(&self, place: usize, head: &[u8], of: CallOf) {
+    pub fn begin_call(&self, place: usize, head: &[u8], of: CalledRequest) {
         let call = &mut *lock(&self.call);
         call.place = place;
         call.head.clear();
@@ -216,7 +216,7 @@ impl WorkerLink {
     }
 
     /// The call has ended; `None` if all connections were sent back during it.
-    pub fn end_call(&self) -> Option<CallOf> {
+    pub fn end_call(&self) -> Option<CalledRequest> {
         lock(&self.call).of.take()
     }
 
@@ -240,10 +240,11 @@ impl ConnectionReturn for WorkerLink {
         let (place, head) = (call.place, std::mem::take(&mut call.head));
         let connections = std::mem::take(&mut *lock(&self.connections));
         let mut caller =
-            Some((head, ToDo::AwaitCall(Box::new(PendingCall { snapshot, of, call: under_way }))));
+            Some((head, ReturnStep::AwaitCall(Box::new(PendingCall { snapshot, of, call: under_way }))));
         for (at, connection) in connections.into_iter().enumerate() {
             let Some(connection) = connection else { continue };
-            let (input, to_do) = caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ToDo::Serve));
+            let (input, to_do) =
+                caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ReturnStep::Serve));
             let requests = connection.requests.load(Ordering::Relaxed);
             self.report(match connection.socket.try_clone() {
                 Ok(socket) => WorkerReport::HandedBack(Box::new(HandBack {
@@ -281,7 +282,7 @@ impl Arrival {
                 requests: self.requests,
                 input: Vec::new(),
                 output: Vec::new(),
-                to_do: ToDo::Serve,
+                to_do: ReturnStep::Serve,
             })),
             None => WorkerReport::Ended(place),
         }

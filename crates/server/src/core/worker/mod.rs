@@ -27,6 +27,8 @@ mod link;
 mod socket_end;
 
 pub use callers::Callers;
-pub use handle::{LeftAtCore, Worker, WorkerSeed};
-pub use link::{Arrival, CallOf, HandBack, PendingCall, ToDo, WorkerLink, WorkerOrder, WorkerReport};
+pub use handle::{CoreEntries, Worker, WorkerSeed};
+pub use link::{
+    Arrival, CalledRequest, HandBack, PendingCall, ReturnStep, WorkerLink, WorkerOrder, WorkerReport,
+};
 pub use socket_end::SocketEnd;

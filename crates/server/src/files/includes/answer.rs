@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use touchstone_files::cache::{Lasts, NewEntry, Prepared, ReadTicket, Representation};
+use touchstone_files::cache::{NewEntry, Prepared, ReadTicket, Representation, Validity};
 use touchstone_files::coding::Codings;
 use touchstone_files::root::FileFacts;
 use touchstone_handler::answer::{Answer, BodyPart};
@@ -104,7 +104,7 @@ pub async fn answer(
             root: site.root.clone(),
             representation: representation.clone(),
             codings: Codings::default(),
-            lasts: Lasts::OneSecond,
+            validity: Validity::OneSecond,
             body: pieces.concat(),
         };
         if let Some(prepared) = core.cache_insert(request.snapshot, new, ticket, request.form) {

@@ -72,7 +72,7 @@ pub async fn resolve(
 ) -> Result<ResolvedInclude, String> {
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
-    let held = Held::of(&include.request);
+    let held = ResolutionInput::of(&include.request);
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
     let view = held.view(&fields);
     let resolved = rules.resolve(&view);
@@ -92,7 +92,7 @@ pub fn resolve_at_once(
 ) -> Result<ResolvedInclude, String> {
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
-    let held = Held::of(&include.request);
+    let held = ResolutionInput::of(&include.request);
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
     let view = held.view(&fields);
     let resolved = rules.resolve(&view);
@@ -134,7 +134,7 @@ fn rules_for<'s>(
 }
 
 /// The values that rules use, independent of the request that they may change.
-struct Held {
+struct ResolutionInput {
     received: Rc<ReceivedHead>,
     client: Option<std::net::IpAddr>,
     path: Bytes,
@@ -142,9 +142,9 @@ struct Held {
     host: Option<Bytes>,
 }
 
-impl Held {
-    fn of(request: &Request) -> Held {
-        Held {
+impl ResolutionInput {
+    fn of(request: &Request) -> ResolutionInput {
+        ResolutionInput {
             received: request.received.clone(),
             client: request.client.map(|client| client.ip()),
             path: request.path.clone(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use touchstone_config::DirectoryListing;
-use touchstone_files::cache::{Lasts, NewEntry, ReadTicket, Representation};
+use touchstone_files::cache::{NewEntry, ReadTicket, Representation, Validity};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
 use touchstone_files::root::{FileFacts, FileKind, Opened, Root};
@@ -188,7 +188,7 @@ async fn take_file(
         root: site.root.clone(),
         representation: representation.clone(),
         codings,
-        lasts: Lasts::UntilChanged,
+        validity: Validity::UntilChanged,
         body,
     };
     Some(match core.cache_insert(request.snapshot, new, ticket, request.form) {
