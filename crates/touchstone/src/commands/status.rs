@@ -55,7 +55,10 @@ fn table(facts: &Value) -> String {
     let python = about_python(&facts["python"]);
     let components = facts["components"].as_array().into_iter().flatten();
     let components = components.map(|component| ("component", about_component(component)));
-    let lines = rows.into_iter().chain(origins).chain(servlets).chain(python).chain(components);
+    let streams = facts["streams"].as_array().into_iter().flatten();
+    let streams = streams.map(|stream| ("stream", about_stream(stream)));
+    let lines =
+        rows.into_iter().chain(streams).chain(origins).chain(servlets).chain(python).chain(components);
     lines.map(|(name, value)| format!("{name:<18} {value}\n")).collect()
 }
 
@@ -91,6 +94,21 @@ fn about_component(component: &Value) -> String {
         number("memory_bytes") >> 20,
         text("site"),
         text("route"),
+    )
+}
+
+/// `mail tcp, 2 open of 17 connections, 522 bytes received, 10240 sent`
+fn about_stream(stream: &Value) -> String {
+    let number = |name: &str| stream[name].as_u64().unwrap_or(0);
+    let text = |name: &str| stream[name].as_str().unwrap_or("-").to_string();
+    format!(
+        "{} {}, {} open of {} connections, {} bytes received, {} sent",
+        text("stream"),
+        text("protocol"),
+        number("open"),
+        number("accepted"),
+        number("received_bytes"),
+        number("sent_bytes"),
     )
 }
 
@@ -255,6 +273,10 @@ mod tests {
                 "failures": { "connect": 1, "timeout": 2 },
                 "broken_bodies": 1, "connections": 3, "site": "b", "route": "/c/",
             }],
+            "streams": [{
+                "stream": "mail", "protocol": "tcp", "open": 2, "accepted": 17, "received_bytes": 522,
+                "sent_bytes": 10_240,
+            }],
             "components": [{
                 "site": "b", "route": "/w/", "component": "w.wasm", "requests": 9, "under_way": 1,
                 "failures": { "fault": 1, "timeout": 2 }, "instances": 3, "memory_bytes": 6 << 20,
@@ -300,6 +322,7 @@ mod tests {
             "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
             "component          w.wasm 9 requests, 1 under way, 3 failures, 3 instances with 6 MiB, \
              for b /w/\n",
+            "stream             mail tcp, 2 open of 17 connections, 522 bytes received, 10240 sent\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {
             assert!(table.contains(line), "{line}{table}");

@@ -97,16 +97,16 @@ fn a_client_that_stops_reading_makes_the_origin_wait() {
 #[test]
 fn an_idle_connection_and_one_that_is_too_old_are_closed() {
     let origin = echo();
-    let rig =
-        Rig::start(&format!("to = \"{}\"\nidle_timeout = \"300ms\"\ntotal_timeout = \"1s\"", origin.address));
-    let mut idle = rig.connect();
-    assert_eq!(rest_of(&mut idle), b"");
+    let short = Rig::start(&format!("to = \"{}\"\nidle_timeout = \"300ms\"", origin.address));
+    assert_eq!(rest_of(&mut short.connect()), b"");
+    assert_eq!(short.ends(1), ["idle"]);
+    let rig = Rig::start(&format!("to = \"{}\"\ntotal_timeout = \"1s\"", origin.address));
     let mut busy = rig.connect();
     let mut byte = [0];
     while busy.write_all(b"x").is_ok() && busy.read_exact(&mut byte).is_ok() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(rig.ends(2), ["idle", "lifetime"]);
+    assert_eq!(rig.ends(1), ["lifetime"]);
 }
 
 /// What an origin sends before it breaks off reaches the client, though the client is still sending.
@@ -132,7 +132,8 @@ fn another_origin_takes_over_from_one_that_is_down() {
     let (origin, spare) = (origin_named("a"), origin_named("b"));
     let down = format!("127.0.0.1:{}", crate::support::free_port());
     let rig = Rig::start(&format!(
-        "to = [\"{down}\", \"{}\", \"{} backup\"]\nbalance = \"round_robin\"\nhealth = {{ max_failures = 2 }}",
+        "to = [\"{down}\", \"{}\", \"{} backup\"]\nbalance = \"round_robin\"\n\
+         health = {{ max_failures = 2 }}",
         origin.address, spare.address
     ));
     for _ in 0..8 {

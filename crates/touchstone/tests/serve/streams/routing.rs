@@ -8,12 +8,12 @@ use super::{Rig, certificate, client_hello, connect, exchange, origin_named, res
 use crate::support::{Origin, curl, skipped};
 
 /// A stream with routes to origins that say their names.
-fn routes() -> (Rig, Vec<Origin>) {
+fn routes(hello_timeout: &str) -> (Rig, Vec<Origin>) {
     let names = ["exact", "wildcard", "imap", "default"];
     let origins: Vec<Origin> = names.into_iter().map(origin_named).collect();
     let [exact, wildcard, imap, default] = [0, 1, 2, 3].map(|index: usize| origins[index].address);
     let rig = Rig::start(&format!(
-        "to = \"{default}\"\nhello_timeout = \"2s\"\nhello_bytes = \"2KiB\"\n\
+        "to = \"{default}\"\nhello_timeout = \"{hello_timeout}\"\nhello_bytes = \"2KiB\"\n\
          [[stream.route]]\nnames = [\"a.example.org\"]\nto = \"{exact}\"\n\
          [[stream.route]]\nnames = [\"*.example.org\"]\nto = \"{wildcard}\"\n\
          [[stream.route]]\nalpn = [\"imap\"]\nto = \"{imap}\"\n"
@@ -32,7 +32,7 @@ fn goes_to(rig: &Rig, bytes: &[u8]) -> String {
 
 #[test]
 fn names_and_protocols_choose_the_origin() {
-    let (rig, _origins) = routes();
+    let (rig, _origins) = routes("1m");
     for (name, protocols, expected) in [
         (Some("a.example.org"), &[][..], "exact"),
         (Some("A.Example.ORG"), &[], "exact"),
@@ -58,7 +58,7 @@ fn names_and_protocols_choose_the_origin() {
 
 #[test]
 fn a_hello_in_pieces_is_put_together() {
-    let (rig, _origins) = routes();
+    let (rig, _origins) = routes("1m");
     let hello = client_hello(Some(b"a.example.org"), &["h2"]);
     let mut stream = rig.connect();
     stream.set_nodelay(true).expect("a socket");
@@ -78,7 +78,7 @@ fn a_hello_in_pieces_is_put_together() {
 
 #[test]
 fn hellos_that_are_too_slow_too_long_or_broken_off_end() {
-    let (rig, origins) = routes();
+    let (rig, origins) = routes("1s");
     let hello = client_hello(Some(b"a.example.org"), &[]);
     let mut slow = rig.connect();
     slow.write_all(&hello[..20]).expect("the stream takes it");
@@ -200,7 +200,7 @@ fn a_site_behind_a_stream_and_its_certificate_in_front() {
 fn a_flood_of_silent_connections_ends() {
     let origin = origin_named("a");
     let rig = Rig::start(&format!(
-        "to = \"{0}\"\nconnections = 100\nhello_timeout = \"500ms\"\n\
+        "to = \"{0}\"\nconnections = 100\nhello_timeout = \"5s\"\n\
          [[stream.route]]\nnames = [\"a.example.org\"]\nto = \"{0}\"\n",
         origin.address
     ));
