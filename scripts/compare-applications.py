@@ -2,13 +2,17 @@
 """Crawls web applications of Maven Central here and in an unmodified Tomcat, and prints every difference.
 
     make applications                           those that are named below
-    scripts/compare-applications.py [--binary FILE] [--isolated] [--pages N] [GROUP:ARTIFACT:VERSION ...]
+    scripts/compare-applications.py [--binary FILE] [--isolated] [--pages N] [APPLICATION ...]
+
+An application is GROUP:ARTIFACT:VERSION of a WAR, or the file of one. GROUP:ARTIFACT:VERSION:TYPE!PATH is one
+within an archive, for example of a distribution.
 
 Each application runs here and in two Tomcats of the same kind. All three get the same requests in the same
-order: pages are followed through links, frames, scripts, images and forms, which are sent as they stand. A
-difference is one in status, fields or body. What differs between the two Tomcats (session identifiers,
-random numbers) may differ here, clock times may, and nothing else may. A page that is different whenever it
-is asked for may be as far from Tomcat's as these are from each other.
+order: those for web.xml's paths and for the WAR's pages, which are then followed through links, frames,
+scripts, images and forms, which are sent as they stand. A difference is one in status, fields or body. What
+differs between the two Tomcats (session identifiers, random numbers) may differ here, clock times may, and
+nothing else may. A page that is different whenever it is asked for may be as far from Tomcat's as these are
+from each other.
 
 Exit codes: 0 no difference, 1 some, 3 something that it takes is missing.
 """
@@ -26,6 +30,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import urllib.parse
@@ -36,8 +41,22 @@ from common import free_port, missing
 TOMCAT = "apache-tomcat-11.0.25"
 TOP = pathlib.Path(__file__).resolve().parent.parent
 
-# Those that the tests use; and the examples of Tomcat's own distribution.
-APPLICATIONS = "examples org.jolokia:jolokia-war:1.7.2 io.hawt:hawtio-war:2.17.7".split()
+JETTY = "org.eclipse.jetty:jetty-distribution:10.0.0.beta1:tar.gz!" \
+    "jetty-distribution-10.0.0.beta1/demo-base/webapps/"
+
+# The examples of Tomcat's own distribution, those that the tests use, and others of Maven Central.
+APPLICATIONS = ["examples", *(f"{JETTY}{name}.war" for name in (
+    "async-rest", "javadoc-proxy", "test", "test-jaas", "test-jndi", "test-spec")), *"""
+    org.jolokia:jolokia-war:1.7.2
+    io.hawt:hawtio-war:2.17.7
+    io.hawt:hawtio-web:1.5.12
+    org.apache.activemq:activemq-web-console:6.1.8
+    org.apache.activemq:artemis-console-war:1.3.0
+    org.apache.chemistry.opencmis:chemistry-opencmis-server-inmemory:1.1.0
+    org.eclipse.jetty.demos:demo-simple-webapp:11.0.18
+    org.jasig.cas:cas-server-webapp:4.0.0
+    org.jolokia:jolokia-agent-war:2.0.0
+    org.ops4j.pax.web.samples:war:4.2.2""".split()]
 
 # Fields that say what the server is, when it answered, or how the message is framed.
 OWN_FIELDS = {"server", "date", "connection", "keep-alive", "transfer-encoding", "content-length"}
@@ -62,17 +81,37 @@ def parts(binary):
 
 def fetch(artifact, directory):
     """The WAR of an artifact, fetched by Maven once."""
-    _, name, version = artifact.split(":")
-    war = directory / f"{name}-{version}.war"
-    if not war.exists():
+    artifact, _, entry = artifact.partition("!")
+    _, name, version, *kind = artifact.split(":")
+    kind = kind[0] if kind else "war"
+    archive = directory / f"{name}-{version}.{kind}"
+    if not archive.exists():
         directory.mkdir(parents=True, exist_ok=True)
         run = subprocess.run(["mvn", "--batch-mode", "--quiet",
                               "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy",
-                              f"-Dartifact={artifact}:war", f"-DoutputDirectory={directory}"],
+                              f"-Dartifact={':'.join(artifact.split(':')[:3])}:{kind}",
+                              f"-DoutputDirectory={directory}"],
                              cwd=TOP, capture_output=True, text=True, check=False)
         if run.returncode:
-            missing(f"Maven cannot fetch {artifact}:war: {run.stdout.strip().splitlines()[:1]}")
+            missing(f"Maven cannot fetch {artifact}:{kind}: {run.stdout.strip().splitlines()[:1]}")
+    if not entry:
+        return archive
+    war = directory / f"{name}-{version}-{pathlib.PurePosixPath(entry).name}"
+    if not war.exists():
+        content = read_entry(archive, entry)
+        if content is None:
+            missing(f"{archive} does not hold {entry}")
+        war.write_bytes(content)
     return war
+
+
+def read_entry(archive, entry):
+    """The bytes of an entry of an archive; None: there is none."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            return opened.read(entry) if entry in opened.namelist() else None
+    with tarfile.open(archive) as opened:
+        return opened.extractfile(entry).read() if entry in opened.getnames() else None
 
 
 def examples(program, directory):
@@ -169,6 +208,7 @@ path = "/"
 directory = "{directory}/webapps"
 isolation = "{isolation}"
 start_timeout = "10m"
+error_text = false
 """)
     return Server(directory, [binary, "serve", "--config", configuration], None, port)
 
@@ -194,7 +234,7 @@ def tomcat(directory, program, war):
     for name in ("web.xml", "catalina.properties"):
         shutil.copy(program / "conf" / name, directory / "conf")
     shutil.copy(war, directory / ("webapps-javaee" if is_old(war) else "webapps") / "app.war")
-    # Error pages there name neither version nor classes, as ours.
+    # Error pages there say nothing but the status, as ours with `error_text = false`.
     (directory / "conf/server.xml").write_text(f"""<Server port="-1"><Service name="Catalina">
 <Connector address="127.0.0.1" port="{port}" protocol="HTTP/1.1" maxPostSize="2097152"/>
 <Engine name="Catalina" defaultHost="localhost"><Host name="localhost" appBase="webapps">
@@ -323,9 +363,25 @@ def is_random(servers, target, own):
     return among > 0 and min(distance(sample, own[2]) for sample in samples) <= among
 
 
-def crawl(servers, most):
+def first_requests(war):
+    """Where a crawl begins: the start page, and what no link may lead to, paths of web.xml and pages."""
+    targets = ["/app/"]
+    with zipfile.ZipFile(war) as archive:
+        names = archive.namelist()
+        if "WEB-INF/web.xml" in names:
+            text = re.sub(r"<!--.*?-->", "", archive.read("WEB-INF/web.xml").decode("utf-8", "replace"),
+                          flags=re.S)
+            patterns = re.findall(r"<url-pattern>\s*(/[^<]*?)\s*</url-pattern>", text)
+            targets += ["/app" + pattern.removesuffix("*") for pattern in patterns]
+        targets += ["/app/" + name for name in sorted(names)
+                    if name.endswith((".html", ".htm", ".jsp", ".jspx", ".jsf", ".xhtml"))
+                    and not name.startswith(("WEB-INF/", "META-INF/"))]
+    return [("GET", urllib.parse.quote(target), None) for target in targets]
+
+
+def crawl(servers, most, war):
     """Asks all servers the same; the number of requests, and what differs."""
-    waiting, known, differences, count = [("GET", "/app/", None)], set(), [], 0
+    waiting, known, differences, count = first_requests(war), set(), [], 0
     while waiting and count < most:
         method, target, body = waiting.pop(0)
         key = tuple(re.sub("[0-9A-Fa-f]{24,}", "ID", part) for part in (method, target, body or ""))
@@ -363,8 +419,9 @@ def compare(artifact, war, arguments, program):
             for server in started[1:]:
                 server.wait_for(["Server startup in"])
             refused = ("could not be started" in started[0].log.read_text(errors="replace")
-                       and "startup failed" in started[1].log.read_text(errors="replace"))
-            count, differences = (0, []) if refused else crawl(started, arguments.pages)
+                       and re.search("startup failed|Error deploying web application",
+                                     started[1].log.read_text(errors="replace")))
+            count, differences = (0, []) if refused else crawl(started, arguments.pages, war)
         except RuntimeError as failure:
             count, differences = 0, [str(failure)]
         finally:
@@ -383,7 +440,8 @@ def main():
     parser.add_argument("--binary", type=pathlib.Path, default=target / "release/touchstone")
     parser.add_argument("--isolated", action="store_true", help="in a process of its own")
     parser.add_argument("--pages", type=int, default=300, help="at most so many requests for each")
-    parser.add_argument("applications", nargs="*", help="GROUP:ARTIFACT:VERSION, or the file of a WAR")
+    parser.add_argument("applications", nargs="*",
+                        help="GROUP:ARTIFACT:VERSION[:TYPE!PATH], or the file of a WAR")
     arguments = parser.parse_args()
     arguments.binary = arguments.binary.resolve()
     program = parts(arguments.binary)
@@ -393,8 +451,8 @@ def main():
         if artifact == "examples":
             war = examples(program, kept)
         elif not war.is_file():
-            if artifact.count(":") != 2:
-                missing(f"{artifact} is neither a file nor GROUP:ARTIFACT:VERSION")
+            if not re.fullmatch(r"[^:!]+(:[^:!]+){2}(:[^:!]+!.+)?", artifact):
+                missing(f"{artifact} is neither a file nor GROUP:ARTIFACT:VERSION[:TYPE!PATH]")
             war = fetch(artifact, kept)
         differences += compare(artifact, war, arguments, program)
     sys.exit(1 if differences else 0)

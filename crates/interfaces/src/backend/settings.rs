@@ -42,9 +42,8 @@ pub struct Settings {
 pub struct TimeLimits {
     /// For the first byte of the answer, counted from when the program last accepted a part of the request.
     pub first_byte: Duration,
-    /// After so long without a byte of the answer, it is looked whether the program is still there
-    /// ([`FailureKind::Quiet`](super::backend_call::FailureKind)). Each further time is twice as long. `None`:
-    /// no look.
+    /// After so long without a byte of the answer, the caller looks whether the program is still there. Each
+    /// further time is twice as long. `None`: no look.
     pub quiet: Option<Duration>,
     /// For each further byte, and for accepting more of the request.
     pub stall: Duration,

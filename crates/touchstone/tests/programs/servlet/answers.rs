@@ -349,7 +349,10 @@ fn pools_of_connections_are_there_and_what_is_missing_is_named() {
     fs::create_dir_all(application.join("META-INF")).unwrap();
     fs::write(
         application.join("META-INF/context.xml"),
-        format!("<Context>{}{other}</Context>", resource("usual", "")),
+        format!(
+            "<Context>{}{other}<Environment name='most' type='java.lang.Integer' value='3'/></Context>",
+            resource("usual", "")
+        ),
     )
     .unwrap();
     let tags = "<%@ taglib prefix='c' uri='http://java.sun.com/jsp/jstl/core' %><c:out value='1'/>";
@@ -367,6 +370,8 @@ fn pools_of_connections_are_there_and_what_is_missing_is_named() {
         let answer = server.get(&format!("/trial/source?name={name}"));
         assert_eq!(text(&answer), format!("{class} catalog of jdbc:trial:{name}"));
     }
+    let log = server.error_text();
+    assert!(!log.contains("MBean"), "{log}");
     for (page, hint) in [
         ("tags", "(Tomcat has no JSTL: put"),
         ("old", "(the application was written for javax.servlet: set convert"),

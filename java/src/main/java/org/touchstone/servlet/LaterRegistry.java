@@ -4,14 +4,15 @@ import java.lang.management.ManagementFactory;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
+import org.apache.tomcat.util.modeler.ManagedBean;
 import org.apache.tomcat.util.modeler.Registry;
 
 /**
@@ -23,7 +24,12 @@ final class LaterRegistry extends Registry {
     private static final Log LOG = LogFactory.getLog(LaterRegistry.class);
 
     private final Map<ObjectName, Bean> waiting = new LinkedHashMap<>();
-    private final List<Package> packages = new ArrayList<>();
+    private final Queue<Package> packages = new ConcurrentLinkedQueue<>();
+    /**
+     * Held while descriptions are read, so that nothing is found missing that is about to be there. A thread
+     * that holds the registry may wait for it, not the other way round.
+     */
+    private final Object describing = new Object();
     private boolean hasBegun;
 
     private record Bean(Object object, String type) {
@@ -48,16 +54,37 @@ final class LaterRegistry extends Registry {
 
     /** Registers the waiting beans, and from now on each bean at once. */
     void begin() {
-        List<Package> described;
         synchronized (this) {
             hasBegun = true;
-            described = List.copyOf(packages);
         }
-        described.forEach(one -> super.loadDescriptors(one.name(), one.loader()));
+        describe();
         while (registerNext()) {
             // One at a time, so that an application that starts meanwhile need not wait for all.
             Thread.yield();
         }
+    }
+
+    /** Reads the descriptions that were asked for. */
+    private void describe() {
+        synchronized (describing) {
+            for (Package one = packages.poll(); one != null; one = packages.poll()) {
+                super.loadDescriptors(one.name(), one.loader());
+            }
+        }
+    }
+
+    /**
+     * Tomcat asks for the descriptions of an application's resources (JNDI) while it starts, and logs that
+     * there are none. Applications without such do not wait for them.
+     */
+    @Override
+    public ManagedBean findManagedBean(String name) {
+        ManagedBean found = super.findManagedBean(name);
+        if (found == null) {
+            describe();
+            found = super.findManagedBean(name);
+        }
+        return found;
     }
 
     private synchronized boolean registerNext() {
