@@ -25,6 +25,11 @@ pub struct MinimumPace {
 }
 
 impl MinimumPace {
+    /// The minimum for a client that sends a body.
+    pub fn of_bodies(limits: &LimitsConfig) -> MinimumPace {
+        MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_receive_rate }
+    }
+
     /// The minimum for a client that takes answers.
     pub fn of_answers(limits: &LimitsConfig) -> MinimumPace {
         MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }

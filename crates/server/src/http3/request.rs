@@ -156,10 +156,7 @@ impl StreamTask<'_> {
                     ConnectionForm::Persistent,
                     self.progress.clone(),
                 );
-                let minimum = MinimumPace {
-                    stall_timeout: limits.stall_timeout,
-                    bytes_per_second: limits.minimum_receive_rate,
-                };
+                let minimum = MinimumPace::of_bodies(&limits);
                 let connection = self.stream.connection.clone();
                 let progress = self.progress.clone();
                 let feeding = sender.map(|sender| {
