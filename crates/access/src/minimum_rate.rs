@@ -25,6 +25,11 @@ pub struct MinimumRate {
 }
 
 impl MinimumRate {
+    /// The minimum for a client that sends a body.
+    pub fn of_bodies(limits: &LimitsConfig) -> MinimumRate {
+        MinimumRate { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_receive_rate }
+    }
+
     /// The minimum for a client that takes answers.
     pub fn of_answers(limits: &LimitsConfig) -> MinimumRate {
         MinimumRate { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }

@@ -186,8 +186,8 @@ pub(super) const fn stall_timeout<C: HasDelivery>() -> Key<C> {
         default: Some(ABSENT),
         example: "\"2m\"",
         documentation: "How long a request body or an answer may make no progress, in place of \
-            `limits.stall_timeout`. Over HTTP/2, where requests share a connection, the longest of all sites \
-            and routes holds for all.",
+            `limits.stall_timeout`. Over HTTP/2, where answers share the windows of a connection, the \
+            longest of all sites and routes holds for all answers.",
         kind: Kind::Duration {
             least: Duration::from_millis(100),
             most: HOUR,
@@ -202,8 +202,7 @@ pub(super) const fn minimum_receive_rate<C: HasDelivery>() -> Key<C> {
         name: "minimum_receive_rate",
         default: Some(ABSENT),
         example: "\"1KiB\"",
-        documentation: "The lowest rate of a request body, in place of `limits.minimum_receive_rate`, over \
-            HTTP/1 and HTTP/3.",
+        documentation: "The lowest rate of a request body, in place of `limits.minimum_receive_rate`.",
         kind: Kind::Size {
             least: 0,
             most: GIB,

@@ -3,7 +3,8 @@
 //! [`Limits`] are the figures, each of them announced to the client where the protocol has a setting for it.
 //! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are
 //! opened (CVE-2023-44487), streams that the client makes the server reset (CVE-2025-8671), settings and
-//! pings that must be answered (CVE-2019-9512, CVE-2019-9515), and frames without content (CVE-2019-9518).
+//! pings that must be answered (CVE-2019-9512, CVE-2019-9515), windows that grow by a byte (CVE-2019-9511),
+//! and frames without content (CVE-2019-9518). A `SETTINGS` frame has few values (CVE-2020-11080).
 //! Other limits stop the other known attacks: the limits on the size and the frames of a header block stop
 //! endless `CONTINUATION` frames (CVE-2024-27316), and the limit on the list stops a header block that
 //! decodes to a large list.
@@ -54,8 +55,11 @@ pub struct Limits {
     /// and beyond one for each response that was completed.
     pub resets: u32,
     /// Frames that are to be answered or only noted (`SETTINGS`, `PING`, `PRIORITY`, `PRIORITY_UPDATE` and
-    /// unknown ones), in one period and beyond one for each response that was completed.
+    /// unknown ones), and `DATA` frames for which the client leaves a window of some bytes, in one period and
+    /// beyond one for each response that was completed.
     pub control_frames: u32,
+    /// The most values of a `SETTINGS` frame.
+    pub settings: u32,
     /// Frames without content that do not end anything, in one period.
     pub empty_frames: u32,
     /// Answers to such frames that wait to be sent, bytes.
@@ -78,6 +82,7 @@ impl Default for Limits {
             output_bytes: 128 * 1024,
             resets: 200,
             control_frames: 1000,
+            settings: 32,
             empty_frames: 100,
             control_output_bytes: 64 * 1024,
         }
@@ -152,6 +157,12 @@ impl FloodGuard {
         )
     }
 
+    /// A window had room for some bytes only, although there was more to send.
+    #[cold]
+    pub(crate) fn tiny_window(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
+        count(&mut self.control_frames, limits.control_frames, "windows of some bytes only")
+    }
+
     /// A frame without content that does not end anything.
     pub(crate) fn empty_frame(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
         count(&mut self.empty_frames, limits.empty_frames, "too many frames without content")
@@ -184,7 +195,8 @@ mod tests {
         let limits = Limits { resets: 2, control_frames: 3, empty_frames: 1, ..Limits::default() };
         let mut guard = FloodGuard::default();
         assert!(guard.reset(&limits).is_ok() && guard.reset(&limits).is_ok());
-        assert!((0..3).all(|_| guard.control_frame(&limits).is_ok()));
+        assert!((0..2).all(|_| guard.control_frame(&limits).is_ok()));
+        assert!(guard.tiny_window(&limits).is_ok());
         assert!(guard.empty_frame(&limits).is_ok());
         guard.response_completed();
         assert!(guard.reset(&limits).is_ok() && guard.control_frame(&limits).is_ok());

@@ -72,10 +72,7 @@ impl Connection {
         let received = Rc::new(ReceivedHead { head, buffer });
         let head = &received.head;
         let configured = &snapshot.config.limits;
-        let minimum = MinimumRate {
-            stall_timeout: configured.stall_timeout,
-            bytes_per_second: configured.minimum_receive_rate,
-        };
+        let minimum = MinimumRate::of_bodies(configured);
         let may_switch = received.values("upgrade").next().is_some();
         let (mut feed, body) = BodyFeed::new(head, may_switch, snapshot.most_body_bytes, minimum);
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());

@@ -156,10 +156,7 @@ impl StreamTask<'_> {
                     ConnectionForm::Persistent,
                     self.progress.clone(),
                 );
-                let minimum = MinimumRate {
-                    stall_timeout: limits.stall_timeout,
-                    bytes_per_second: limits.minimum_receive_rate,
-                };
+                let minimum = MinimumRate::of_bodies(&limits);
                 let connection = self.stream.connection.clone();
                 let progress = self.progress.clone();
                 let feeding = sender.map(|sender| {

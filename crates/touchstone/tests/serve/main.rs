@@ -17,6 +17,7 @@ mod files;
 mod first_minutes;
 mod forward_auth;
 mod geoip;
+mod http2_waits;
 mod https;
 mod import_nginx;
 mod import_servers;

@@ -541,7 +541,10 @@ impl ServerConnection {
     fn receive_settings(&mut self, settings: SettingsPayload<'_>) -> Result<(), ConnectionError> {
         let is_first = self.phase == Phase::FirstSettings;
         self.phase = Phase::Frames;
-        for (id, value) in settings.iter() {
+        for (number, (id, value)) in settings.iter().enumerate() {
+            if number >= self.limits.settings as usize {
+                return Err(ConnectionError::too_much("a SETTINGS frame with too many values"));
+            }
             let window_before = self.peer.initial_window_bytes;
             self.peer.apply(id, value, is_first)?;
             match id {

@@ -10,6 +10,9 @@ use super::super::settings::DEFAULT_FRAME_BYTES;
 use super::super::streams::{Closed, Response, StreamKey};
 use super::ServerConnection;
 
+/// A client that leaves no larger window has the server send frames that are mostly header.
+const TINY_WINDOW_BYTES: usize = 64;
+
 /// The body of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
@@ -209,20 +212,31 @@ impl ServerConnection {
         if out.len() >= self.limits.output_bytes {
             return None;
         }
-        let max_length = max_length.min(self.send_frame_bytes()).min(self.send_window.available());
+        let of_connection = self.send_window.available();
+        let max_length = max_length.min(self.send_frame_bytes()).min(of_connection);
         if max_length == 0 {
             return None;
         }
         while let Some(slot) = self.scheduler.first() {
             let open = self.streams.slot(slot);
-            let length = max_length
-                .min(open.send_window.available())
-                .min(usize::try_from(open.unsent).unwrap_or(usize::MAX));
+            let unsent = usize::try_from(open.unsent).unwrap_or(usize::MAX);
+            let window = open.send_window.available();
+            let length = max_length.min(window).min(unsent);
             if length == 0 {
                 // The client made its window smaller after the stream was put into its queue.
                 self.scheduler.remove(&mut self.streams, slot);
                 continue;
             }
+            let window = window.min(of_connection);
+            if window < TINY_WINDOW_BYTES
+                && window < unsent
+                && let Err(error) = self.flood.tiny_window(&self.limits)
+            {
+                self.fail(error);
+                self.take_output(out);
+                return None;
+            }
+            let open = self.streams.slot(slot);
             open.unsent -= length as u64;
             open.send_window.sent(length);
             let is_last = open.ends && open.unsent == 0;

@@ -8,26 +8,24 @@
 
 mod hits;
 mod streams;
+mod waiting;
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use streams::{BodyEnd, BodyProgress, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
-use touchstone_access::{MinimumRate, RateCheck};
+use streams::{BodyEnd, BodyRateCheck, Inbox, Incoming, Outgoing, StreamAnswer, StreamTask};
+use touchstone_access::MinimumRate;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_field;
-use touchstone_http::h2::{
-    Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
-};
+use touchstone_http::h2::{Body, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey};
 use touchstone_http::request::{Expectation, Method};
-use touchstone_observe::metrics::Timeout;
+use waiting::Patience;
 
 use super::Connection;
 use crate::accounting::{self, AnsweredRequest};
@@ -64,10 +62,7 @@ pub struct Http2 {
     tasks: Vec<StreamTask>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
-    /// How slowly the client opens the windows that answers wait for; `None` if none waits.
-    window_check: Option<RateCheck>,
-    /// Bytes of bodies that were sent since the last wait.
-    sent_since_wait: u64,
+    patience: Patience,
     leaving: bool,
 }
 
@@ -97,8 +92,7 @@ impl Http2 {
             tasks: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
-            window_check: None,
-            sent_since_wait: 0,
+            patience: Patience::default(),
             leaving: false,
         }
     }
@@ -138,7 +132,7 @@ impl Http2 {
         let mut events = std::mem::take(&mut self.events);
         let mut input = std::mem::take(&mut self.connection.input);
         let mut at = 0;
-        let mut understood = true;
+        let (mut understood, mut has_request) = (true, false);
         while at < input.len() {
             match self.engine.receive(&input[at..], &mut events) {
                 Ok(consumed) => {
@@ -146,6 +140,7 @@ impl Http2 {
                     state.received_at = state.log.wants_duration().then(Instant::now);
                     state.metrics.begin_turn();
                     for event in events.iter() {
+                        has_request |= matches!(event, Event::Request(_));
                         self.take_event(state, event, &input[at..]);
                     }
                     if consumed == 0 {
@@ -162,6 +157,9 @@ impl Http2 {
             }
         }
         input.drain(..at);
+        if at > 0 {
+            self.patience.note_frames(has_request || !self.engine.is_within_header_block());
+        }
         self.connection.input = input;
         self.events = events;
         understood
@@ -216,7 +214,7 @@ impl Http2 {
         let progress = Progress::new(&state.snapshot, self.connection.peer.address, under_way);
         let begun = match refusal {
             Some(answer) => Err(answer),
-            None => self.begin(state, &received, request),
+            None => self.begin(state, &received, request, &progress),
         };
         match begun {
             Ok((request, body_end)) => {
@@ -267,6 +265,7 @@ impl Http2 {
         state: &CoreState,
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
+        progress: &Rc<Progress>,
     ) -> Result<(touchstone_handler::request::Request, Option<BodyEnd>), Answer> {
         if self.connection.listener.generation != state.generation {
             self.connection.listener.apply_config(state);
@@ -274,10 +273,12 @@ impl Http2 {
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
             let most_bytes = state.snapshot.most_body_bytes;
+            let minimum = MinimumRate::of_bodies(&state.snapshot.config.limits);
+            let rate_check = BodyRateCheck::new(minimum, progress.clone());
             let (incoming, end) = match request.protocol() {
-                Some(_) => (Incoming::tunnel(request.stream(), sender), None),
+                Some(_) => (Incoming::tunnel(request.stream(), sender, rate_check), None),
                 None => {
-                    let (incoming, end) = Incoming::new(request.stream(), sender, most_bytes);
+                    let (incoming, end) = Incoming::new(request.stream(), sender, most_bytes, rate_check);
                     (incoming, Some(end))
                 }
             };
@@ -315,16 +316,16 @@ impl Http2 {
         }
         if taken.is_err() {
             self.engine.release(stream, piece.len());
-            self.refuse_body(state, stream);
+            self.refuse_body(state, stream, 413);
         }
     }
 
-    /// Ends the exchange of a request whose body is too large.
-    fn refuse_body(&mut self, state: &CoreState, stream: StreamKey) {
+    /// Ends the exchange of a request whose body is too large or too slow, unless it is answered already.
+    fn refuse_body(&mut self, state: &CoreState, stream: StreamKey, status: u16) {
         if self.tasks.iter().any(|task| task.stream == stream) {
             self.tasks.retain(|task| task.stream != stream);
             let received = Rc::new(nothing_received());
-            let answered = Answer::error(413).into();
+            let answered = Answer::error(status).into();
             let snapshot = state.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
             self.inbox.put(StreamAnswer { stream, received, received_at, answered, progress, snapshot });
@@ -410,7 +411,7 @@ impl Http2 {
                     return Err(io::Error::other("the engine asked for a body that is not there"));
                 };
                 self.outgoing[index].append(frame.length, &mut self.output)?;
-                self.sent_since_wait += frame.length as u64;
+                self.patience.note_sent(frame.length);
                 if frame.is_last {
                     self.outgoing.swap_remove(index);
                 }
@@ -431,103 +432,6 @@ impl Http2 {
         output.shrink_to(OUTPUT_BYTES);
         self.output = output;
         written
-    }
-
-    /// Waits for bytes, answers, or pieces of bodies; an error is the connection's end.
-    async fn wait(&mut self) -> io::Result<()> {
-        let core = self.connection.core.clone();
-        let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
-        let limit = {
-            let state = core.state.borrow();
-            let limits = &state.snapshot.patient_limits;
-            let sent = std::mem::take(&mut self.sent_since_wait);
-            // Whatever else the client sends, it must read its answers.
-            self.window_check = self.engine.is_blocked().then(|| {
-                let mut rate_check =
-                    self.window_check.unwrap_or(RateCheck::begin(MinimumRate::of_answers(limits)));
-                rate_check.record(sent, Duration::ZERO);
-                rate_check
-            });
-            match &self.window_check {
-                Some(rate_check) => rate_check.allowance(),
-                None if idle => limits.keep_alive_timeout,
-                None => limits.stall_timeout,
-            }
-        };
-        if let Some(deadline) = &self.connection.timing.deadline {
-            deadline.session.requests.set(self.connection.requests);
-            // The time of a slow handler does not count against the client; the handler has its own limits.
-            match self.waits_for_handlers() {
-                true => deadline.clear(),
-                false => deadline.set(core.clock.coarse_ms(), limit, idle),
-            }
-        }
-        let began_ms = core.clock.coarse_ms();
-        let waited = poll_fn(|context| self.poll_progress(context)).await;
-        if let Some(rate_check) = &mut self.window_check {
-            rate_check.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
-        }
-        if waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
-            self.engine.take_output(&mut self.output);
-            let _ = self.write_output().await;
-        }
-        waited
-    }
-
-    fn waits_for_handlers(&self) -> bool {
-        (!self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
-            && !self.engine.is_blocked()
-            && self.incoming.iter().all(Incoming::may_pause)
-    }
-
-    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let core = self.connection.core.clone();
-        if self.connection.deadline_expired(context) {
-            match (self.engine.open_streams(), self.incoming.is_empty()) {
-                (0, _) => self.connection.count_timeout(Timeout::Idle),
-                (_, false) if self.window_check.is_none() => self.connection.count_timeout(Timeout::Body),
-                (_, _) => self.connection.give_up_on_reader(),
-            }
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        // The client should learn at once that the server leaves, not with its next request.
-        let mut progress = core.draining.get() && !self.leaving;
-        progress |= self.inbox.poll(context).is_ready();
-        let mut index = 0;
-        while index < self.outgoing.len() {
-            let outgoing = &mut self.outgoing[index];
-            match outgoing.poll_source(&mut self.engine, &mut self.output, context) {
-                Poll::Ready(BodyProgress::Broken(error)) => {
-                    core.error_log.debug(format_args!("a body broke off: {error}"));
-                    outgoing.reset(&mut self.engine);
-                    self.outgoing.swap_remove(index);
-                    progress = true;
-                }
-                Poll::Ready(BodyProgress::More) => {
-                    progress = true;
-                    if outgoing.is_finished() {
-                        self.outgoing.swap_remove(index);
-                    }
-                }
-                Poll::Pending => index += 1,
-            }
-        }
-        for incoming in &mut self.incoming {
-            progress |= incoming.poll_release(&mut self.engine, context).is_ready();
-        }
-        let state = &mut *core.state.borrow_mut();
-        let received = self.connection.transport.poll_receive(context, &mut state.receive_buffer);
-        match received {
-            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-            Poll::Ready(Ok(count)) => {
-                self.connection.input.extend_from_slice(&state.receive_buffer[..count]);
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending if progress => Poll::Ready(Ok(())),
-            Poll::Pending => Poll::Pending,
-        }
     }
 }
 

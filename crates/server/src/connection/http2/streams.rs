@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use touchstone_access::{MinimumRate, RateCheck};
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{Receiver, Sender};
@@ -129,12 +130,34 @@ pub struct Incoming {
     is_unlimited: bool,
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
+    rate_check: BodyRateCheck,
     /// Dropped together with the body, which wakes the task that waits for the body's end.
     _ends: oneshot::Sender<()>,
 }
 
+/// How fast the client sends a body.
+pub struct BodyRateCheck {
+    rate_check: RateCheck,
+    /// Knows the rate_check of the site or route, once that is found.
+    progress: Rc<Progress>,
+    /// The connection waits for the client to send more of it.
+    is_awaited: bool,
+    /// So many of its bytes have earned time.
+    noted_bytes: u64,
+}
+
+impl BodyRateCheck {
+    /// The rate_check of a new body.
+    pub fn new(minimum: MinimumRate, progress: Rc<Progress>) -> BodyRateCheck {
+        BodyRateCheck { rate_check: RateCheck::begin(minimum), progress, is_awaited: false, noted_bytes: 0 }
+    }
+}
+
 /// The body is longer than allowed.
 pub struct TooLarge;
+
+/// The body comes more slowly than allowed.
+pub struct TooSlow;
 
 /// How long an answer waits for the end of a body that the handler does not read.
 const LINGER: Duration = Duration::from_millis(250);
@@ -152,7 +175,7 @@ impl BodyEnd {
 
 impl Incoming {
     /// A body of at most so many bytes.
-    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> (Incoming, BodyEnd) {
+    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64, rate_check: BodyRateCheck) -> (Incoming, BodyEnd) {
         let (ends, end) = oneshot::channel();
         let incoming = Incoming {
             stream,
@@ -162,14 +185,15 @@ impl Incoming {
             most_bytes,
             is_unlimited: false,
             is_tunnel: false,
+            rate_check,
             _ends: ends,
         };
         (incoming, BodyEnd(end))
     }
 
     /// One direction of a tunnel, which may carry any bytes for any time.
-    pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
-        let (incoming, _) = Incoming::new(stream, sender, u64::MAX);
+    pub fn tunnel(stream: StreamKey, sender: Sender, rate_check: BodyRateCheck) -> Incoming {
+        let (incoming, _) = Incoming::new(stream, sender, u64::MAX, rate_check);
         Incoming { is_tunnel: true, ..incoming }
     }
 
@@ -193,6 +217,38 @@ impl Incoming {
             _ => engine.release(self.stream, piece.len()),
         }
         Ok(())
+    }
+
+    /// Notes how long the connection has waited for its client, and that `begun_bytes` of a frame of this
+    /// body are there that is not complete. Gives how long the client may take now to send more of it; `None`
+    /// if the handler has not yet read what is there, so that the client need not send more.
+    pub fn note_wait(&mut self, waited: Duration, begun_bytes: u64) -> Result<Option<Duration>, TooSlow> {
+        let own = &mut self.rate_check;
+        if let Some(minimum) = own.progress.take_receive_pace() {
+            own.rate_check = RateCheck::begin(minimum);
+        }
+        let received_bytes = self.received_bytes + begun_bytes;
+        let bytes = received_bytes.saturating_sub(own.noted_bytes);
+        own.noted_bytes += bytes;
+        let waited = if std::mem::take(&mut own.is_awaited) { waited } else { Duration::ZERO };
+        let is_in_time = own.rate_check.record(bytes, waited);
+        let may_come = |sender: &Sender| !sender.is_gone() && sender.held_bytes() == 0;
+        if self.may_pause() || !self.sender.as_ref().is_some_and(may_come) {
+            return Ok(None);
+        }
+        if !is_in_time {
+            return Err(TooSlow);
+        }
+        self.rate_check.is_awaited = true;
+        Ok(Some(self.rate_check.rate_check.allowance()))
+    }
+
+    /// Tells the handler that the body comes too slowly.
+    pub fn fail_slow(mut self, engine: &mut ServerConnection) {
+        engine.release(self.stream, self.unreleased_bytes);
+        if let Some(sender) = self.sender.take() {
+            sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+        }
     }
 
     /// Ends the body.

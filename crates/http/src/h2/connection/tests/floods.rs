@@ -91,6 +91,38 @@ fn frames_that_must_be_answered_or_noted() {
 }
 
 #[test]
+fn windows_of_some_bytes() {
+    let mut harness = Harness::with_limits(limits());
+    harness.receive(Input::new().frame(FrameType::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).get(1).get(3));
+    // A body of some bytes, and the rest of one, are no abuse.
+    harness.respond(1, Body::Length(70));
+    harness.receive(Input::new().window(1, 69).window(3, 69));
+    harness.pump();
+    harness.receive(Input::new().window(1, 1));
+    assert_eq!(harness.pump(), [data(1, 1, true)]);
+    harness.respond(3, Body::Length(100_000));
+    harness.pump();
+    let mut rounds = 0;
+    let error = loop {
+        match harness.try_receive(Input::new().window(3, 1)) {
+            Ok(_) => rounds += usize::from(harness.pump() == [data(3, 1, false)]),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code, CALM);
+    // Two of the thirty were SETTINGS, and one answer was completed.
+    assert_eq!(rounds, 29);
+}
+
+#[test]
+fn settings_with_many_values() {
+    let values = |count| Input::new().frame(FrameType::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 9].repeat(count));
+    let mut harness = Harness::new();
+    harness.receive(values(32));
+    assert_eq!(harness.fails(values(33)), CALM);
+}
+
+#[test]
 fn answers_that_are_not_read() {
     let mut harness =
         Harness::with_limits(Limits { control_frames: u32::MAX, control_output_bytes: 1000, ..limits() });

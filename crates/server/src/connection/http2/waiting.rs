@@ -1,0 +1,254 @@
+//! How long an HTTP/2 connection waits for its client.
+//!
+//! A client must complete a header block within `limits.header_timeout`, send the body of each request and
+//! take its answers at a minimum rate_check, and begin another request within `limits.keep_alive_timeout`. Frames
+//! that serve none of these, such as PING or windows that grow by a byte, do not earn it more time. The time
+//! of a slow handler does not count.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use touchstone_access::{MinimumRate, RateCheck};
+use touchstone_config::LimitsConfig;
+use touchstone_http::h2::ErrorCode;
+use touchstone_http::h2::frame::{FrameHeader, FrameType, HEADER_BYTES};
+use touchstone_observe::metrics::Timeout;
+
+use super::Http2;
+use super::streams::{BodyProgress, Outgoing};
+use crate::core::CoreState;
+
+/// How patient the connection still is.
+#[derive(Default)]
+pub struct Patience {
+    /// How slowly the client opens the windows that answers wait for; `None` if none waits.
+    window_pace: Option<RateCheck>,
+    /// Bytes of bodies that were sent since the last wait.
+    sent_bytes: u64,
+    /// Since when a header block, or a frame that is no body, has begun and is not complete.
+    head_since: Option<Instant>,
+    /// How long the last wait was, if it counts against the client.
+    waited: Duration,
+    /// What the present wait is for.
+    awaited: Awaited,
+}
+
+/// What a wait is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Awaited {
+    /// The next request.
+    #[default]
+    Request,
+    /// The rest of a header block, or of a frame.
+    Head,
+    /// More of a request's body.
+    Body,
+    /// Windows for answers.
+    Windows,
+    /// A handler.
+    Handler,
+    /// Anything, while streams are open for which nothing of this is needed.
+    Any,
+}
+
+impl Patience {
+    /// Notes bytes of bodies that were sent.
+    pub fn note_sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes as u64;
+    }
+
+    /// Notes that whole frames were received; `is_new`: what has begun now is not the header block that had
+    /// begun before.
+    pub fn note_frames(&mut self, is_new: bool) {
+        if is_new {
+            self.head_since = None;
+        }
+    }
+}
+
+/// Takes the shorter of two waits.
+fn shorten(least: &mut Option<(Awaited, Duration)>, awaited: Awaited, limit: Duration) {
+    if least.is_none_or(|(_, least)| limit < least) {
+        *least = Some((awaited, limit));
+    }
+}
+
+impl Http2 {
+    /// Waits for bytes, answers, or pieces of bodies; an error is the connection's end.
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
+        let core = self.connection.core.clone();
+        let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
+        let planned = self.plan(&core.state.borrow(), idle);
+        let Some((awaited, limit)) = planned else {
+            self.connection.give_up_on_reader();
+            return self.end_impatiently().await;
+        };
+        self.patience.awaited = awaited;
+        if let Some(deadline) = &self.connection.timing.deadline {
+            deadline.session.requests.set(self.connection.requests);
+            match awaited {
+                Awaited::Handler => deadline.clear(),
+                _ => deadline.set(core.clock.coarse_ms(), limit, idle),
+            }
+        }
+        let is_timed = self.patience.window_pace.is_some() || !self.incoming.is_empty();
+        let began = is_timed.then(Instant::now);
+        let waited = poll_fn(|context| self.poll_progress(context)).await;
+        self.patience.waited = began.map_or(Duration::ZERO, |began| began.elapsed());
+        match &waited {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return self.end_impatiently().await,
+            // What the server does until the next wait does not count.
+            _ => self.connection.clear_deadline(),
+        }
+        waited
+    }
+
+    /// Tells the client that the connection ends.
+    async fn end_impatiently(&mut self) -> io::Result<()> {
+        self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
+        self.engine.take_output(&mut self.output);
+        let _ = self.write_output().await;
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// What to wait for now, and how long; `None`: the client takes its answers too slowly.
+    fn plan(&mut self, state: &CoreState, idle: bool) -> Option<(Awaited, Duration)> {
+        // Requests of all sites share the connection's windows.
+        let limits = &state.snapshot.patient_limits;
+        let waited = std::mem::take(&mut self.patience.waited);
+        let mut least = None;
+        if !self.note_window_wait(limits, waited) {
+            return None;
+        }
+        if let Some(rate_check) = &self.patience.window_pace {
+            shorten(&mut least, Awaited::Windows, rate_check.allowance());
+        }
+        let begun = self.begun_body();
+        if begun.is_none() && (!self.connection.input.is_empty() || self.engine.is_within_header_block()) {
+            let since = *self.patience.head_since.get_or_insert_with(Instant::now);
+            let left = limits.header_timeout.saturating_sub(since.elapsed());
+            shorten(&mut least, Awaited::Head, left);
+        }
+        self.note_body_waits(state, waited, begun.unwrap_or_default(), &mut least);
+        least = least.or_else(|| self.waits_for_handlers().then_some((Awaited::Handler, Duration::MAX)));
+        Some(least.unwrap_or(match idle {
+            true => (Awaited::Request, limits.keep_alive_timeout),
+            false => (Awaited::Any, limits.stall_timeout),
+        }))
+    }
+
+    /// Whatever else the client sends, it must take its answers; false: it is too slow.
+    fn note_window_wait(&mut self, limits: &LimitsConfig, waited: Duration) -> bool {
+        let sent_bytes = std::mem::take(&mut self.patience.sent_bytes);
+        let last = self.patience.window_pace.take();
+        if !self.engine.is_blocked() {
+            return true;
+        }
+        let (mut rate_check, waited) = match last {
+            Some(rate_check) => (rate_check, waited),
+            None => (RateCheck::begin(MinimumRate::of_answers(limits)), Duration::ZERO),
+        };
+        let is_in_time = rate_check.record(sent_bytes, waited);
+        self.patience.window_pace = Some(rate_check);
+        is_in_time
+    }
+
+    /// Notes how fast the bodies of requests come, and refuses those that come too slowly. `begun`: the
+    /// stream of a frame of one that is not complete, and how many bytes of it are there.
+    fn note_body_waits(
+        &mut self,
+        state: &CoreState,
+        waited: Duration,
+        begun: (u32, u64),
+        least: &mut Option<(Awaited, Duration)>,
+    ) {
+        let mut at = 0;
+        while let Some(incoming) = self.incoming.get_mut(at) {
+            let begun_bytes = if incoming.stream.id() == begun.0 { begun.1 } else { 0 };
+            match incoming.note_wait(waited, begun_bytes) {
+                Ok(limit) => {
+                    if let Some(limit) = limit {
+                        shorten(least, Awaited::Body, limit);
+                    }
+                    at += 1;
+                }
+                Err(_) => {
+                    let slow = self.incoming.swap_remove(at);
+                    let stream = slow.stream;
+                    slow.fail_slow(&mut self.engine);
+                    self.connection.core.counts.timed_out(Timeout::Body);
+                    self.refuse_body(state, stream, 408);
+                }
+            }
+        }
+    }
+
+    /// The stream of a body of which the client has begun a frame, and the bytes of it that are there.
+    fn begun_body(&self) -> Option<(u32, u64)> {
+        let (header, rest) = self.connection.input.split_first_chunk::<HEADER_BYTES>()?;
+        let header = FrameHeader::parse(header);
+        let is_body = header.frame_type == FrameType::DATA
+            && self.incoming.iter().any(|incoming| incoming.stream.id() == header.stream);
+        is_body.then_some((header.stream, rest.len() as u64))
+    }
+
+    fn waits_for_handlers(&self) -> bool {
+        !self.tasks.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler)
+    }
+
+    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let core = self.connection.core.clone();
+        if self.connection.deadline_expired(context) {
+            match self.patience.awaited {
+                // The plan of the next wait refuses that body, and no other request.
+                Awaited::Body => {
+                    self.connection.forget_deadline();
+                    return Poll::Ready(Ok(()));
+                }
+                Awaited::Request => self.connection.count_timeout(Timeout::Idle),
+                Awaited::Head => self.connection.count_timeout(Timeout::Header),
+                Awaited::Windows | Awaited::Handler | Awaited::Any => self.connection.give_up_on_reader(),
+            }
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        // The client should learn at once that the server leaves, not with its next request.
+        let mut progress = core.draining.get() && !self.leaving;
+        progress |= self.inbox.poll(context).is_ready();
+        let mut index = 0;
+        while index < self.outgoing.len() {
+            let outgoing = &mut self.outgoing[index];
+            match outgoing.poll_source(&mut self.engine, &mut self.output, context) {
+                Poll::Ready(BodyProgress::Broken(error)) => {
+                    core.error_log.debug(format_args!("a body broke off: {error}"));
+                    outgoing.reset(&mut self.engine);
+                    self.outgoing.swap_remove(index);
+                    progress = true;
+                }
+                Poll::Ready(BodyProgress::More) => {
+                    progress = true;
+                    if outgoing.is_finished() {
+                        self.outgoing.swap_remove(index);
+                    }
+                }
+                Poll::Pending => index += 1,
+            }
+        }
+        for incoming in &mut self.incoming {
+            progress |= incoming.poll_release(&mut self.engine, context).is_ready();
+        }
+        let state = &mut *core.state.borrow_mut();
+        let received = self.connection.transport.poll_receive(context, &mut state.receive_buffer);
+        match received {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Ok(count)) => {
+                self.connection.input.extend_from_slice(&state.receive_buffer[..count]);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending if progress => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
