@@ -1,6 +1,6 @@
 //! What a route does: another server, PHP, files, a redirect, another path, a fixed answer.
 
-use super::placeholder::{plain, template};
+use super::placeholder::{plain, template, text};
 use super::routing::{Change, Level, Routing, What};
 use super::steps::Step;
 use crate::directive::Directive;
@@ -124,9 +124,9 @@ fn proxy<'d>(
                     Some(name) => (name, ""),
                     None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
                 };
-                match plain(value) {
+                match text(value) {
                     Ok(value) if line.arguments.len() <= 2 => {
-                        route.entry("headers", name, toml_string(value))
+                        route.entry("headers", name, toml_string(&value))
                     }
                     _ => routing.problem(line, "fields of answers are set as they stand"),
                 }
@@ -205,7 +205,7 @@ fn header_up(
         ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
         ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
         ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
-        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(plain(value)?)),
+        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(&text(value)?)),
         _ => return Err("fields for origins are set, and not searched and replaced".to_string()),
     }
     Ok(())

@@ -6,7 +6,7 @@
 
 use super::answer;
 use super::matcher::Matcher;
-use super::placeholder::plain;
+use super::placeholder::text;
 use super::routing::{Change, Level, Routing, What};
 use super::steps::{Step, steps};
 use crate::directive::Directive;
@@ -326,7 +326,7 @@ fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, Stri
     match values {
         _ if is_removed => Ok(Some((name.to_string(), String::new()))),
         [value] => {
-            Ok(Some((name.to_string(), plain(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
+            Ok(Some((name.to_string(), text(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
         }
         [] => Ok(Some((name.to_string(), String::new()))),
         _ => Err("values of fields are set, and not searched and replaced".to_string()),
@@ -337,9 +337,7 @@ fn origin_field(step: &Step<'_>) -> Result<(String, Option<String>), String> {
     let name = step.argument(0);
     match (name.strip_prefix('-'), step.arguments.get(1)) {
         (Some(name), _) => Ok((name.to_string(), None)),
-        (None, Some(value)) => {
-            Ok((name.trim_start_matches('+').to_string(), Some(plain(value)?.to_string())))
-        }
+        (None, Some(value)) => Ok((name.trim_start_matches('+').to_string(), Some(text(value)?))),
         (None, None) => Err("it has no value".to_string()),
     }
 }

@@ -1,7 +1,8 @@
 //! How fast and with what replaced answers are sent, how often clients may ask, and links with a signature.
 
+use super::language::{UpToVariable, first_variable};
 use super::scope::Scope;
-use super::value::{self, UpToVariable, first_variable};
+use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;

@@ -1,5 +1,6 @@
 //! What servers and locations have alike: fields of answers, error pages, and who is let in.
 
+use super::language::Language;
 use super::scope::Scope;
 use super::value;
 use crate::account::Account;
@@ -13,7 +14,13 @@ pub fn is_file_name(name: &str) -> bool {
 }
 
 /// Fields of answers, and how long they may be kept; `is_files`: files answer.
-pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account: &mut Account) {
+pub fn headers(
+    scope: &Scope<'_>,
+    language: &Language<'_>,
+    is_files: bool,
+    section: &mut Section,
+    account: &mut Account,
+) {
     let mut cache_control: Vec<String> = Vec::new();
     if let Some(expires) = scope.one("expires") {
         match expires.argument(0) {
@@ -46,7 +53,13 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
         if text == "$upstream_cache_status" {
             account.unneeded(directive, section, "'Cache-Status' says it (RFC 9211)");
         } else if text.contains('$') {
-            account.problem(directive, section, "fields of answers have no variables");
+            match language.text(text) {
+                Ok(text) => {
+                    account.translated(directive, section);
+                    section.entry("headers", name, toml_string(&text));
+                }
+                Err(advice) => account.problem(directive, section, &advice),
+            }
         } else if name.eq_ignore_ascii_case("cache-control") {
             account.translated(directive, section);
             cache_control.push(text.to_string());
