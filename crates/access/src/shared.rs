@@ -15,7 +15,7 @@ use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
 use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
-use touchstone_observe::client_location::{self, Locates};
+use touchstone_expression::client_location::{self, Locates};
 
 /// Clients that rates are remembered for, each under each limit: 2 MiB, taken when the first limit is used.
 const CLIENT_PLACES: usize = 131_072;

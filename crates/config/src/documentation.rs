@@ -314,6 +314,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
+    if section == "map" {
+        // The file would have to be there.
+        return key != "file";
+    }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }

@@ -26,6 +26,7 @@ mod includes;
 mod jwt;
 pub mod keys;
 mod logs;
+mod maps;
 mod names;
 mod network;
 mod nsapi;
@@ -86,6 +87,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_expression::Maps;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::path::PathRules;
 
@@ -116,6 +118,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// `[java]`
     pub java: JavaConfig,
+    /// `[[map]]`
+    pub maps: Maps,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -249,6 +253,8 @@ pub struct SiteConfig {
     pub access: AccessConfig,
     /// What it does differently for some requests.
     pub routes: Vec<RouteConfig>,
+    /// The maps of the configuration; `None`: they are not read yet.
+    pub maps: Option<Maps>,
 }
 
 impl SiteConfig {
@@ -342,6 +348,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         admin: AdminConfig::default(),
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),
+        maps: Maps::default(),
         sites: vec![site],
     }
 }

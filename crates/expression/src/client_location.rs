@@ -1,5 +1,5 @@
-//! Where clients are, for lines of the access log. What knows it is set when a configuration is taken up;
-//! it is asked only by formats with these variables.
+//! Where clients are. What knows it is set when a configuration is taken up; it is asked only where one of
+//! the variables of places is used.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,13 +21,23 @@ pub fn set_source(source: Option<Arc<dyn Locates>>) {
 }
 
 /// The country of a client whose address this text is.
-pub(crate) fn country(client: &str) -> Option<[u8; 2]> {
+pub fn country(client: &str) -> Option<[u8; 2]> {
     source()?.country(client.parse().ok()?)
 }
 
 /// The number of its autonomous system.
-pub(crate) fn system(client: &str) -> Option<u32> {
+pub fn system(client: &str) -> Option<u32> {
     source()?.system(client.parse().ok()?)
+}
+
+/// The country of this address.
+pub fn country_of(address: IpAddr) -> Option<[u8; 2]> {
+    source()?.country(address)
+}
+
+/// The number of its autonomous system.
+pub fn system_of(address: IpAddr) -> Option<u32> {
+    source()?.system(address)
 }
 
 fn source() -> Option<Arc<dyn Locates>> {

@@ -13,6 +13,7 @@
 //! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
+//! | `variables` | the values of variables of conditions and texts |
 //! | `component_counts` | what is counted of WebAssembly components |
 //!
 //! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
@@ -24,3 +25,4 @@ pub mod interim;
 pub mod pipe;
 pub mod reason_phrase;
 pub mod request;
+pub mod variables;

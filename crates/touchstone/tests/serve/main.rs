@@ -33,3 +33,4 @@ mod start;
 mod systemd;
 mod tokens;
 mod upgrade;
+mod variables;
