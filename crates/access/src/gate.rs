@@ -14,7 +14,7 @@ use super::shared::AccessShared;
 use super::signed_link::SignedLinks;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
 use touchstone_config::{AccessConfig, NetworkSet, PasswordSource, RateLimitConfig};
-use touchstone_expression::{Known, Text};
+use touchstone_expression::Text;
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. It is `None` if no rules are configured, so that a request then costs only
@@ -38,15 +38,12 @@ struct RateRule {
 impl RateRule {
     fn open(config: &RateLimitConfig, name: &impl Hash, shared: &AccessShared) -> Option<Arc<RateRule>> {
         let burst = if config.burst == 0 { config.requests } else { config.burst };
-        let id = match (config.delay, config.key.as_str()) {
+        let id = match (config.delay, config.key.as_ref().map_or("", Text::source)) {
             (0, "") => shared.limit_id(&(name, config.requests, config.per, burst)),
             (delay, key) => shared.limit_id(&(name, config.requests, config.per, burst, delay, key)),
         };
         let rate = Rate::new(config.requests, config.per, burst)?.with_delayed(config.delay);
-        // The configuration has been checked, so the text is valid.
-        let key = Some(config.key.as_str()).filter(|key| !key.is_empty());
-        let key = key.and_then(|key| Text::read(key, Known::Request).ok());
-        Some(Arc::new(RateRule { limit: Limit::new(id, rate), key }))
+        Some(Arc::new(RateRule { limit: Limit::new(id, rate), key: config.key.clone() }))
     }
 
     /// What the request is counted by; `None`: it is not counted.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use maxminddb::{Reader, path};
 use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
-use touchstone_observe::client_location::AddressLocator;
+use touchstone_expression::client_location::AddressLocator;
 
 /// Called with one line when the operator should know something.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;

@@ -15,7 +15,7 @@ use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
 use super::token_keys::{KeySource, Location};
 use touchstone_config::{GeoIpConfig, TokenKeys};
-use touchstone_observe::client_location::{self, AddressLocator};
+use touchstone_expression::client_location::{self, AddressLocator};
 
 /// The number of clients that are remembered for rates, counted once per limit: 2 MiB, allocated when the
 /// first limit is used.

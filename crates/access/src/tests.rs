@@ -41,8 +41,7 @@ fn authorization(credentials: &str) -> Fields {
 }
 
 fn rate(requests: u64, burst: u64) -> AccessConfig {
-    let rate_limit =
-        RateLimitConfig { requests, per: Duration::from_secs(3600), burst, delay: 0, key: String::new() };
+    let rate_limit = RateLimitConfig { requests, per: Duration::from_secs(3600), burst, delay: 0, key: None };
     AccessConfig { rate_limit: Some(rate_limit), ..AccessConfig::default() }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_accelerator::rules::policy::{Esi, Policy, SetCookie};
+use touchstone_expression::{Condition, Known, Text};
 
 use super::section::{Choice, Key, Kind, Section};
 use super::values;
@@ -247,6 +248,45 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             },
         },
         Key {
+            name: "key",
+            default: Some("\"\""),
+            example: "\"$cookie{currency} $geoip_country\"",
+            documentation: "A [text with variables](expressions.md) that is part of the key, beside scheme, \
+                host, path and query: requests share an answer only where it is equal. A purge of a URL is \
+                for all of its keys.",
+            kind: Kind::Checked {
+                what: "text with variables",
+                parse: |text, _| Text::read(text, Known::Admitted).map(|_| text.to_string()),
+                set: |policy, value| {
+                    policy.key = Text::read(&value, Known::Admitted).ok().filter(Text::has_variables);
+                },
+            },
+        },
+        Key {
+            name: "bypass",
+            default: Some("\"\""),
+            example: "'$cookie{preview} or $arg{nocache}'",
+            documentation: "A [condition](expressions.md): requests for which it holds go to the origin, and neither \
+                get a stored answer nor leave theirs.",
+            kind: Kind::Checked {
+                what: "condition",
+                parse: |text, _| check_condition(text),
+                set: |policy, value| policy.bypass = Condition::read(&value, Known::Admitted).ok(),
+            },
+        },
+        Key {
+            name: "no_store",
+            default: Some("\"\""),
+            example: "'$header{x-draft}'",
+            documentation: "A [condition](expressions.md): answers to requests for which it holds are not stored, but \
+                such requests may get a stored one.",
+            kind: Kind::Checked {
+                what: "condition",
+                parse: |text, _| check_condition(text),
+                set: |policy, value| policy.no_store = Condition::read(&value, Known::Admitted).ok(),
+            },
+        },
+        Key {
             name: "client_directives",
             default: Some("true"),
             example: "false",
@@ -292,6 +332,13 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
         },
     ],
 };
+
+fn check_condition(text: &str) -> Result<String, String> {
+    match text {
+        "" => Ok(String::new()),
+        _ => Condition::read(text, Known::Admitted).map(|_| text.to_string()),
+    }
+}
 
 fn boxed(text: String) -> Box<[u8]> {
     text.into_bytes().into_boxed_slice()

@@ -68,8 +68,8 @@ pub struct RateLimitConfig {
     pub burst: u64,
     /// How many more wait for their turn.
     pub delay: u64,
-    /// Whose requests are counted together; empty: those of a client.
-    pub key: String,
+    /// Whose requests are counted together; `None`: those of a client.
+    pub key: Option<Text>,
 }
 
 /// The field in which the trusted proxies name the client. Only this field is read: a proxy that writes one
@@ -248,7 +248,7 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
     documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 \
         address. `[site.route.rate_limit]` has the same keys. Requests above the limit are answered with 429 \
         Too Many Requests and the time to wait.",
-    blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0, delay: 0, key: String::new() },
+    blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0, delay: 0, key: None },
     keys: &[
         Key {
             name: "requests",
@@ -296,7 +296,10 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             kind: Kind::Checked {
                 what: "text with variables",
                 parse: |text, _| Text::read(text, Known::Request).map(|_| text.to_string()),
-                set: |limit, value| limit.key = value,
+                set: |limit, value| {
+                    limit.key =
+                        Text::read(&value, Known::Request).ok().filter(|key| !key.source().is_empty());
+                },
             },
         },
     ],

@@ -328,6 +328,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     if section == "stream.route" {
         return key != "tls";
     }
+    if section == "map" {
+        // The file would have to exist.
+        return key != "file";
+    }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }

@@ -355,6 +355,7 @@ pub static SITE: Section<SiteConfig> = Section {
         delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
         routes: Vec::new(),
+        maps: None,
     },
     keys: &[
         Key {
@@ -726,10 +727,11 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{}"),
             example: "{ X-Frame-Options = \"DENY\", Referrer-Policy = \"no-referrer\" }",
             documentation: "Header fields to add to every answer of the site, errors and cached answers \
-                included. Fields that the server itself sets, such as Content-Length, are refused.",
+                included. The values are [texts with variables](expressions.md); one that is empty for an \
+                answer is left out. Fields that the server itself sets, such as Content-Length, are refused.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
-                check: values::check_added_field,
+                check: values::check_added_text,
                 set: |site, value| site.headers = value,
             },
         },
@@ -832,6 +834,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::servlet::JAVA;
+            $code
+        }
+        {
+            let $section = &$crate::maps::MAP;
             $code
         }
         {

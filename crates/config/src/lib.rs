@@ -26,6 +26,7 @@ mod includes;
 mod jwt;
 pub mod keys;
 mod logs;
+mod maps;
 mod names;
 mod network;
 mod nsapi;
@@ -88,6 +89,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_expression::Maps;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::path::PathRules;
 
@@ -118,6 +120,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// `[java]`
     pub java: JavaConfig,
+    /// `[[map]]`
+    pub maps: Maps,
     /// `[[site]]`; at least one, unless there are streams.
     pub sites: Vec<SiteConfig>,
     /// `[[stream]]`
@@ -253,6 +257,8 @@ pub struct SiteConfig {
     pub access: AccessConfig,
     /// What it does differently for some requests.
     pub routes: Vec<RouteConfig>,
+    /// The maps of the configuration; `None`: they are not read yet.
+    pub maps: Option<Maps>,
 }
 
 impl SiteConfig {
@@ -346,6 +352,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         admin: AdminConfig::default(),
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),
+        maps: Maps::default(),
         sites: vec![site],
         streams: Vec::new(),
     }

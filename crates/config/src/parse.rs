@@ -135,7 +135,8 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     let first = &sources[0];
     let mut reader =
         Reader::new(&first.text, &first.name, &first.base).with_sources(&sources, keys::sections_with_key);
-    let loaded = reader.documents(&documents);
+    let mut loaded = reader.documents(&documents);
+    reader.use_maps(&mut loaded);
     reader.check_server(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
@@ -221,6 +222,7 @@ impl<'t> Reader<'t> {
             request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
             admin: self.single(&admin::ADMIN, documents, &mut places),
             java: self.single(&servlet::JAVA, documents, &mut places),
+            maps: self.maps(documents, &mut places),
             sites: self.sites(documents, &mut places),
             streams: self.streams(documents, &mut places),
         };

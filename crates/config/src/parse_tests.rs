@@ -114,6 +114,7 @@ fn defaults() {
             delivery: DeliveryConfig::default(),
             access: AccessConfig::default(),
             routes: vec![],
+            maps: None,
         }]
     );
     let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
@@ -295,8 +296,8 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
         "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], \
-         [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], [admin], [java] \
-         and [[site]]"
+         [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], [admin], \
+         [java], [[map]] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

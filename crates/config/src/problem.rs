@@ -74,6 +74,8 @@ pub struct ConfigPlaces {
     pub files: Vec<PathBuf>,
     /// The sections that may appear once, by name.
     pub sections: BTreeMap<&'static str, SectionPlaces>,
+    /// Each `[[map]]`, in their order.
+    pub maps: Vec<SectionPlaces>,
     /// Each `[[site]]`, in the order of [`Config::sites`].
     pub sites: Vec<SectionPlaces>,
     /// Each `[[stream]]`, in the order of [`Config::streams`].

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use touchstone_expression::{Known, Text};
+use touchstone_expression::{Known, Maps, Scope, Text};
 
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
@@ -53,17 +53,20 @@ impl SignedLinkConfig {
             ("", SignatureForm::Md5, true) => "$path $secret",
             (text, ..) => text,
         };
+        // Maps are not for links: what is signed is what the client has sent.
+        let maps = Maps::default();
+        let scope = Scope::from(Known::Request).with_maps(&maps);
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((begin, length, part)) = next_special(rest) {
             if begin > 0 {
-                parts.push(SignedPart::Text(Text::read(&rest[..begin], Known::Request)?));
+                parts.push(SignedPart::Text(Text::read(&rest[..begin], scope)?));
             }
             parts.push(part);
             rest = &rest[begin + length..];
         }
         if !rest.is_empty() {
-            parts.push(SignedPart::Text(Text::read(rest, Known::Request)?));
+            parts.push(SignedPart::Text(Text::read(rest, scope)?));
         }
         let has = |part: &SignedPart| parts.contains(part);
         match self.form {

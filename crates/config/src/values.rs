@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_expression::{Known, Text};
 use touchstone_files::dictionary::Pattern;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::target::normalise_path;
@@ -355,6 +356,12 @@ pub(super) fn check_added_field(name: &str, value: &str) -> Result<(), String> {
         return Err(format!("{name:?} has an empty value; leave the field out"));
     }
     Ok(())
+}
+
+/// The same of a value that may have variables.
+pub(super) fn check_added_text(name: &str, value: &str) -> Result<(), String> {
+    check_added_field(name, value)?;
+    Text::read(value, Known::Head).map(|_| ()).map_err(|problem| format!("{name}: {problem}"))
 }
 
 /// Text as it was written, shortened for a message if it is long.

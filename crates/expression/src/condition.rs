@@ -18,8 +18,10 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::LONGEST;
 use crate::lexer::{Comparison, Word, words};
+use crate::operand::Operand;
+use crate::scope::Scope;
 use crate::source::Source;
-use crate::variable::{Known, Variable};
+use crate::variable::Variable;
 
 /// How deep parentheses and `not` may stand in each other.
 const DEEPEST: usize = 32;
@@ -48,17 +50,17 @@ enum Node {
 
 #[derive(Clone)]
 enum Value {
-    Variable(Variable),
+    Variable(Operand),
     Plain(Box<[u8]>),
 }
 
 impl Condition {
     /// Reads a condition; the error says what is wrong with it.
-    pub fn read(text: &str, known: Known) -> Result<Condition, String> {
+    pub fn read<'s>(text: &str, scope: impl Into<Scope<'s>>) -> Result<Condition, String> {
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
         }
-        let words = words(text, known)?;
+        let words = words(text, scope.into())?;
         if words.is_empty() {
             return Err("a condition has at least one value, such as $status >= 400".to_string());
         }
@@ -77,12 +79,12 @@ impl Condition {
     }
 
     /// Whether it uses a variable for which this is so.
-    pub fn uses(&self, is_meant: impl Fn(&Variable) -> bool + Copy) -> bool {
-        self.node.uses(is_meant)
+    pub fn uses(&self, is_meant: impl Fn(&Variable) -> bool) -> bool {
+        self.node.uses(&is_meant)
     }
 
     /// Whether it holds.
-    pub fn holds(&self, source: &(impl Source + ?Sized)) -> bool {
+    pub fn holds(&self, source: &dyn Source) -> bool {
         self.node.holds(source)
     }
 }
@@ -100,7 +102,7 @@ impl std::fmt::Debug for Condition {
 }
 
 impl Node {
-    fn holds(&self, source: &(impl Source + ?Sized)) -> bool {
+    fn holds(&self, source: &dyn Source) -> bool {
         match self {
             Node::All(nodes) => nodes.iter().all(|node| node.holds(source)),
             Node::Any(nodes) => nodes.iter().any(|node| node.holds(source)),
@@ -115,8 +117,8 @@ impl Node {
         }
     }
 
-    fn uses(&self, is_meant: impl Fn(&Variable) -> bool + Copy) -> bool {
-        let uses = |value: &Value| matches!(value, Value::Variable(variable) if is_meant(variable));
+    fn uses(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
+        let uses = |value: &Value| matches!(value, Value::Variable(operand) if operand.uses(is_meant));
         match self {
             Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(|node| node.uses(is_meant)),
             Node::Not(node) => node.uses(is_meant),
@@ -128,9 +130,9 @@ impl Node {
 }
 
 impl Value {
-    fn of<'a>(&'a self, source: &'a (impl Source + ?Sized)) -> Cow<'a, [u8]> {
+    fn of<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
         match self {
-            Value::Variable(variable) => source.value(variable).unwrap_or_default(),
+            Value::Variable(operand) => operand.value(source),
             Value::Plain(bytes) => Cow::Borrowed(bytes),
         }
     }
@@ -246,7 +248,7 @@ impl<'w> Parser<'w> {
 
     fn value(&mut self) -> Result<Value, String> {
         match self.next() {
-            Some(Word::Variable(variable)) => Ok(Value::Variable(variable.clone())),
+            Some(Word::Variable(operand)) => Ok(Value::Variable(operand.clone())),
             // Outside of expressions two backslashes are one.
             Some(Word::Value(text)) => Ok(Value::Plain(text.replace("\\\\", "\\").into_bytes().into())),
             Some(_) | None => Err("a value is missing: a variable, a text in quotes or a number".to_string()),
@@ -289,7 +291,7 @@ fn last_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Fact;
+    use crate::variable::{Fact, Known};
     use proptest::prelude::*;
     use touchstone_http::request_view::RequestView;
 

@@ -1,11 +1,12 @@
 //! The words of a condition.
 
-use crate::variable::{Known, Variable};
+use crate::operand::Operand;
+use crate::scope::Scope;
 
 /// A word.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Word {
-    Variable(Variable),
+    Variable(Operand),
     /// In quotes, or a number.
     Value(String),
     Compare(Comparison),
@@ -34,14 +35,14 @@ pub(crate) enum Comparison {
 }
 
 /// Splits a condition into words.
-pub(crate) fn words(text: &str, known: Known) -> Result<Vec<Word>, String> {
+pub(crate) fn words(text: &str, scope: Scope<'_>) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let (word, after) = match first {
             '$' => {
-                let (variable, after) = Variable::read(&rest[1..], known)?;
-                (Word::Variable(variable), after)
+                let (operand, after) = Operand::read(&rest[1..], scope)?;
+                (Word::Variable(operand), after)
             }
             '"' | '\'' => quoted(rest, first)?,
             '0'..='9' => {

@@ -6,18 +6,33 @@
 //! | [`source`] | where the values of variables come from |
 //! | [`text`] | a text with variables: `"$host $path"` |
 //! | [`condition`] | a condition: `$status >= 500 and not $path =~ "^/health"` |
+//! | [`map`] | from the value of a text to another text |
+//! | [`map_text`] | the entries of a map, as they stand in a file |
+//! | [`scope`] | what may be used where a text stands |
+//! | [`client_location`] | where clients are, of the databases of places |
+//! | [`operand`] | a variable where it is used, with its map |
+//! | [`lookup`] | what a text asks of a map |
 //! | `lexer` | the words of a condition |
 //!
 //! Everything is parsed once, when the configuration is read. What is evaluated for a request takes linear
 //! time, copies nothing but results, and cannot fail: a value that is not there is empty.
 
+pub mod client_location;
 pub mod condition;
 mod lexer;
+pub mod lookup;
+pub mod map;
+pub mod map_text;
+pub mod operand;
+pub mod scope;
 pub mod source;
 pub mod text;
 pub mod variable;
 
 pub use condition::Condition;
+pub use lookup::Piece;
+pub use map::{Map, MapSource, Maps};
+pub use scope::Scope;
 pub use source::Source;
 pub use text::Text;
 pub use variable::{Fact, Known, VARIABLES, Variable, nearest};

@@ -1,10 +1,13 @@
 //! Where the values of variables come from.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use touchstone_http::host::split_port;
-use touchstone_http::request_view::RequestView;
+use touchstone_http::path::append_escaped;
+use touchstone_http::request_view::{ConnectionView, RequestView, TlsView};
 
+use crate::client_location;
 use crate::variable::{Fact, Variable};
 
 /// Knows the values of variables. What it does not know is `None`.
@@ -13,14 +16,16 @@ pub trait Source {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>>;
 }
 
-/// What is known of a request from its head and the client's address alone.
+/// What is known of a request from its head and the client's address, and of its connection where that is
+/// given.
 impl Source for RequestView<'_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
-            Fact::Client => self.client.map(|client| Cow::Owned(client.to_string().into_bytes())),
+            Fact::Client => self.client.map(|client| text(client.to_canonical())),
             Fact::Method => Some(Cow::Borrowed(self.method)),
             Fact::Path => Some(Cow::Borrowed(self.path)),
             Fact::Query => self.query.map(Cow::Borrowed),
+            Fact::Target => Some(Cow::Owned(target(self.path, self.query))),
             Fact::Host => self.host.map(host),
             Fact::Header => self.values(variable.name.as_bytes()).next().map(Cow::Borrowed),
             Fact::Cookie => {
@@ -28,9 +33,55 @@ impl Source for RequestView<'_> {
                 values.find_map(|value| cookie(value, &variable.name)).map(Cow::Borrowed)
             }
             Fact::Argument => argument(self.query?, &variable.name).map(Cow::Borrowed),
-            _ => None,
+            Fact::Country | Fact::System => place(variable.fact, self.client?),
+            _ => of_connection(self.connection?, variable.fact),
         }
     }
+}
+
+/// What is known of a connection.
+pub fn of_connection<'a>(connection: &ConnectionView<'a>, fact: Fact) -> Option<Cow<'a, [u8]>> {
+    let tls = |value: fn(TlsView<'a>) -> Option<&'a str>| value(connection.tls?).map(str::as_bytes);
+    let value = match fact {
+        Fact::Scheme => Some(if connection.is_secure { &b"https"[..] } else { b"http" }),
+        Fact::Protocol => Some(connection.protocol.as_bytes()),
+        Fact::RequestId => Some(connection.request_id.as_bytes()),
+        Fact::TlsVersion => tls(|tls| Some(tls.version)),
+        Fact::TlsCipher => tls(|tls| Some(tls.cipher)),
+        Fact::TlsServerName => tls(|tls| tls.server_name),
+        Fact::TlsSubject => tls(|tls| tls.subject),
+        Fact::TlsVerified => tls(|tls| tls.subject.map(|_| VERIFIED)),
+        _ => None,
+    };
+    value.map(Cow::Borrowed)
+}
+
+/// The value of `$tls_verified` where a certificate was verified.
+pub const VERIFIED: &str = "SUCCESS";
+
+/// The country or system of a client.
+pub fn place<'a>(fact: Fact, client: IpAddr) -> Option<Cow<'a, [u8]>> {
+    match fact {
+        Fact::Country => client_location::country_of(client).map(|code| Cow::Owned(code.to_vec())),
+        Fact::System => client_location::system_of(client).map(text),
+        _ => None,
+    }
+}
+
+/// A path with its escapes, and a query.
+fn target(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    let mut target = Vec::with_capacity(path.len() + query.map_or(0, |query| query.len() + 1));
+    append_escaped(path, b"/-._~!$&'()*+,;=:@", &mut target);
+    if let Some(query) = query {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
+}
+
+/// A value as text.
+pub fn text<'a>(value: impl std::fmt::Display) -> Cow<'a, [u8]> {
+    Cow::Owned(value.to_string().into_bytes())
 }
 
 /// The host without its port, in lower case.
@@ -76,7 +127,7 @@ mod tests {
             ..RequestView::example("/a")
         };
         let value = |text: &str| {
-            let (variable, _) = Variable::read(text, Known::Answer).unwrap();
+            let (variable, _) = Variable::read(text, Known::Answer, &[]).unwrap();
             view.value(&variable).map(|value| String::from_utf8(value.into_owned()).unwrap())
         };
         let some = |text: &str| Some(text.to_string());

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 
 use crate::LONGEST;
+use crate::lookup::Piece;
+use crate::operand::Operand;
+use crate::scope::Scope;
 use crate::source::Source;
-use crate::variable::{Known, Variable};
+use crate::variable::Variable;
 
 /// A text with variables.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,15 +17,27 @@ pub struct Text {
     parts: Box<[Part]>,
 }
 
+/// What may be the value of a header field: without white space around it, not empty, and without control
+/// characters. So no value of a request begins another line.
+pub fn field_value(value: &[u8]) -> Option<&[u8]> {
+    let value = value.trim_ascii();
+    let is_good = |byte: &u8| (*byte >= b' ' || *byte == b'\t') && *byte != 0x7F;
+    (!value.is_empty() && value.iter().all(is_good)).then_some(value)
+}
+
+/// A part of a text.
 #[derive(Clone, PartialEq, Eq)]
-enum Part {
+pub enum Part {
+    /// As it stands in the configuration.
     Plain(Box<[u8]>),
-    Variable(Variable),
+    /// The value of a variable.
+    Variable(Operand),
 }
 
 impl Text {
     /// Reads a text; the error says what is wrong with it.
-    pub fn read(text: &str, known: Known) -> Result<Text, String> {
+    pub fn read<'s>(text: &str, scope: impl Into<Scope<'s>>) -> Result<Text, String> {
+        let scope = scope.into();
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
         }
@@ -37,11 +52,11 @@ impl Text {
                 rest = after;
                 continue;
             }
-            let (variable, after) = Variable::read(rest, known)?;
+            let (operand, after) = Operand::read(rest, scope)?;
             if !plain.is_empty() {
                 parts.push(Part::Plain(std::mem::take(&mut plain).into()));
             }
-            parts.push(Part::Variable(variable));
+            parts.push(Part::Variable(operand));
             rest = after;
         }
         plain.extend_from_slice(rest.as_bytes());
@@ -65,24 +80,61 @@ impl Text {
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             Part::Plain(_) => None,
-            Part::Variable(variable) => Some(variable),
+            Part::Variable(operand) => Some(&operand.variable),
         })
     }
 
+    /// Whether it, or a map in it, uses a variable for which this is so.
+    pub fn uses(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Variable(operand) if operand.uses(is_meant)))
+    }
+
+    /// Its parts, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Whether no map in it has values with variables.
+    pub fn has_plain_maps(&self) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Variable(Operand { map: Some(map), .. }) => map.has_plain_values(),
+            _ => true,
+        })
+    }
+
+    /// The text where it has no variables.
+    pub fn as_plain(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Plain(plain)] => Some(plain),
+            _ => None,
+        }
+    }
+
+    /// Gives the text in pieces: what was written, and values of variables. The text of a map is given in its
+    /// own pieces.
+    pub fn pieces(&self, source: &dyn Source, take: &mut dyn FnMut(Piece<'_>)) {
+        for part in &self.parts {
+            match part {
+                Part::Plain(plain) => take(Piece::Written(plain)),
+                Part::Variable(Operand { map: Some(map), .. }) => map.pieces(source, take),
+                Part::Variable(operand) => take(Piece::Value(&operand.value(source))),
+            }
+        }
+    }
+
     /// The text with the values. What is not known is empty.
-    pub fn render<'a>(&'a self, source: &'a (impl Source + ?Sized)) -> Cow<'a, [u8]> {
+    pub fn render<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
         match &*self.parts {
             [] => Cow::Borrowed(b""),
             [Part::Plain(plain)] => Cow::Borrowed(plain),
-            [Part::Variable(variable)] => source.value(variable).unwrap_or_default(),
+            [Part::Variable(operand)] => operand.value(source),
             parts => {
                 let mut out = Vec::with_capacity(self.source.len() + 64);
                 for part in parts {
                     match part {
                         Part::Plain(plain) => out.extend_from_slice(plain),
-                        Part::Variable(variable) => {
-                            out.extend_from_slice(&source.value(variable).unwrap_or_default());
-                        }
+                        Part::Variable(operand) => out.extend_from_slice(&operand.value(source)),
                     }
                 }
                 Cow::Owned(out)
@@ -100,6 +152,7 @@ impl std::fmt::Debug for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variable::Known;
     use proptest::prelude::*;
     use touchstone_http::request_view::RequestView;
 

@@ -8,19 +8,44 @@
 pub enum Known {
     /// From the head of the request and the client's address.
     Request,
-    /// With the connection and what the rules have found out.
+    /// With the connection.
     Connection,
+    /// When the access rules have let the request pass.
+    Admitted,
+    /// When the head of the answer is there.
+    Head,
     /// When the request has been answered.
     Answer,
+    /// When a line of a log is written.
+    Line,
 }
 
 impl Known {
+    /// All of them, the earliest first.
+    pub const ALL: [Known; 6] =
+        [Known::Request, Known::Connection, Known::Admitted, Known::Head, Known::Answer, Known::Line];
+
     /// For a message: what must have happened.
-    fn when(self) -> &'static str {
+    pub(crate) fn when(self) -> &'static str {
         match self {
             Known::Request => "the request is there",
-            Known::Connection => "the access rules have been passed",
+            Known::Connection => "the connection is known",
+            Known::Admitted => "the access rules have been passed",
+            Known::Head => "the head of the answer is there",
             Known::Answer => "the request has been answered",
+            Known::Line => "a line of a log is written",
+        }
+    }
+
+    /// In the table of the book.
+    fn name(self) -> &'static str {
+        match self {
+            Known::Request => "request",
+            Known::Connection => "connection",
+            Known::Admitted => "admitted",
+            Known::Head => "head",
+            Known::Answer => "answer",
+            Known::Line => "line",
         }
     }
 }
@@ -36,6 +61,8 @@ pub enum Fact {
     Path,
     /// The query.
     Query,
+    /// Path and query as they were sent.
+    Target,
     /// The host without its port.
     Host,
     /// The first value of a header field.
@@ -48,6 +75,10 @@ pub enum Fact {
     Country,
     /// The client's autonomous system.
     System,
+    /// A match of the pattern beside it, by its position.
+    Capture,
+    /// The value of a map.
+    Map,
     /// `http` or `https`.
     Scheme,
     /// The version of HTTP.
@@ -64,6 +95,8 @@ pub enum Fact {
     TlsServerName,
     /// The subject of the client's certificate.
     TlsSubject,
+    /// Whether the client's certificate was verified.
+    TlsVerified,
     /// The status.
     Status,
     /// Bytes of the body.
@@ -78,6 +111,24 @@ pub enum Fact {
     Handler,
     /// What the cache did.
     Cache,
+    /// The same duration in seconds.
+    DurationSeconds,
+    /// The request line.
+    RequestLine,
+    /// The field Referer.
+    Referer,
+    /// The field User-Agent.
+    UserAgent,
+    /// The trace context.
+    TraceParent,
+    /// The id of the trace.
+    TraceId,
+    /// The time as in the Common Log Format.
+    Time,
+    /// The time with milliseconds.
+    TimeRfc3339,
+    /// The time in seconds since 1970.
+    TimeUnix,
 }
 
 /// One entry of the table.
@@ -101,6 +152,8 @@ pub struct Variable {
     pub fact: Fact,
     /// The name in braces; that of a header field is in lower case. Empty: there are none.
     pub name: Box<str>,
+    /// The position of a match, from 0.
+    pub position: usize,
     /// When its value is known.
     pub known: Known,
 }
@@ -119,6 +172,7 @@ pub static VARIABLES: &[Entry] = &[
     entry("method", Fact::Method, Known::Request, "the method"),
     entry("path", Fact::Path, Known::Request, "the path in its normal form, without the query"),
     entry("query", Fact::Query, Known::Request, "the query as it was sent, without `?`"),
+    entry("target", Fact::Target, Known::Request, "path and query as they are sent to programs and origins"),
     entry("host", Fact::Host, Known::Request, "the host that was asked, in lower case and without its port"),
     named("header", Fact::Header, "x-api-key", "the first header field of the request with this name"),
     named("cookie", Fact::Cookie, "session", "the first cookie with this name"),
@@ -130,26 +184,52 @@ pub static VARIABLES: &[Entry] = &[
         "the country of the client, two letters, with [`[geoip]`](configuration.md#geoip)",
     ),
     entry("geoip_asn", Fact::System, Known::Request, "the number of the client's autonomous system"),
+    named("map", Fact::Map, "backend", "the value of a [map](#maps); known when what the map uses is"),
     entry("scheme", Fact::Scheme, Known::Connection, "`https` over TLS, else `http`"),
     entry("protocol", Fact::Protocol, Known::Connection, "the version, such as `HTTP/1.1` or `HTTP/2.0`"),
-    entry("user", Fact::User, Known::Connection, "the authenticated user"),
     entry("request_id", Fact::RequestId, Known::Connection, "the id of the request, where ids are made"),
     entry("tls_version", Fact::TlsVersion, Known::Connection, "the version of TLS, such as `TLSv1.3`"),
     entry("tls_cipher", Fact::TlsCipher, Known::Connection, "the cipher suite"),
     entry("tls_server_name", Fact::TlsServerName, Known::Connection, "the host of the TLS handshake"),
     entry("tls_subject", Fact::TlsSubject, Known::Connection, "the subject of the client's certificate"),
-    entry("status", Fact::Status, Known::Answer, "the status of the answer"),
-    entry("body_bytes", Fact::BodyBytes, Known::Answer, "bytes of the body that were sent"),
-    entry("duration_us", Fact::Duration, Known::Answer, "microseconds until the end of the answer"),
-    entry("site", Fact::Site, Known::Answer, "the name of the site, its first host or address"),
-    entry("route", Fact::Route, Known::Answer, "what the route of the request matches"),
-    entry("handler", Fact::Handler, Known::Answer, "what answered: `cache`, `files`, `proxy` and so on"),
+    entry(
+        "tls_verified",
+        Fact::TlsVerified,
+        Known::Connection,
+        "`SUCCESS` where the client has a certificate that was verified, else nothing",
+    ),
+    entry("user", Fact::User, Known::Admitted, "the authenticated user"),
+    entry("status", Fact::Status, Known::Head, "the status of the answer"),
+    entry("site", Fact::Site, Known::Head, "the name of the site, its first host or address"),
+    entry("route", Fact::Route, Known::Head, "what the route of the request matches"),
+    entry("handler", Fact::Handler, Known::Head, "what answered: `cache`, `files`, `proxy` and so on"),
     entry(
         "cache",
         Fact::Cache,
-        Known::Answer,
-        "what the cache before a program or origin did: `hit`, `miss`, ...",
+        Known::Head,
+        "what the cache before a program or origin did: `hit`, `miss`, `stale`, `revalidated`, `bypass`",
     ),
+    entry("body_bytes", Fact::BodyBytes, Known::Answer, "bytes of the body that were sent"),
+    entry("duration_us", Fact::Duration, Known::Answer, "microseconds until the end of the answer"),
+    entry("duration", Fact::DurationSeconds, Known::Answer, "the same in seconds, `0.000048`"),
+    entry("request", Fact::RequestLine, Known::Answer, "the request line, `GET /a.html?b=c HTTP/1.1`"),
+    entry("referer", Fact::Referer, Known::Answer, "the field Referer"),
+    entry("user_agent", Fact::UserAgent, Known::Answer, "the field User-Agent"),
+    entry("traceparent", Fact::TraceParent, Known::Answer, "the field `traceparent`, where it is valid"),
+    entry("trace_id", Fact::TraceId, Known::Answer, "the id of the trace in it"),
+    entry(
+        "time",
+        Fact::Time,
+        Known::Line,
+        "the time as in the Common Log Format, `20/Nov/2026:10:00:00 +0000`",
+    ),
+    entry(
+        "time_rfc3339",
+        Fact::TimeRfc3339,
+        Known::Line,
+        "the time with milliseconds, `2026-11-20T10:00:00.123Z`",
+    ),
+    entry("time_unix", Fact::TimeUnix, Known::Line, "the time in seconds since 1970, `1795168800.123`"),
 ];
 
 /// What other servers call it.
@@ -161,36 +241,62 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("request_method", "method"),
     ("uri", "path"),
     ("document_uri", "path"),
-    ("request_uri", "path"),
+    ("request_uri", "target"),
     ("args", "query"),
     ("query_string", "query"),
     ("server_protocol", "protocol"),
     ("server_name", "host"),
     ("http_host", "host"),
     ("body_bytes_sent", "body_bytes"),
+    ("bytes_sent", "body_bytes"),
+    ("time_local", "time"),
+    ("time_iso8601", "time_rfc3339"),
+    ("msec", "time_unix"),
+    ("http_referer", "referer"),
+    ("http_user_agent", "user_agent"),
     ("request_time", "duration_us"),
     ("upstream_cache_status", "cache"),
     ("ssl_protocol", "tls_version"),
     ("ssl_cipher", "tls_cipher"),
     ("ssl_server_name", "tls_server_name"),
     ("ssl_client_s_dn", "tls_subject"),
+    ("ssl_client_verify", "tls_verified"),
+    ("https", "scheme"),
     ("geoip2_country_code", "geoip_country"),
 ];
 
 impl Variable {
     /// Reads what follows a dollar: `name`, `{name}`, `header{name}` or `{header{name}}`. Returns the rest
-    /// too. Variables that are known only later than `known` are refused.
-    pub fn read(text: &str, known: Known) -> Result<(Variable, &str), String> {
+    /// too. Variables that are known only later than `known` are refused. The names of matches, in
+    /// `captures`, count before those of variables.
+    pub fn read<'t>(
+        text: &'t str,
+        known: Known,
+        captures: &[Option<String>],
+    ) -> Result<(Variable, &'t str), String> {
         if let Some(inside) = text.strip_prefix('{') {
-            let (variable, rest) = Variable::read(inside, known)?;
+            let (variable, rest) = Variable::read(inside, known, captures)?;
             let rest = rest.strip_prefix('}').ok_or_else(|| format!("'${text}' has no '}}' at its end"))?;
             return Ok((variable, rest));
         }
-        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_number = text.starts_with(|first: char| first.is_ascii_digit());
+        let is_of_name =
+            |byte: u8| byte.is_ascii_digit() || !is_number && (byte.is_ascii_alphabetic() || byte == b'_');
         let end = text.bytes().position(|byte| !is_of_name(byte)).unwrap_or(text.len());
         let (name, rest) = text.split_at(end);
         if name.is_empty() {
             return Err("'$' is followed by no name; a dollar itself is written '$$'".to_string());
+        }
+        let capture = match name.parse::<usize>() {
+            Ok(number) => number.checked_sub(1).filter(|position| *position < captures.len()),
+            Err(_) => captures.iter().position(|known| known.as_deref() == Some(name)),
+        };
+        if let Some(position) = capture {
+            let known = Known::Request;
+            return Ok((Variable { fact: Fact::Capture, name: name.into(), position, known }, rest));
+        }
+        if is_number {
+            return Err(format!("'${name}' stands for nothing: no pattern beside it has such a group"));
         }
         let entry = find(name)?;
         if entry.known > known {
@@ -198,7 +304,7 @@ impl Variable {
             return Err(format!("'${name}' is known only when {when}, so it cannot stand here"));
         }
         let Some(example) = entry.example else {
-            return Ok((Variable { fact: entry.fact, name: "".into(), known: entry.known }, rest));
+            return Ok((Variable::of(entry, ""), rest));
         };
         let inside = rest
             .strip_prefix('{')
@@ -212,7 +318,11 @@ impl Variable {
             return Err(format!("'${name}{{{inner}}}' has no valid name, such as ${name}{{{example}}}"));
         }
         let inner = if entry.fact == Fact::Header { inner.to_ascii_lowercase() } else { inner.to_string() };
-        Ok((Variable { fact: entry.fact, name: inner.into(), known: entry.known }, rest))
+        Ok((Variable::of(entry, &inner), rest))
+    }
+
+    fn of(entry: &Entry, name: &str) -> Variable {
+        Variable { fact: entry.fact, name: name.into(), position: 0, known: entry.known }
     }
 }
 
@@ -253,12 +363,7 @@ pub fn variables_markdown() -> String {
             Some(example) => format!("${}{{{example}}}", entry.name),
             None => format!("${}", entry.name),
         };
-        let known = match entry.known {
-            Known::Request => "request",
-            Known::Connection => "connection",
-            Known::Answer => "answer",
-        };
-        table.push_str(&format!("| `{name}` | {known} | {} |\n", entry.documentation));
+        table.push_str(&format!("| `{name}` | {} | {} |\n", entry.known.name(), entry.documentation));
     }
     table
 }
@@ -268,7 +373,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<(Variable, &str), String> {
-        Variable::read(text, Known::Answer)
+        Variable::read(text, Known::Answer, &[])
     }
 
     #[test]
@@ -296,10 +401,10 @@ mod tests {
         assert!(problem("header{a").contains("no '}'"));
         assert!(problem("{client").contains("no '}' at its end"));
         assert!(problem("-").contains("'$$'"));
-        let early = Variable::read("status", Known::Request).unwrap_err();
+        let early = Variable::read("status", Known::Request, &[]).unwrap_err();
         assert_eq!(
             early,
-            "'$status' is known only when the request has been answered, so it cannot stand here"
+            "'$status' is known only when the head of the answer is there, so it cannot stand here"
         );
     }
 

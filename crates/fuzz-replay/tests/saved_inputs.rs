@@ -43,6 +43,7 @@ targets! {
     transcript = "../../conformance/fuzz/fuzz_targets/transcript.rs";
     "expression":
     condition = "../../expression/fuzz/fuzz_targets/condition.rs";
+    map = "../../expression/fuzz/fuzz_targets/map.rs";
     "fleet":
     messages = "../../fleet/fuzz/fuzz_targets/messages.rs";
     "http":

@@ -13,6 +13,7 @@
 //! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
+//! | `variables` | the values of variables of conditions and texts |
 //! | `component_counts` | what is counted of WebAssembly components |
 //! | `stream_counts` | what is counted of streams: connections without requests |
 //!
@@ -26,3 +27,4 @@ pub mod pipe;
 pub mod reason_phrase;
 pub mod request;
 pub mod stream_counts;
+pub mod variables;

@@ -20,6 +20,34 @@ pub struct RequestView<'a> {
     pub host: Option<&'a [u8]>,
     /// The header fields.
     pub fields: &'a dyn RequestFields,
+    /// The connection, where rules that need it are applied.
+    pub connection: Option<&'a ConnectionView<'a>>,
+}
+
+/// The parts of a connection that rules use.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConnectionView<'a> {
+    /// The client uses HTTPS, to this server or to a trusted proxy.
+    pub is_secure: bool,
+    /// The version, such as `HTTP/1.1`.
+    pub protocol: &'a str,
+    /// The request's id; empty: it has none.
+    pub request_id: &'a str,
+    /// The TLS session; `None`: plain HTTP.
+    pub tls: Option<TlsView<'a>>,
+}
+
+/// The parts of a TLS session that rules use.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TlsView<'a> {
+    /// Such as `TLSv1.3`.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub cipher: &'a str,
+    /// The host of the handshake.
+    pub server_name: Option<&'a str>,
+    /// The subject of the client's verified certificate.
+    pub subject: Option<&'a str>,
 }
 
 /// The header fields of a request, in order.
@@ -39,6 +67,7 @@ impl<'a> RequestView<'a> {
             query: None,
             host: Some(b"example.org"),
             fields: NONE,
+            connection: None,
         }
     }
 

@@ -7,7 +7,6 @@
 //! | [`metrics`] | what each core counts, and the sums as text |
 //! | [`request_id`] | the id of each request |
 
-pub mod client_location;
 pub mod log;
 pub mod log_line;
 pub mod metrics;

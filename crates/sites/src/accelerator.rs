@@ -11,6 +11,7 @@ use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute, Compo
 use touchstone_accelerator::rules::policy::{Esi, Policy};
 use touchstone_accelerator::store::{Store, Tier};
 use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
+use touchstone_expression::{Fact, Text, Variable};
 use touchstone_handler::handler::{Interface, Level};
 use touchstone_observe::log::error::ErrorLog;
 
@@ -27,7 +28,7 @@ pub fn open(
 ) -> (CachedRoute, Arc<dyn Interface>) {
     let cached = CachedRoute {
         accelerator: accelerator.clone(),
-        policy: Arc::new(policy.clone()),
+        policy: Arc::new(Policy { key_of_origin: key_of_origin(route), ..policy.clone() }),
         space: space(site, route),
     };
     let accelerated: Arc<dyn Interface> = Arc::new(Accelerated::new(cached.clone(), interface));
@@ -85,6 +86,24 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
         (&proxy.cookie_paths, &proxy.cookie_domains).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+/// Fields that name the client: origins that answer by them say so to caches.
+const NAMES_CLIENT: [&str; 3] = ["forwarded", "x-real-ip", "x-request-id"];
+
+/// The values that the origins of a route get and that may differ between requests of one key. What an origin
+/// makes of one visitor's value is not for another.
+fn key_of_origin(route: &RouteConfig) -> Vec<Text> {
+    let differs = |variable: &Variable| {
+        !matches!(variable.fact, Fact::Map | Fact::Method | Fact::Path | Fact::Host | Fact::Scheme)
+    };
+    let names_client = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with("x-forwarded-") || NAMES_CLIENT.contains(&name.as_str())
+    };
+    let set = route.proxy.iter().flat_map(|proxy| &proxy.forward.set);
+    let in_key = set.filter(|(name, value)| !names_client(name) && value.uses(&differs));
+    in_key.map(|(_, value)| value.clone()).collect()
 }
 
 /// The paths that the URLs of origins have, each once.

@@ -17,6 +17,7 @@ use touchstone_acme::HttpChallenges;
 use touchstone_config::{
     self as config, Config, DeliveryConfig, LimitsConfig, LogLevel, SiteConfig, names_of_sites,
 };
+use touchstone_expression::{Known, Text};
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
@@ -365,7 +366,13 @@ fn site_dictionaries(config: &SiteConfig) -> SiteDictionaries {
 }
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
-    let lines = config.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    // Those with variables are added to each answer.
+    let line = |(name, value): (&String, &String)| {
+        let text = Text::read(value, Known::Head).ok()?;
+        let value = String::from_utf8_lossy(text.as_plain()?).into_owned();
+        Some(format!("{name}: {value}\r\n"))
+    };
+    let lines = config.headers.iter().filter_map(line);
     Arc::from(lines.chain(alternative_services(config)).collect::<String>().into_bytes())
 }
 

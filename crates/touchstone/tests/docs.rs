@@ -461,6 +461,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("shop.war", "PK\u{5}\u{6}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
         ("usr/share/touchstone/java/touchstone-servlet.jar", ""),
         ("hello.wasm", ""),
+        ("maps/backends.map", "a.example.org a\n"),
+        ("moved.map", "/old /new\n"),
         ("auth.wasm", ""),
         ("log.wasm", ""),
         ("config/obj.conf", &obj_conf[..]),

@@ -83,7 +83,8 @@ impl AcceleratedOfCore {
             && request.host.is_some()
             && !received.has("upgrade")
             && !is_for_origin(received)
-            && !means_another_path(&request);
+            && !means_another_path(&request)
+            && !self.route.policy.bypass.as_ref().is_some_and(|bypass| bypass.holds(&request));
         if !is_plain {
             return self.pass(request, CacheOutcome::Bypass).await;
         }
@@ -115,14 +116,20 @@ impl AcceleratedOfCore {
         let mut key = Vec::with_capacity(128);
         key::write(&self.target(request, &request.path_as_sent, request.query.as_deref()), policy, &mut key);
         let received = RequestFields(&request.received);
+        let epoch = |key: &[u8]| self.route.accelerator.store.query_epoch(hash_of(key));
+        if policy.key.is_some() || !policy.key_of_origin.is_empty() {
+            let (texts, epoch) = (policy.key.iter().chain(&policy.key_of_origin), epoch(&key));
+            key::append_texts(texts, request, epoch, &mut key);
+        }
         if let Some(content) = &query_content {
-            let epoch = self.route.accelerator.store.query_epoch(hash_of(&key));
+            let epoch = epoch(key::target_part(&key));
             query::append_to_key(received, content, epoch, &mut key);
         }
-        let directives = match policy.client_directives {
+        let mut directives = match policy.client_directives {
             true => request_directives(received),
             false => RequestDirectives::default(),
         };
+        directives.no_store |= policy.no_store.as_ref().is_some_and(|no_store| no_store.holds(request));
         LookupFacts {
             hash: hash_of(&key),
             key,

@@ -5,6 +5,8 @@
 //! 8 bytes: the space: the site and its handler | h or s | host | path | ? query
 //! ```
 
+use sha2::{Digest, Sha256};
+use touchstone_expression::{Source, Text};
 use touchstone_http::host::split_port;
 
 use super::policy::Policy;
@@ -22,6 +24,26 @@ pub struct Target<'a> {
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
+}
+
+/// Appends to the key of a target a digest of the values of texts with variables. `epoch` counts the purges
+/// and changes of the target, so that these concern all of its keys.
+pub fn append_texts<'t>(
+    texts: impl IntoIterator<Item = &'t Text>,
+    source: &dyn Source,
+    epoch: [u8; 12],
+    out: &mut Vec<u8>,
+) {
+    let mut digest = Sha256::new();
+    for text in texts {
+        let value = text.render(source);
+        digest.update((value.len() as u64).to_le_bytes());
+        digest.update(&value);
+    }
+    // No target has a space. The content of a QUERY adds a space and other bytes of another number.
+    out.extend_from_slice(b" t");
+    out.extend_from_slice(&epoch);
+    out.extend_from_slice(&digest.finalize());
 }
 
 /// The length of the space's number in bytes.

@@ -1,5 +1,7 @@
 //! The settings of a route beyond the caching rules.
 
+use touchstone_expression::{Condition, Text};
+
 /// How the responses of a route are cached. The responses' own fields are the starting point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
@@ -40,6 +42,22 @@ pub struct Policy {
     pub cache_status: bool,
     /// The pages that are composed from parts.
     pub esi: Esi,
+    /// What is part of the key beside the target.
+    pub key: Option<Text>,
+    /// Values that the origin gets with the request, which are part of the key too.
+    pub key_of_origin: Vec<Text>,
+    /// Requests for which this holds are sent to the origin and their responses are not stored.
+    pub bypass: Option<Condition>,
+    /// The responses to requests for which this holds are not stored.
+    pub no_store: Option<Condition>,
+}
+
+impl Policy {
+    /// Whether the key or the use of what is stored depends on variables.
+    pub fn has_variables(&self) -> bool {
+        let has_conditions = self.bypass.is_some() || self.no_store.is_some();
+        self.key.is_some() || !self.key_of_origin.is_empty() || has_conditions
+    }
 }
 
 /// The pages that are composed from parts (Edge Side Includes).
@@ -85,6 +103,10 @@ impl Default for Policy {
             object_bytes: 32 * 1024 * 1024,
             cache_status: true,
             esi: Esi::Off,
+            key: None,
+            key_of_origin: Vec::new(),
+            bypass: None,
+            no_store: None,
         }
     }
 }

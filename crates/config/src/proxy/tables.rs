@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use touchstone_expression::{Known, Text};
 use touchstone_interfaces::proxy::{CheckRules, Forward, TlsSettings};
 
 use super::{DAY, INSTANT, ProxyConfig};
@@ -349,7 +350,7 @@ pub struct ProxyForwardConfig {
     /// The name of this server in `Via`; empty: the field is not sent.
     pub via: String,
     /// Fields that are set.
-    pub set: BTreeMap<String, String>,
+    pub set: BTreeMap<String, Text>,
     /// Fields that are left out.
     pub remove: Vec<String>,
     /// Protocols that clients may switch to.
@@ -432,14 +433,25 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "set",
             default: Some("{}"),
             example: "{ X-Served-By = \"edge-1\" }",
-            documentation: "Fields that origins get with each request, instead of the client's values.",
+            documentation: "Fields that origins get with each request, instead of the client's values. \
+                The values are [texts with variables](expressions.md) of the request, its connection and its \
+                user; one that is empty for a request is left out. With `cache`, values with variables are \
+                part of the key, except in fields that name the client (`X-Real-IP`, `X-Forwarded-*`, \
+                `Forwarded`, `X-Request-ID`).",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, value| match value.is_empty() {
                     true => Err(format!("{name} has no value")),
-                    false => check_settable(name),
+                    false => {
+                        check_settable(name).and_then(|()| Text::read(value, Known::Admitted)).map(|_| ())
+                    }
                 },
-                set: |forward, value| forward.set = value,
+                set: |forward, value| {
+                    let read = |(name, value): (String, String)| {
+                        Text::read(&value, Known::Admitted).ok().map(|text| (name, text))
+                    };
+                    forward.set = value.into_iter().filter_map(read).collect();
+                },
             },
         },
         Key {

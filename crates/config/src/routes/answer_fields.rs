@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use touchstone_expression::text::field_value;
+use touchstone_expression::{Fact, Known, Scope, Source, Text};
+
 /// Fields to set and fields to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AnswerFields {
@@ -9,41 +12,78 @@ pub struct AnswerFields {
     names: Box<[Box<[u8]>]>,
     /// Field lines with their CRLF.
     lines: Box<[u8]>,
+    /// Fields whose values have variables.
+    texts: Box<[(Box<str>, Text)]>,
 }
 
 impl AnswerFields {
-    /// Makes it from checked names and values; an empty value removes the field.
-    pub fn new(fields: &BTreeMap<String, String>) -> AnswerFields {
+    /// Makes it from checked names and values; an empty value removes the field. The error names the field.
+    pub fn new(fields: &BTreeMap<String, String>, scope: Scope<'_>) -> Result<AnswerFields, String> {
+        let scope = Scope { known: Known::Head, ..scope };
         let mut lines = Vec::new();
+        let mut texts = Vec::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            for piece in [name.as_str(), ": ", value, "\r\n"] {
-                lines.extend_from_slice(piece.as_bytes());
+            let text = Text::read(value, scope).map_err(|problem| format!("{name}: {problem}"))?;
+            match text.as_plain() {
+                Some(plain) => append_line(name, plain, &mut lines),
+                None => texts.push((name.as_str().into(), text)),
             }
         }
         let names = fields.keys().map(|name| name.to_ascii_lowercase().into_bytes().into()).collect();
-        AnswerFields { names, lines: lines.into() }
+        Ok(AnswerFields { names, lines: lines.into(), texts: texts.into() })
+    }
+
+    /// Those of them that have variables; `None`: there are none.
+    pub fn with_variables(
+        fields: &BTreeMap<String, String>,
+        scope: Scope<'_>,
+    ) -> Result<Option<AnswerFields>, String> {
+        let AnswerFields { texts, .. } = AnswerFields::new(fields, scope)?;
+        Ok((!texts.is_empty()).then(|| AnswerFields { texts, ..AnswerFields::default() }))
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.names.is_empty() && self.texts.is_empty()
     }
 
-    /// Applies them to field lines, each of which ends with CRLF.
-    pub fn apply(&self, fields: &mut Vec<u8>) {
-        if self.is_empty() {
-            return;
+    /// Whether a value has variables.
+    pub fn have_variables(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    /// Whether a value has what the pattern of the route has matched.
+    pub fn use_captures(&self) -> bool {
+        self.texts.iter().any(|(_, text)| text.uses(&|variable| variable.fact == Fact::Capture))
+    }
+
+    /// Applies them to field lines, each of which ends with CRLF. A value with variables that comes out
+    /// empty, or with a byte that no value may have, is left out.
+    pub fn apply(&self, fields: &mut Vec<u8>, source: &dyn Source) {
+        if !self.names.is_empty() {
+            let mut kept = Vec::with_capacity(fields.len() + self.lines.len());
+            for line in fields.split_inclusive(|byte| *byte == b'\n') {
+                let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+                if !self.names.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+                    kept.extend_from_slice(line);
+                }
+            }
+            kept.extend_from_slice(&self.lines);
+            *fields = kept;
         }
-        let mut kept = Vec::with_capacity(fields.len() + self.lines.len());
-        for line in fields.split_inclusive(|byte| *byte == b'\n') {
-            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-            if !self.names.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-                kept.extend_from_slice(line);
+        for (name, text) in &self.texts {
+            let value = text.render(source);
+            if let Some(value) = field_value(&value) {
+                append_line(name, value, fields);
             }
         }
-        kept.extend_from_slice(&self.lines);
-        *fields = kept;
+    }
+}
+
+fn append_line(name: &str, value: &[u8], lines: &mut Vec<u8>) {
+    for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+        lines.extend_from_slice(piece);
     }
 }
 
@@ -52,21 +92,43 @@ mod tests {
     use super::*;
     use crate::values::check_answer_field;
     use proptest::prelude::*;
+    use touchstone_http::request_view::RequestView;
 
     fn fields(fields: &[(&str, &str)]) -> AnswerFields {
-        AnswerFields::new(&fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
+        let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        AnswerFields::new(&fields, Known::Head.into()).unwrap()
+    }
+
+    fn view() -> RequestView<'static> {
+        RequestView { query: Some(b"a=b&c=%0d%0a&d=x\ny"), ..RequestView::example("/a\r\nX-Evil: 1") }
     }
 
     #[test]
     fn set_replace_and_take_away() {
         let mut lines = b"Content-Type: text/html\r\nETag: \"a:b\"\r\nVary: x\r\nvary: y\r\n".to_vec();
-        fields(&[("X-New", "1"), ("VARY", "z"), ("etag", "")]).apply(&mut lines);
+        fields(&[("X-New", "1"), ("VARY", "z"), ("etag", "")]).apply(&mut lines, &view());
         assert_eq!(lines, b"Content-Type: text/html\r\nVARY: z\r\nX-New: 1\r\n");
         let mut none = Vec::new();
-        fields(&[("A", "1")]).apply(&mut none);
+        fields(&[("A", "1")]).apply(&mut none, &view());
         assert_eq!(none, b"A: 1\r\n");
-        fields(&[]).apply(&mut none);
+        fields(&[]).apply(&mut none, &view());
         assert_eq!(none, b"A: 1\r\n");
+    }
+
+    #[test]
+    fn variables() {
+        let mut lines = b"X-Arg: old\r\nX-None: old\r\n".to_vec();
+        fields(&[
+            ("X-Arg", "[$arg{a}] $$"),
+            ("X-None", "$arg{none}"),
+            ("X-Path", "$path"),
+            ("X-Line", "$arg{d}"),
+            ("X-Encoded", "$arg{c}"),
+            ("X-Plain", "$$1"),
+        ])
+        .apply(&mut lines, &view());
+        // An empty value is left out, and one with a line end too.
+        assert_eq!(lines, b"X-Plain: $1\r\nX-Arg: [b] $\r\nX-Encoded: %0d%0a\r\n");
     }
 
     #[test]
@@ -79,11 +141,21 @@ mod tests {
     }
 
     proptest! {
+        /// No value of a request begins another line.
+        #[test]
+        fn a_value_stays_in_its_line(path in prop::collection::vec(any::<u8>(), 0..20)) {
+            let mut lines = Vec::new();
+            let view = RequestView { path: &path, ..RequestView::example("/") };
+            fields(&[("A", "x$path")]).apply(&mut lines, &view);
+            let ends = lines.iter().filter(|byte| b"\r\n\0".contains(byte)).count();
+            prop_assert!(lines.is_empty() || lines.ends_with(b"\r\n") && ends == 2);
+        }
+
         #[test]
         fn others_stay_as_they_were(names in prop::collection::vec("[a-d]", 0..6), set in "[a-dA-D]") {
             let line_of = |name: &String| format!("{name}: 1\r\n").into_bytes();
             let mut lines: Vec<u8> = names.iter().flat_map(line_of).collect();
-            fields(&[(&set, "2")]).apply(&mut lines);
+            fields(&[(&set, "2")]).apply(&mut lines, &view());
             let mut expected: Vec<u8> = names
                 .iter()
                 .filter(|name| !name.eq_ignore_ascii_case(&set))

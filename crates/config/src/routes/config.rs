@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use touchstone_accelerator::rules::policy::Policy;
+use touchstone_expression::{Condition, Known, Maps};
 use touchstone_http::content_coding::ContentCoding;
 
 use crate::accelerator::CACHE_OF_ROUTE;
@@ -43,6 +44,8 @@ pub struct RouteConfig {
     pub methods: Vec<String>,
     /// Header fields that the request must have, with their values.
     pub request_headers: BTreeMap<String, String>,
+    /// A condition that must hold.
+    pub when: Option<Condition>,
     /// Answered with a redirect to another address.
     pub redirect: Option<RedirectConfig>,
     /// Answered as if the client had requested another path.
@@ -115,6 +118,8 @@ pub struct RouteConfig {
     pub delivery: DeliveryConfig,
     /// Which clients are admitted.
     pub access: AccessConfig,
+    /// The maps of the configuration; `None`: they are not read yet.
+    pub maps: Option<Maps>,
 }
 
 impl delivery::HasDelivery for RouteConfig {
@@ -225,6 +230,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         suffixes: Vec::new(),
         methods: Vec::new(),
         request_headers: BTreeMap::new(),
+        when: None,
         redirect: None,
         rewrite: None,
         respond: None,
@@ -261,6 +267,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         compression: None,
         delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
+        maps: None,
     },
     keys: &[
         Key {
@@ -331,6 +338,21 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 what: "table from names of header fields to values",
                 check: |_, _| Ok(()),
                 set: |route, value| route.request_headers = value,
+            },
+        },
+        Key {
+            name: "when",
+            default: Some("\"\""),
+            example: "'$cookie{beta} == \"1\" and $tls_version != \"TLSv1.2\"'",
+            documentation: "A [condition](expressions.md) on the request and its connection that must hold. \
+                Empty: none.",
+            kind: Kind::Checked {
+                what: "condition",
+                parse: |text, _| match text {
+                    "" => Ok(String::new()),
+                    _ => Condition::read(text, Known::Connection).map(|_| text.to_string()),
+                },
+                set: |route, value| route.when = Condition::read(&value, Known::Connection).ok(),
             },
         },
         Key {
@@ -633,7 +655,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("{}"),
             example: "{ Cache-Control = \"public, max-age=31536000\" }",
             documentation: "Header fields that the answer gets, instead of those that it would have; an \
-                empty value removes a field. Fields that frame the message cannot be set.",
+                empty value removes a field. The values are [texts with variables](expressions.md), also \
+                with those of `redirect`; one that is empty for an answer is left out. Fields that frame the \
+                message cannot be set.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, _| routes::check_answer_field(name),
@@ -709,8 +733,10 @@ pub static REDIRECT: Section<RedirectConfig> = Section {
             documentation: "The address: a path, or a URL with `http://` or `https://`. \
                 `$1` to `$9` are what the wildcards, the part below a path with a slash at its end, or the \
                 groups of `pattern` stand for, `$name` a named group, `$path` the whole path, `$query` the \
-                query, `$host` the host without its port, and `$$` a dollar. The query of the request is \
-                kept unless there is a `?`.",
+                query, `$host` the host without its port, `$$` a dollar; and there are the \
+                [variables](expressions.md) of the request and the connection. Values are percent-encoded. \
+                `$map{name}` at the beginning may be a whole path or URL. The query of the request is kept \
+                unless there is a `?`.",
             kind: Kind::Checked {
                 what: "path or URL with variables",
                 parse: |text, _| Ok(text.to_string()),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use touchstone_expression::{Condition, Known, Variable};
 use touchstone_http::request_view::RequestView;
 
 /// The largest compiled expression, in bytes.
@@ -275,9 +276,26 @@ pub struct RequestMatch {
     suffixes: Box<[Box<[u8]>]>,
     methods: Box<[Box<[u8]>]>,
     fields: Box<[FieldMatch]>,
+    when: Option<Box<Condition>>,
 }
 
 impl RequestMatch {
+    /// With a condition.
+    pub fn with_condition(self, when: Option<Condition>) -> RequestMatch {
+        RequestMatch { when: when.map(Box::new), ..self }
+    }
+
+    /// Whether there is a condition.
+    pub fn has_condition(&self) -> bool {
+        self.when.is_some()
+    }
+
+    /// Whether the condition has a variable of the connection.
+    pub fn asks_for_connection(&self) -> bool {
+        let is_of_connection = |variable: &Variable| variable.known == Known::Connection;
+        self.when.as_ref().is_some_and(|when| when.uses(is_of_connection))
+    }
+
     /// Compiles the keys of a route.
     pub fn new(
         pattern: &str,
@@ -291,6 +309,7 @@ impl RequestMatch {
             suffixes: boxed(suffixes),
             methods: boxed(methods),
             fields: headers.iter().map(|(name, value)| FieldMatch::new(name, value)).collect(),
+            when: None,
         })
     }
 
@@ -303,6 +322,7 @@ impl RequestMatch {
             && (self.methods.is_empty() || self.methods.iter().any(|method| is_method(method)))
             && self.fields.iter().all(|field| field.matches(request))
             && self.pattern.matches(request.path)
+            && self.when.as_ref().is_none_or(|when| when.holds(request))
     }
 
     /// The pattern.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use touchstone_expression::{Condition, Known, Scope};
 use touchstone_http::path::{PathRules, other_readings};
 
 use crate::IncludesConfig;
@@ -246,6 +247,32 @@ impl Route {
         self.path.matches(request.path) && self.request.matches(request)
     }
 
+    /// Whether its conditions or texts have variables that may be those of the client.
+    pub fn uses_variables(&self) -> bool {
+        let of_action = match &self.action {
+            Action::Redirect(redirect) => redirect.to.has_values(),
+            Action::Rewrite(rewrite) => rewrite.to.has_values(),
+            Action::Files | Action::Respond(_) => false,
+        };
+        of_action
+            || self.request.has_condition()
+            || self.fields.have_variables()
+            || self.try_files.iter().any(|file| file.path.has_values())
+    }
+
+    /// Whether it asks for something of the connection.
+    pub fn asks_for_connection(&self) -> bool {
+        self.request.asks_for_connection()
+    }
+
+    /// What the wildcards or groups have matched, where the fields of the answer have it.
+    pub fn captures_for_fields(&self, path: &[u8]) -> Vec<Bytes> {
+        match self.fields.use_captures() {
+            true => self.captures(path).into_iter().map(Bytes::copy_from_slice).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// The prefix of its paths without the slash at the end, if it has one.
     pub fn begin(&self) -> Option<&[u8]> {
         match &self.path {
@@ -287,8 +314,8 @@ impl Route {
         }
     }
 
-    fn values<'v>(&self, request: &RequestView<'v>, captures: &'v [&'v [u8]]) -> Values<'v> {
-        Values { captures, path: request.path, query: request.query, host: request.host }
+    fn values<'v>(&self, request: &'v RequestView<'v>, captures: &'v [&'v [u8]]) -> Values<'v> {
+        Values { captures, path: request.path, query: request.query, host: request.host, source: request }
     }
 
     /// The value of `Location`; `None` if it cannot be made, because the request has no host.
@@ -330,6 +357,15 @@ pub fn problems(config: &RouteConfig) -> Vec<RouteProblem> {
     compile_route(config).err().unwrap_or_default()
 }
 
+/// The problems of a route that show only now that the maps are read.
+pub fn map_problems(config: &RouteConfig) -> Vec<RouteProblem> {
+    let RouteConfig { redirect, rewrite, when, .. } = config;
+    let of_actions = redirect.iter().map(|redirect| &redirect.to).chain(rewrite.iter().map(|to| &to.to));
+    let texts = of_actions.chain(&config.try_files).chain(config.headers.values()).map(String::as_str);
+    let mut texts = texts.chain(when.as_ref().map(Condition::source));
+    if texts.any(|text| text.contains("map{")) { problems(config) } else { Vec::new() }
+}
+
 fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     let mut problems = Vec::new();
     let mut problem =
@@ -338,27 +374,32 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         problem("path", format!("'path': {message}"));
         PathMatch::Any
     });
+    let scope =
+        Scope { known: Known::Connection, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+    let when = compile_condition(config, scope, &mut problem);
     let request =
         RequestMatch::new(&config.pattern, &config.suffixes, &config.methods, &config.request_headers)
             .map_err(|message| problem("pattern", format!("'pattern': {message}")))
-            .ok();
+            .ok()
+            .map(|request| request.with_condition(when));
     let names = match request.as_ref().map(RequestMatch::pattern) {
         None | Some(PathMatch::Any) => path.capture_names(),
         Some(pattern) => pattern.capture_names(),
     };
+    let scope = scope.with_captures(&names);
     let mut action = Action::Files;
     if let Some(redirect) = &config.redirect {
         if !matches!(redirect.status, 301 | 302 | 303 | 307 | 308) {
             let message = format!("'status' must be 301, 302, 303, 307 or 308, not {}", redirect.status);
             problem("redirect.status", message);
         }
-        match Template::redirect(&redirect.to, &names) {
+        match Template::redirect(&redirect.to, scope) {
             Ok(to) => action = Action::Redirect(Redirect { status: redirect.status, to }),
             Err(message) => problem("redirect.to", format!("'to': {message}")),
         }
     }
     if let Some(rewrite) = &config.rewrite {
-        match Template::rewrite(&rewrite.to, &names) {
+        match Template::rewrite(&rewrite.to, scope) {
             Ok(to) => action = Action::Rewrite(Rewrite { to }),
             Err(message) => problem("rewrite.to", format!("'to': {message}")),
         }
@@ -396,8 +437,11 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
             "'alias' needs a 'path' that ends with a slash, without wildcards: the directory stands for it";
         problem("alias", message.to_string());
     }
-    let try_files = compile_try_files(config, &names, &mut problem);
-    let fields = AnswerFields::new(&config.headers);
+    let try_files = compile_try_files(config, scope, &mut problem);
+    let fields = AnswerFields::new(&config.headers, scope).unwrap_or_else(|message| {
+        problem("headers", format!("'headers': {message}"));
+        AnswerFields::default()
+    });
     match request {
         Some(request) if problems.is_empty() => {
             let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
@@ -421,15 +465,25 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     }
 }
 
+/// The condition of `when`.
+fn compile_condition(
+    config: &RouteConfig,
+    scope: Scope<'_>,
+    problem: &mut impl FnMut(&'static str, String),
+) -> Option<Condition> {
+    let read = Condition::read(config.when.as_ref()?.source(), scope);
+    read.map_err(|message| problem("when", format!("'when': {message}"))).ok()
+}
+
 /// The files of `try_files`.
 fn compile_try_files(
     config: &RouteConfig,
-    names: &[Option<String>],
+    scope: Scope<'_>,
     problem: &mut impl FnMut(&'static str, String),
 ) -> Box<[TryFile]> {
     let mut try_files = Vec::new();
     for text in &config.try_files {
-        match Template::rewrite(text, names) {
+        match Template::rewrite(text, scope) {
             Ok(path) => {
                 try_files.push(TryFile { path, is_directory: text.ends_with('/'), is_path: text == "$path" })
             }

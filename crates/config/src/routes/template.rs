@@ -4,6 +4,7 @@
 //! with these positions in mind. The template alone chooses the server of a redirect (or `$host`, the host
 //! that the client requested), never the path.
 
+use touchstone_expression::{Piece, Scope, Source, Text, VARIABLES, Variable as Variables};
 use touchstone_http::host::{is_valid_host, split_port};
 
 use super::escape::{append_path, append_query, append_query_part};
@@ -20,6 +21,10 @@ pub struct Template {
 enum Part {
     Text(Vec<u8>),
     Variable(Variable, Region),
+    /// A variable of the language, or one whose text is more than a variable.
+    Value(Text, Region),
+    /// A map at the beginning: what stands in it is a path or a URL.
+    Beginning(Text),
     /// A fragment begins here.
     FragmentBegins,
 }
@@ -32,6 +37,9 @@ enum Variable {
     Query,
     Host,
 }
+
+/// What may be the beginning of a target with a map.
+const BEGINNING: [&str; 2] = ["$map{", "${map{"];
 
 /// The part of a URI reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +60,16 @@ pub struct Values<'v> {
     pub query: Option<&'v [u8]>,
     /// The host that the client requested, perhaps with a port.
     pub host: Option<&'v [u8]>,
+    /// The values of all other variables.
+    pub source: &'v dyn Source,
 }
 
 impl Template {
-    /// Parses the target of a redirect. `names` are those of the captures.
-    pub fn redirect(text: &str, names: &[Option<String>]) -> Result<Template, String> {
+    /// Parses the target of a redirect.
+    pub fn redirect(text: &str, scope: Scope<'_>) -> Result<Template, String> {
+        if begins_with_map(text) {
+            return Parser::new(text, 0, Region::Path, scope).parse();
+        }
         let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
         let scheme_length =
             ["https://", "http://"].iter().find(|scheme| lower.starts_with(**scheme)).map(|s| s.len());
@@ -73,7 +86,7 @@ impl Template {
                 return Err(format!("{text:?} must begin with '/', '$path', 'http://' or 'https://'"));
             }
         };
-        let template = Parser::new(text, begin, region, names).parse()?;
+        let template = Parser::new(text, begin, region, scope).parse()?;
         if scheme_length.is_some() {
             template.check_authority(text, begin)?;
         }
@@ -81,15 +94,20 @@ impl Template {
     }
 
     /// Parses the path, and perhaps query, that replaces those of the request.
-    pub fn rewrite(text: &str, names: &[Option<String>]) -> Result<Template, String> {
-        if !begins_with_path(text) || text.starts_with("//") {
+    pub fn rewrite(text: &str, scope: Scope<'_>) -> Result<Template, String> {
+        if !begins_with_map(text) && (!begins_with_path(text) || text.starts_with("//")) {
             return Err(format!("{text:?} must begin with one '/' or with '$path'"));
         }
-        let template = Parser::new(text, 0, Region::Path, names).parse()?;
+        let template = Parser::new(text, 0, Region::Path, scope).parse()?;
         if template.parts.contains(&Part::FragmentBegins) {
             return Err(format!("{text:?} has a fragment, which means nothing to a server"));
         }
         Ok(template)
+    }
+
+    /// Whether it has variables that are not those of paths alone.
+    pub fn has_values(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Value(..) | Part::Beginning(_)))
     }
 
     /// The value of `Location`: visible ASCII only; a path or a URL, and never two slashes at the start.
@@ -101,6 +119,12 @@ impl Template {
             location.drain(..slashes - 1);
             return Some(location);
         }
+        let has_scheme = [&b"http://"[..], b"https://"].iter().any(|scheme| {
+            location.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+        });
+        if !has_scheme {
+            return None;
+        }
         // An address in brackets after `www.`, for example, is not a name of a server.
         let authority = &location[memchr::memmem::find(&location, b"//")? + 2..];
         let end = authority.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(authority.len());
@@ -110,6 +134,9 @@ impl Template {
     /// The path as it would be sent, and the query.
     pub fn target(&self, values: &Values<'_>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let mut path = self.expand(values)?;
+        if !path.starts_with(b"/") || path.contains(&b'#') {
+            return None;
+        }
         let query = path.iter().position(|byte| *byte == b'?').map(|mark| {
             let query = path.split_off(mark);
             query[1..].to_vec()
@@ -120,34 +147,50 @@ impl Template {
     fn expand(&self, values: &Values<'_>) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(64);
         let mut fragment_at = None;
+        let mut has_query = self.has_query;
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::FragmentBegins => {
-                    self.end_query(values, &mut out);
+                    end_query(has_query, values, &mut out);
                     fragment_at = Some(out.len());
                     out.push(b'#');
                 }
-                Part::Variable(variable, region) => append_variable(*variable, *region, values, &mut out)?,
+                Part::Variable(variable, region) => {
+                    let begin = out.len();
+                    append_variable(*variable, *region, values, &mut out)?;
+                    self.check_end_of_server(&out, begin)?;
+                }
+                Part::Value(text, Region::Query | Region::Fragment) => {
+                    append_query_part(&text.render(values.source), &mut out);
+                }
+                Part::Value(text, Region::Authority) => out.extend_from_slice(&text.render(values.source)),
+                Part::Value(text, Region::Path) => {
+                    let begin = out.len();
+                    append_path(&text.render(values.source), &mut out);
+                    self.check_end_of_server(&out, begin)?;
+                }
+                Part::Beginning(text) => {
+                    append_beginning(text, values.source, &mut out)?;
+                    has_query |= out.contains(&b'?') || out.contains(&b'#');
+                }
             }
         }
         if fragment_at.is_none() {
-            self.end_query(values, &mut out);
+            end_query(has_query, values, &mut out);
         }
         Some(out)
     }
 
-    /// The query of the request, if the template does not set one; never an empty one.
-    fn end_query(&self, values: &Values<'_>, out: &mut Vec<u8>) {
-        if !self.has_query
-            && let Some(query) = values.query.filter(|query| !query.is_empty())
-        {
-            out.push(b'?');
-            append_query(query, out);
+    /// `None` if what begins here would change the name of the server that a map has given.
+    fn check_end_of_server(&self, out: &[u8], begin: usize) -> Option<()> {
+        let begins_with_map = matches!(self.parts.first(), Some(Part::Beginning(_)));
+        if !begins_with_map || out[begin..].is_empty() {
+            return Some(());
         }
-        if out.ends_with(b"?") {
-            out.pop();
-        }
+        let is_in_server =
+            memchr::memmem::find(&out[..begin], b"://").is_some_and(|at| !out[at + 3..begin].contains(&b'/'));
+        (!is_in_server || out[begin] == b'/').then_some(())
     }
 
     /// The name of a server, perhaps with a port, for any host.
@@ -156,6 +199,7 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Variable(Variable::Host, Region::Authority) => authority.push(b'h'),
+                Part::Value(_, Region::Authority) => authority.push(b'h'),
                 Part::Text(text) => authority.extend_from_slice(text),
                 _ => break,
             }
@@ -167,6 +211,44 @@ impl Template {
         }
         Ok(())
     }
+}
+
+/// The query of the request, if the template does not set one; never an empty one.
+fn end_query(has_query: bool, values: &Values<'_>, out: &mut Vec<u8>) {
+    if !has_query && let Some(query) = values.query.filter(|query| !query.is_empty()) {
+        out.push(b'?');
+        append_query(query, out);
+    }
+    if out.ends_with(b"?") {
+        out.pop();
+    }
+}
+
+/// Appends the value of a map that is a path or a URL. What stands in the map is taken as it is written, and
+/// values of the request are encoded. `None`: a value of the request would choose the server, or it is
+/// neither a path nor a URL.
+fn append_beginning(text: &Text, source: &dyn Source, out: &mut Vec<u8>) -> Option<()> {
+    let mut is_good = true;
+    text.pieces(source, &mut |piece| match piece {
+        Piece::Written(bytes) => {
+            is_good &= bytes.iter().all(u8::is_ascii_graphic);
+            out.extend_from_slice(bytes);
+        }
+        Piece::Value(value) if out.contains(&b'?') || out.contains(&b'#') => append_query_part(value, out),
+        Piece::Value(value) => {
+            let is_path = |url: &[u8]| {
+                memchr::memmem::find(url, b"://").is_none_or(|colon| url[colon + 3..].contains(&b'/'))
+            };
+            // At the very beginning stands a path, or nothing.
+            is_good &= if out.is_empty() { value.starts_with(b"/") } else { is_path(&out[..]) };
+            append_path(value, out);
+        }
+    });
+    (is_good && !out.is_empty()).then_some(())
+}
+
+fn begins_with_map(text: &str) -> bool {
+    BEGINNING.iter().any(|beginning| text.starts_with(beginning))
 }
 
 fn begins_with_path(text: &str) -> bool {
@@ -205,7 +287,7 @@ fn append_variable(variable: Variable, region: Region, values: &Values<'_>, out:
 
 struct Parser<'t> {
     text: &'t str,
-    names: &'t [Option<String>],
+    scope: Scope<'t>,
     rest: &'t [u8],
     region: Region,
     parts: Vec<Part>,
@@ -214,10 +296,10 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     /// A parser of `text`, of which the first `begin` bytes are known.
-    fn new(text: &'t str, begin: usize, region: Region, names: &'t [Option<String>]) -> Parser<'t> {
+    fn new(text: &'t str, begin: usize, region: Region, scope: Scope<'t>) -> Parser<'t> {
         let (known, rest) = text.as_bytes().split_at(begin);
         let parts = if known.is_empty() { Vec::new() } else { vec![Part::Text(known.to_vec())] };
-        Parser { text, names, rest, region, parts, has_query: false }
+        Parser { text, scope, rest, region, parts, has_query: false }
     }
 
     fn parse(mut self) -> Result<Template, String> {
@@ -283,7 +365,11 @@ impl<'t> Parser<'t> {
             }
             [b'{', inside @ ..] => {
                 let name = name_of(inside);
-                let behind = inside[name.len()..].strip_prefix(b"}").ok_or_else(misses)?;
+                let behind = match &inside[name.len()..] {
+                    // Such as `${header{accept}}`, which is read as a whole.
+                    [b'{', ..] => inside,
+                    behind => behind.strip_prefix(b"}").ok_or_else(misses)?,
+                };
                 (name, behind)
             }
             bytes => {
@@ -295,9 +381,48 @@ impl<'t> Parser<'t> {
         if name.is_empty() {
             return Err(misses());
         }
-        self.rest = behind;
-        let variable = self.variable(name)?;
-        self.place(name, variable)
+        match self.variable(name) {
+            Ok(variable) => {
+                self.rest = behind;
+                self.place(name, variable)
+            }
+            Err(unknown) => self.variable_of_language(name, unknown),
+        }
+    }
+
+    /// A variable that is not one of those of redirects alone.
+    fn variable_of_language(&mut self, name: &str, unknown: String) -> Result<(), String> {
+        let is_known = VARIABLES.iter().any(|entry| entry.name == name);
+        let Ok(rest) = std::str::from_utf8(self.rest) else { return Err(unknown) };
+        if !is_known {
+            return Err(match name.bytes().all(|byte| byte.is_ascii_digit()) {
+                true => unknown,
+                false => match Variables::read(rest, self.scope.known, self.scope.captures) {
+                    Err(meant) if meant.contains("did you mean") => meant,
+                    _ => unknown,
+                },
+            });
+        }
+        let (_, behind) = Variables::read(rest, self.scope.known, self.scope.captures)?;
+        let written = &rest[..rest.len() - behind.len()];
+        let text = Text::read(&format!("${written}"), self.scope)?;
+        self.rest = behind.as_bytes();
+        let is_first = self.parts.is_empty() && self.text.starts_with('$');
+        let part = match (self.region, name) {
+            (_, "map") if is_first => Part::Beginning(text),
+            // The names of servers are those that stand in the map.
+            (Region::Authority, "map") if text.has_plain_maps() => Part::Value(text, Region::Authority),
+            (Region::Authority, _) => {
+                return Err(format!(
+                    "{:?} has '${name}' in the name of the server, which a client could choose then; only \
+                     '$host' may stand there, and a map whose values have no variables",
+                    self.text
+                ));
+            }
+            (region, _) => Part::Value(text, region),
+        };
+        self.parts.push(part);
+        Ok(())
     }
 
     fn variable(&self, name: &str) -> Result<Variable, String> {
@@ -307,13 +432,14 @@ impl<'t> Parser<'t> {
             "host" => return Ok(Variable::Host),
             _ => {}
         }
+        let names = self.scope.captures;
         let position = match name.parse::<usize>() {
-            Ok(number) => number.checked_sub(1).filter(|position| *position < self.names.len()),
-            Err(_) => self.names.iter().position(|known| known.as_deref() == Some(name)),
+            Ok(number) => number.checked_sub(1).filter(|position| *position < names.len()),
+            Err(_) => names.iter().position(|known| known.as_deref() == Some(name)),
         };
         position.map(Variable::Capture).ok_or_else(|| {
-            let mut known: Vec<String> = (1..=self.names.len()).map(|number| format!("${number}")).collect();
-            known.extend(self.names.iter().flatten().map(|name| format!("${name}")));
+            let mut known: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
+            known.extend(names.iter().flatten().map(|name| format!("${name}")));
             known.extend(["$path", "$query", "$host"].map(str::to_string));
             format!(
                 "{:?} has '${name}', which stands for nothing here; there are {}",
@@ -349,6 +475,81 @@ impl<'t> Parser<'t> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_expression::{Known, Map, MapSource, Maps, map_text};
+    use touchstone_http::request_view::RequestView;
+
+    /// A request of which only its method, its client and its host are known.
+    fn nothing() -> &'static dyn Source {
+        static FIELDS: &[(&str, &str); 1] = &[("x-evil", "//a b/\r\n")];
+        Box::leak(Box::new(RequestView { fields: FIELDS, ..RequestView::example("/seen") }))
+    }
+
+    fn scope(names: &[Option<String>]) -> Scope<'_> {
+        Scope { captures: names, ..Known::Connection.into() }
+    }
+
+    fn maps() -> Maps {
+        let mut maps = Maps::default();
+        let text = "/one /two?x=1\n~^/to/(.*)$ https://example.net/$1\n~^/bad/(.*)$ https://example.net$1\n\
+                    ~^/script/(.*)$ javascript:$1\n/any //example.net/\n~^/own(.*) $1\n";
+        let source = MapSource { name: "new", from: "$path", default: "", ignore_case: false };
+        let entries = map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
+        let map = Map::new(&source, entries, &maps).unwrap();
+        maps.add(map);
+        let source = MapSource { name: "server", from: "$path", default: "a.example", ignore_case: false };
+        let map = Map::new(&source, Vec::<(map_text::Entry, usize)>::new(), &maps).unwrap();
+        maps.add(map);
+        maps
+    }
+
+    #[test]
+    fn variables_of_the_language() {
+        let maps = maps();
+        let scope = Scope::from(Known::Connection).with_maps(&maps);
+        let at = |text: &str, path: &str| {
+            let view = RequestView {
+                fields: &[("x-evil", "//a b/?#&\r\n")],
+                query: Some(b"q=1"),
+                ..RequestView::example(path)
+            };
+            let values = Values {
+                captures: &[],
+                path: path.as_bytes(),
+                query: view.query,
+                host: view.host,
+                source: &view,
+            };
+            let location = Template::redirect(text, scope).unwrap().location(&values)?;
+            Some(String::from_utf8(location).unwrap())
+        };
+        let some = |text: &str| Some(text.to_string());
+        assert_eq!(at("/$method?c=$client", "/"), some("/GET?c=192.0.2.1"));
+        assert_eq!(at("/x$header{x-evil}", "/"), some("/x//a%20b/%3F%23&?q=1"));
+        assert_eq!(at("/x?y=${header{x-evil}}", "/"), some("/x?y=//a%20b/%3F%23%26"));
+        assert_eq!(at("https://$map{server}$path", "/p"), some("https://a.example/p?q=1"));
+        assert_eq!(at("$map{new}", "/one"), some("/two?x=1"));
+        assert_eq!(at("$map{new}", "/to/a b?"), some("https://example.net/a%20b%3F?q=1"));
+        // No value of a request becomes a part of the name of a server, and nothing but HTTP is led to.
+        assert_eq!(at("$map{new}", "/bad/.evil.example/"), None);
+        assert_eq!(at("$map{new}", "/script/alert(1)"), None);
+        assert_eq!(at("$map{new}", "/none"), None);
+        assert_eq!(at("$map{new}", "/own/x"), some("/x?q=1"));
+        assert_eq!(at("$map{new}", "/ownx"), None);
+        assert_eq!(at("$map{new}", "/any"), some("/example.net/?q=1"));
+    }
+
+    #[test]
+    fn variables_refused() {
+        let maps = maps();
+        let scope = Scope::from(Known::Connection).with_maps(&maps);
+        let problem = |text: &str| Template::redirect(text, scope).unwrap_err();
+        assert!(problem("https://$header{x}/").contains("in the name of the server"));
+        assert!(problem("https://$map{new}/").contains("in the name of the server"));
+        assert!(problem("/$map{none}").contains("no map \"none\""));
+        assert!(problem("/$status").contains("known only when"));
+        assert!(problem("/$header").contains("needs a name"));
+        assert!(Template::rewrite("$map{new}", scope).is_ok());
+    }
 
     fn names(names: &[&str]) -> Vec<Option<String>> {
         names.iter().map(|name| (!name.is_empty()).then(|| name.to_string())).collect()
@@ -360,11 +561,12 @@ mod tests {
             path: path.as_bytes(),
             query: query.map(str::as_bytes),
             host: Some(b"Example.org:8080"),
+            source: nothing(),
         }
     }
 
     fn location(text: &str, captures: &[&[u8]], path: &str, query: Option<&str>) -> String {
-        let template = Template::redirect(text, &vec![None; captures.len()]).unwrap();
+        let template = Template::redirect(text, scope(&vec![None; captures.len()])).unwrap();
         String::from_utf8(template.location(&values(captures, path, query)).unwrap()).unwrap()
     }
 
@@ -461,7 +663,10 @@ mod tests {
             ("/caf\u{e9}", "must have what is not ASCII percent-encoded, as in a URL"),
             ("/100%", "must have '%' percent-encoded, as in a URL"),
         ] {
-            assert_eq!(Template::redirect(text, &captures).unwrap_err(), format!("{text:?} {message}"));
+            assert_eq!(
+                Template::redirect(text, scope(&captures)).unwrap_err(),
+                format!("{text:?} {message}")
+            );
         }
         for (text, message) in [
             ("//x", "must begin with one '/' or with '$path'"),
@@ -469,19 +674,34 @@ mod tests {
             ("https://x/", "must begin with one '/' or with '$path'"),
             ("/x#y", "has a fragment, which means nothing to a server"),
         ] {
-            assert_eq!(Template::rewrite(text, &captures).unwrap_err(), format!("{text:?} {message}"));
+            assert_eq!(Template::rewrite(text, scope(&captures)).unwrap_err(), format!("{text:?} {message}"));
         }
     }
 
     #[test]
     fn no_host_no_location() {
-        let template = Template::redirect("https://$host/", &[]).unwrap();
+        let template = Template::redirect("https://$host/", scope(&[])).unwrap();
         for host in [None, Some(&b""[..]), Some(b"a b"), Some(b":80")] {
-            assert_eq!(template.location(&Values { captures: &[], path: b"/", query: None, host }), None);
+            assert_eq!(
+                template.location(&Values {
+                    captures: &[],
+                    path: b"/",
+                    query: None,
+                    host,
+                    source: nothing()
+                }),
+                None
+            );
         }
         assert!(
             template
-                .location(&Values { captures: &[], path: b"/", query: None, host: Some(b"[::1]:8") })
+                .location(&Values {
+                    captures: &[],
+                    path: b"/",
+                    query: None,
+                    host: Some(b"[::1]:8"),
+                    source: nothing()
+                })
                 .is_some()
         );
     }
@@ -489,7 +709,7 @@ mod tests {
     #[test]
     fn rewrites() {
         let target = |text: &str, query: Option<&str>| {
-            let template = Template::rewrite(text, &names(&[""])).unwrap();
+            let template = Template::rewrite(text, scope(&names(&[""]))).unwrap();
             let (path, query) = template.target(&values(&[b"a?b"], "/x", query)).unwrap();
             (String::from_utf8(path).unwrap(), query.map(|query| String::from_utf8(query).unwrap()))
         };
@@ -519,13 +739,14 @@ mod tests {
         ) {
             // A path in its normal form does not begin with two slashes.
             prop_assume!(!path.starts_with("//"));
-            let template = Template::redirect(text, &names(&["", ""])).unwrap();
+            let template = Template::redirect(text, scope(&names(&["", ""]))).unwrap();
             let captures = [&captures.0[..], captures.1.as_bytes()];
             let values = Values {
                 captures: &captures,
                 path: path.as_bytes(),
                 query: query.as_deref(),
                 host: Some(host.as_bytes()),
+                source: nothing(),
             };
             if let Some(location) = template.location(&values) {
                 let is_good = |byte: &u8| byte.is_ascii_graphic() && !b"\"<>\\^`{}".contains(byte);
@@ -544,8 +765,8 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "[/$a-z{}?#:1-9%]{0,20}|\\PC{0,16}") {
-            let redirect = Template::redirect(&text, &names(&["", "a"]));
-            let rewrite = Template::rewrite(&text, &names(&["a"]));
+            let redirect = Template::redirect(&text, scope(&names(&["", "a"])));
+            let rewrite = Template::rewrite(&text, scope(&names(&["a"])));
             for template in [redirect, rewrite].into_iter().flatten() {
                 template.location(&values(&[b"x"], "/", Some("q")));
                 template.target(&values(&[b"x"], "/", None));

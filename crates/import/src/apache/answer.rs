@@ -115,6 +115,44 @@ pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, acco
     }
 }
 
+/// Translates the value of a field to a text of this server's language: `%{SSL_PROTOCOL}s`, `%%`.
+fn text(value: &str) -> Result<String, String> {
+    const NAMES: [(&str, &str); 10] = [
+        ("SSL_PROTOCOL", "tls_version"),
+        ("SSL_CIPHER", "tls_cipher"),
+        ("SSL_TLS_SNI", "tls_server_name"),
+        ("SSL_CLIENT_S_DN", "tls_subject"),
+        ("SSL_CLIENT_VERIFY", "tls_verified"),
+        ("REMOTE_ADDR", "client"),
+        ("REMOTE_USER", "user"),
+        ("REQUEST_METHOD", "method"),
+        ("HTTP_HOST", "header{host}"),
+        ("UNIQUE_ID", "request_id"),
+    ];
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find(['$', '%']) {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if rest.as_bytes()[at] == b'$' {
+            out.push_str("$$");
+            rest = after;
+        } else if let Some(after) = after.strip_prefix('%') {
+            out.push('%');
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            let known = NAMES.iter().find(|(other, _)| *other == name);
+            let known = known.ok_or_else(|| format!("the variable '%{{{name}}}' has no counterpart here"))?;
+            out.push_str(&format!("${{{}}}", known.1));
+            rest = after.strip_prefix(['s', 'e']).unwrap_or(after);
+        } else {
+            return Err("a field of an answer can only contain variables in braces".to_string());
+        }
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
 /// Writes `Header`, `ExpiresDefault`, `ExpiresByType` and `RequestHeader` for files.
 fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
     for directive in area.every("Header") {
@@ -130,11 +168,14 @@ fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
                 account.translated(directive, route);
                 route.entry("headers", name, toml_string(""));
             }
-            "set" | "append" | "add" | "merge" | "setifempty" if !has_condition && !value.contains('%') => {
-                account.translated(directive, route);
-                let value: Vec<&str> = value.split_whitespace().collect();
-                route.entry("headers", name, toml_string(&value.join(" ")));
-            }
+            "set" | "append" | "add" | "merge" | "setifempty" if !has_condition => match text(value) {
+                Ok(value) => {
+                    account.translated(directive, route);
+                    let value: Vec<&str> = value.split_whitespace().collect();
+                    route.entry("headers", name, toml_string(&value.join(" ")));
+                }
+                Err(advice) => account.problem(directive, route, &advice),
+            },
             _ => {
                 account.problem(directive, route, "a field of an answer has one fixed value for all requests")
             }
@@ -251,10 +292,13 @@ fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &
             "set" | "add" if is_of_proxies => {
                 account.unneeded(directive, &mut table, "origins get the client's address (docs/proxy.md)");
             }
-            "set" | "add" if words.len() == 3 && !value.contains('%') => {
-                account.translated(directive, &mut forward);
-                forward.entry("set", name, toml_string(value));
-            }
+            "set" | "add" if words.len() == 3 => match text(value) {
+                Ok(value) => {
+                    account.translated(directive, &mut forward);
+                    forward.entry("set", name, toml_string(&value));
+                }
+                Err(advice) => account.problem(directive, &mut table, &advice),
+            },
             "unset" => {
                 account.translated(directive, &mut forward);
                 let removed = area.every("RequestHeader");
@@ -292,7 +336,13 @@ pub fn is_of_hidden_names(section: &Directive) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{seconds, text};
+
+    #[test]
+    fn values_of_fields() {
+        assert_eq!(text("%{SSL_PROTOCOL}s 100%% 5$").unwrap(), "${tls_version} 100% 5$$");
+        assert!(text("%t").is_err() && text("%{NONE}e").unwrap_err().contains("NONE"));
+    }
 
     #[test]
     fn times() {

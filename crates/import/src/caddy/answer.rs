@@ -1,6 +1,6 @@
 //! The action of a route: another server, PHP, files, a redirect, another path or a fixed answer.
 
-use super::placeholder::{plain, template};
+use super::placeholder::{plain, template, text};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::Step;
 use crate::directive::Directive;
@@ -124,9 +124,9 @@ fn proxy<'d>(
                     Some(name) => (name, ""),
                     None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
                 };
-                match plain(value) {
+                match text(value) {
                     Ok(value) if line.arguments.len() <= 2 => {
-                        route.entry("headers", name, toml_string(value))
+                        route.entry("headers", name, toml_string(&value))
                     }
                     _ => routing.problem(line, "a field of an answer has one fixed value"),
                 }
@@ -205,7 +205,7 @@ fn header_up(
         ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
         ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
         ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
-        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(plain(value)?)),
+        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(&text(value)?)),
         _ => return Err("a field for an origin is set; search and replace is not supported".to_string()),
     }
     Ok(())

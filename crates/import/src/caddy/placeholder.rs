@@ -65,6 +65,55 @@ pub fn plain(text: &str) -> Result<&str, String> {
     }
 }
 
+/// A value of a field, as a text of this server's language.
+///
+/// # Errors
+/// The placeholder that has no counterpart.
+pub fn text(value: &str) -> Result<String, String> {
+    const NAMES: [(&str, &str); 14] = [
+        ("host", "host"),
+        ("hostport", "header{host}"),
+        ("scheme", "scheme"),
+        ("method", "method"),
+        ("path", "path"),
+        ("uri.path", "path"),
+        ("uri", "target"),
+        ("query", "query"),
+        ("uri.query", "query"),
+        ("remote_host", "client"),
+        ("remote.host", "client"),
+        ("client_ip", "client"),
+        ("tls.version", "tls_version"),
+        ("tls.cipher_suite", "tls_cipher"),
+    ];
+    const NAMED: [(&str, &str); 4] =
+        [("header", "header."), ("cookie", "cookie."), ("arg", "uri.query."), ("arg", "query.")];
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find('{').filter(|at| has_placeholder(&rest[*at..])) {
+        out.push_str(&rest[..at].replace('$', "$$"));
+        let end = rest[at..].find('}').ok_or("a '}' is missing")?;
+        let name = &rest[at + 1..at + end];
+        rest = &rest[at + end + 1..];
+        let short = name.strip_prefix("http.request.").unwrap_or(name);
+        let known = NAMES.iter().find(|(other, _)| *other == short).map(|(_, here)| (*here).to_string());
+        let named = || {
+            let found = NAMED.iter().find_map(|(kind, prefix)| Some((kind, short.strip_prefix(prefix)?)));
+            found.map(|(kind, named)| format!("{kind}{{{named}}}"))
+        };
+        let other = || match name {
+            "http.auth.user.id" => Some("user".to_string()),
+            "http.request.uuid" => Some("request_id".to_string()),
+            _ => None,
+        };
+        let here = known.or_else(named).or_else(other);
+        let here = here.ok_or_else(|| format!("the placeholder '{{{name}}}' has no counterpart here"))?;
+        out.push_str(&format!("${{{here}}}"));
+    }
+    out.push_str(&rest.replace('$', "$$"));
+    Ok(out)
+}
+
 fn has_placeholder(text: &str) -> bool {
     text.match_indices('{').any(|(at, _)| {
         let inside = text[at + 1..].split_once('}').map_or("", |(inside, _)| inside);
@@ -92,6 +141,10 @@ mod tests {
             assert_eq!(template(text, facts).unwrap(), expected, "{text}");
         }
         assert!(template("/{http.vars.x}", facts).unwrap_err().contains("http.vars.x"));
+        let value = |value: &str| text(value).unwrap();
+        assert_eq!(value("{host} {http.request.header.X-A}"), "${host} ${header{X-A}}");
+        assert_eq!(value("{query.a}-{cookie.b} 5$"), "${arg{a}}-${cookie{b}} 5$$");
+        assert!(text("{http.vars.x}").unwrap_err().contains("http.vars.x"));
         assert!(plain("{\"a\": {\"b\": 1}}").is_ok() && plain("a {host}").is_err() && plain("a").is_ok());
     }
 }

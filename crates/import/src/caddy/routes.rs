@@ -7,7 +7,7 @@
 
 use super::answer;
 use super::matcher::Matcher;
-use super::placeholder::plain;
+use super::placeholder::text;
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
 use crate::directive::Directive;
@@ -335,7 +335,7 @@ fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, Stri
     match values {
         _ if is_removed => Ok(Some((name.to_string(), String::new()))),
         [value] => {
-            Ok(Some((name.to_string(), plain(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
+            Ok(Some((name.to_string(), text(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
         }
         [] => Ok(Some((name.to_string(), String::new()))),
         _ => Err("a field's value is set; search and replace is not supported".to_string()),
@@ -346,9 +346,7 @@ fn origin_field(step: &Step<'_>) -> Result<(String, Option<String>), String> {
     let name = step.argument(0);
     match (name.strip_prefix('-'), step.arguments.get(1)) {
         (Some(name), _) => Ok((name.to_string(), None)),
-        (None, Some(value)) => {
-            Ok((name.trim_start_matches('+').to_string(), Some(plain(value)?.to_string())))
-        }
+        (None, Some(value)) => Ok((name.trim_start_matches('+').to_string(), Some(text(value)?))),
         (None, None) => Err("it has no value".to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! Translates `proxy_cache`, `fastcgi_cache` and related directives to the `cache` key of a route.
 
+use super::language::{Language, UpToVariable, first_variable};
 use super::scope::Scope;
 use super::value;
 use crate::account::Account;
@@ -43,7 +44,13 @@ fn kind(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The cache of a location that passes requests on by `kind`.
-pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
+pub fn cache(
+    kind: &str,
+    scope: &Scope<'_>,
+    language: &Language<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
     let all = |name: &str| scope.all(&format!("{kind}_{name}"));
     let zone = all("cache").into_iter().next_back().filter(|zone| zone.argument(0) != "off");
     let mut table = Section::new("[site.route.cache]");
@@ -64,10 +71,7 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
     }
     stale(&all("cache_use_stale"), &mut table, account);
     for directive in all("cache_key") {
-        match directive.argument(0).contains("$request_uri") {
-            true => account.unneeded(directive, &mut table, "the URL is the default key"),
-            false => account.problem(directive, &mut table, "see 'ignore_query' and 'vary_also' of 'cache'"),
-        }
+        key(directive, language, &mut table, account);
     }
     for name in ["cache_lock", "cache_lock_timeout", "cache_lock_age"] {
         for directive in all(name) {
@@ -97,7 +101,8 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
             ),
         }
     }
-    for name in ["cache_bypass", "no_cache", "cache_min_uses", "cache_methods"] {
+    conditions(&all("cache_bypass"), &all("no_cache"), language, &mut table, account);
+    for name in ["cache_min_uses", "cache_methods"] {
         for directive in all(name) {
             let advice = "it stores by the rules of RFC 9111, and no answer to one visitor for another \
                           (docs/accelerator.md)";
@@ -106,6 +111,76 @@ pub fn cache(kind: &str, scope: &Scope<'_>, route: &mut Section, account: &mut A
     }
     table.notes_first();
     route.push(table);
+}
+
+/// `proxy_cache_key TEXT`: what it has beside the URL, which is a part of the key in any case.
+fn key(directive: &Directive, language: &Language<'_>, table: &mut Section, account: &mut Account) {
+    const OF_URL: [&str; 9] = [
+        "scheme",
+        "host",
+        "http_host",
+        "proxy_host",
+        "server_name",
+        "request_method",
+        "document_uri",
+        "is_args",
+        "uri",
+    ];
+    let (mut has_path, mut has_query) = (false, false);
+    let mut others = String::new();
+    let mut rest = directive.argument(0);
+    while let Some(UpToVariable { name, rest: after, .. }) = first_variable(rest) {
+        rest = after;
+        match name {
+            "request_uri" => (has_path, has_query) = (true, true),
+            "args" | "query_string" => has_query = true,
+            name if OF_URL.contains(&name) => has_path |= matches!(name, "uri" | "document_uri"),
+            name => match language.text(&format!("${name}")) {
+                Ok(text) => {
+                    others.push_str(if others.is_empty() { "" } else { " " });
+                    others.push_str(&text);
+                }
+                Err(advice) => return account.problem(directive, table, &advice),
+            },
+        }
+    }
+    if !has_path {
+        return account.problem(directive, table, "answers of different paths never share a key");
+    }
+    if has_query && others.is_empty() {
+        return account.unneeded(directive, table, "the key is the URL");
+    }
+    account.translated(directive, table);
+    if !has_query {
+        table.key("ignore_query", true);
+    }
+    if !others.is_empty() {
+        table.key("key", toml_string(&others));
+    }
+}
+
+/// `proxy_cache_bypass` and `proxy_no_cache`.
+fn conditions(
+    bypass: &[&Directive],
+    no_cache: &[&Directive],
+    language: &Language<'_>,
+    table: &mut Section,
+    account: &mut Account,
+) {
+    for (directives, key) in [(bypass, "bypass"), (no_cache, "no_store")] {
+        for directive in directives {
+            match language.any_of(directive.arguments.iter().map(String::as_str)) {
+                Ok(condition) => {
+                    account.translated(directive, table);
+                    // With the same condition nothing is stored then either.
+                    if key == "bypass" || !table.has_value("bypass", &toml_string(&condition)) {
+                        table.key(key, toml_string(&condition));
+                    }
+                }
+                Err(advice) => account.problem(directive, table, &advice),
+            }
+        }
+    }
 }
 
 /// `proxy_cache_valid [STATUS ...] TIME`
@@ -177,10 +252,11 @@ mod tests {
             "stale_if_error = \"24h\"",
             "stale_while_revalidate = \"10s\"",
             "stale_if_error = \"0s\"",
+            "bypass = \"$cookie{a}\"",
         ] {
             assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
         }
         let places: Vec<String> = imported.problems.iter().map(|problem| problem.place.to_string()).collect();
-        assert_eq!(places, ["nginx.conf:8", "nginx.conf:8"], "{}", imported.text);
+        assert_eq!(places, ["nginx.conf:8"], "{}", imported.text);
     }
 }

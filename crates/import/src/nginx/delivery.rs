@@ -1,7 +1,8 @@
 //! Translates send rates, replaced texts, request rates and signed links.
 
+use super::language::{UpToVariable, first_variable};
 use super::scope::Scope;
-use super::value::{self, UpToVariable, first_variable};
+use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;

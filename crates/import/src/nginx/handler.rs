@@ -4,9 +4,10 @@ use super::cache::{cache, is_of_cache};
 use super::common::common;
 use super::delivery;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
+use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
-use super::rewriting::rewriting;
+use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
 use super::site::Site;
 use super::value;
@@ -44,12 +45,16 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         // A route without its conditions would match all requests: only its comments are written.
         return vec![route.with_header("# A location that was not translated:")];
     }
+    for directive in location.inside().iter().filter(|directive| is_answering_if(directive)) {
+        routes.extend(condition(directive, Some(how), site, &mut route, account));
+    }
     for directive in location.inside().iter().filter(|directive| directive.name == "return") {
         if let Some(mut answer) = rewriting(directive, Some(how), site, &mut route, account) {
             answer.note_first(location.to_string());
             others(location.inside(), &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
-            return vec![answer];
+            routes.push(answer);
+            return routes;
         }
     }
     for directive in location.inside().iter().filter(|directive| directive.name == "rewrite") {
@@ -69,6 +74,15 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     routes
 }
 
+/// Whether a directive is an `if` that contains only an answer; it becomes a separate route.
+fn is_answering_if(directive: &Directive) -> bool {
+    let inside = || directive.inside().iter().filter(|inner| inner.name != "break");
+    directive.name == "if"
+        && !delivery::is_of_signed_link(directive)
+        && inside().count() == 1
+        && inside().all(|inner| inner.name == "return")
+}
+
 /// Reports the directives that need no keys of their own.
 fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     for directive in block {
@@ -79,6 +93,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
             "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
             "access_log" | "error_log" => {}
             name if delivery::DIRECTIVES.contains(&name) || is_of_cache(name) => {}
+            _ if is_answering_if(directive) => {}
             "if" if delivery::is_of_signed_link(directive) => {
                 account.unneeded(directive, route, "'signed_link' answers with 403, and 410 after the time");
             }
@@ -167,25 +182,25 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     delivery::delivery(block, &scope, route, account);
     access(&own, route, account);
     let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
-    headers(&own, is_files, route, account);
+    headers(&own, &site.language(), is_files, route, account);
     error_pages(&own, route, account);
     intercepts(&own, route, account);
     files(&own, route, account);
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
-        proxy(pass, how, &scope, route, account);
-        cache("proxy", &scope, route, account);
+        proxy(pass, how, &scope, &site.language(), route, account);
+        cache("proxy", &scope, &site.language(), route, account);
     } else if let Some(pass) = own.one("fastcgi_pass") {
         match how.is_of_scripts() {
             true => scripts(pass, &scope, route, account),
             false => program("fastcgi", pass, &scope, route, account),
         }
-        cache("fastcgi", &scope, route, account);
+        cache("fastcgi", &scope, &site.language(), route, account);
     } else if let Some(pass) = own.one("scgi_pass") {
         program("scgi", pass, &scope, route, account);
-        cache("scgi", &scope, route, account);
+        cache("scgi", &scope, &site.language(), route, account);
     } else if let Some(pass) = own.one("uwsgi_pass") {
         program("uwsgi", pass, &scope, route, account);
-        cache("uwsgi", &scope, route, account);
+        cache("uwsgi", &scope, &site.language(), route, account);
     } else if let Some(tried) = own.one("try_files") {
         try_files(tried, how, site, route, account);
     } else if how.may_be_directory() && !route.has("alias") {
@@ -235,7 +250,7 @@ fn try_files(
         return account.problem(directive, route, "it has no arguments");
     };
     let templates: Result<Vec<String>, String> =
-        tried.iter().map(|file| value::template(file, &site.facts(false))).collect();
+        tried.iter().map(|file| value::template(file, &site.facts(false), &site.language())).collect();
     let mut templates = match templates {
         Ok(templates) => templates,
         Err(advice) => return account.problem(directive, route, &advice),
@@ -271,7 +286,7 @@ fn try_files(
         return;
     }
     if !last.starts_with('=') {
-        match value::template(last, &site.facts(false)) {
+        match value::template(last, &site.facts(false), &site.language()) {
             Ok(last) => templates.push(last),
             Err(advice) => return account.problem(directive, route, &advice),
         }
@@ -414,7 +429,14 @@ fn timeout(directive: &Directive, keys: &[&str], table: &mut Section, account: &
 }
 
 /// `proxy_pass` and related directives.
-fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
+fn proxy(
+    pass: &Directive,
+    how: &Match,
+    scope: &Scope<'_>,
+    language: &Language<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
     let mut table = Section::new("[site.route.proxy]");
     let is_grpc = pass.name == "grpc_pass";
     let url = pass.argument(0).replace("grpc://", "http://").replace("grpcs://", "https://");
@@ -455,7 +477,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
     if is_grpc {
         table.key("version", toml_string("2"));
     }
-    fields(scope, &mut table, account);
+    fields(scope, language, &mut table, account);
     let times = [
         ("proxy_read_timeout", &["response_timeout", "idle_timeout"][..]),
         ("proxy_connect_timeout", &["connect_timeout"][..]),
@@ -531,7 +553,7 @@ fn upstream_origin(server: &Directive, origin: &impl Fn(&str) -> String) -> Stri
 }
 
 /// `proxy_set_header`: origins get most of the usual fields anyway.
-fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, account: &mut Account) {
     let mut forward = Section::new("[site.route.proxy.forward]");
     let mut sets_host = false;
     for directive in scope.all("proxy_set_header") {
@@ -561,9 +583,13 @@ fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
                     .collect();
                 forward.key("remove", toml_strings(removed));
             }
-            (_, text) if text.contains('$') => {
-                account.problem(directive, table, "the value for an origin cannot contain variables");
-            }
+            (_, text) if text.contains('$') => match language.text(text) {
+                Ok(text) => {
+                    account.translated(directive, &mut forward);
+                    forward.entry("set", name, toml_string(&text));
+                }
+                Err(advice) => account.problem(directive, table, &advice),
+            },
             (_, text) => {
                 account.translated(directive, &mut forward);
                 forward.entry("set", name, toml_string(text));

@@ -1,6 +1,7 @@
 //! Translates what servers and locations have in common: fields of answers, error pages, and which clients
 //! are allowed.
 
+use super::language::Language;
 use super::scope::Scope;
 use super::value;
 use crate::account::Account;
@@ -14,7 +15,13 @@ pub fn is_file_name(name: &str) -> bool {
 }
 
 /// Writes fields of answers and their freshness; `is_files`: the route serves files.
-pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account: &mut Account) {
+pub fn headers(
+    scope: &Scope<'_>,
+    language: &Language<'_>,
+    is_files: bool,
+    section: &mut Section,
+    account: &mut Account,
+) {
     let mut cache_control: Vec<String> = Vec::new();
     if let Some(expires) = scope.one("expires") {
         match expires.argument(0) {
@@ -47,7 +54,13 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
         if text == "$upstream_cache_status" {
             account.unneeded(directive, section, "'Cache-Status' has this information (RFC 9211)");
         } else if text.contains('$') {
-            account.problem(directive, section, "the value of a field cannot contain variables");
+            match language.text(text) {
+                Ok(text) => {
+                    account.translated(directive, section);
+                    section.entry("headers", name, toml_string(&text));
+                }
+                Err(advice) => account.problem(directive, section, &advice),
+            }
         } else if name.eq_ignore_ascii_case("cache-control") {
             account.translated(directive, section);
             cache_control.push(text.to_string());

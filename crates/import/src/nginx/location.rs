@@ -7,6 +7,7 @@
 
 use super::cache::is_of_cache;
 use super::common::common;
+use super::constants;
 use super::delivery;
 use super::handler;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
@@ -45,7 +46,7 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     for directive in site.server.inside() {
         match directive.name.as_str() {
             "return" | "rewrite" => routes.extend(rewriting(directive, None, site, section, account)),
-            "if" => routes.extend(condition(directive, site, section, account)),
+            "if" => routes.extend(condition(directive, None, site, section, account)),
             _ => {}
         }
     }
@@ -111,7 +112,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     if let Some(charset) = site.scope.one("charset").filter(|charset| charset.argument(0) != "off") {
         section.key("charset", toml_string(charset.argument(0)));
     }
-    headers(&site.scope, true, section, account);
+    headers(&site.scope, &site.language(), true, section, account);
     error_pages(&site.scope, section, account);
     intercepts(&site.scope, section, account);
     access(&site.scope, section, account);
@@ -144,6 +145,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "try_files"
             | "access_log"
             | "error_log" => {}
+            "set" if constants::is_constant(directive, site.server) => account.translated(directive, section),
             name if delivery::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),

@@ -1,7 +1,8 @@
 //! Translates `access_log`, `error_log` and `log_format`.
 
+use super::language::{Language, UpToVariable, first_variable};
+use super::map;
 use super::scope::Scope;
-use super::value::{UpToVariable, first_variable};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -55,7 +56,7 @@ pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
         }
         path => path.to_string(),
     };
-    let (mut format, mut level) = (None, None);
+    let (mut format, mut level, mut when) = (None, None, None);
     for word in &directive.arguments[1.min(directive.arguments.len())..] {
         match word.as_str() {
             "combined" => {}
@@ -63,11 +64,11 @@ pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
             // Lines are always written in blocks here.
             _ if word.starts_with("buffer=") || word.starts_with("flush=") => {}
             _ if word.starts_with("if=") => {
-                return account.problem(
-                    directive,
-                    section,
-                    "write the condition as 'when' of the log (docs/expressions.md)",
-                );
+                let language = Language { maps: map::names(scope), ..Language::default() };
+                match language.any_of([&word["if=".len()..]]) {
+                    Ok(condition) => when = Some(condition),
+                    Err(advice) => return account.problem(directive, section, &advice),
+                }
             }
             _ if word.contains('=') => {
                 return account.problem(directive, section, "this server writes its logs differently");
@@ -82,6 +83,9 @@ pub fn log(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
     section.key("path", toml_string(&path));
     if let Some(format) = format {
         section.key("format", toml_string(&format));
+    }
+    if let Some(when) = when {
+        section.key("when", toml_string(&when));
     }
     if let Some(level) = level {
         section.key("level", toml_string(level));

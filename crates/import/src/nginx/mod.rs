@@ -9,8 +9,11 @@
 //! | `read` | from files to directives |
 //! | `scope` | which directive applies at a place: the innermost one |
 //! | `value` | variables, times and sizes |
+//! | `language` | texts and conditions with variables |
+//! | `map` | tables from values to values of variables |
 //! | `cache` | caches of proxies and programs |
 //! | `common` | directives that have the same translation, or none, at every place |
+//! | `constants` | `set` of values that are always the same |
 //! | `site` | a server, as its locations see it |
 //! | `matching` | how a location matches |
 //! | `keys` | what servers and locations have in common |
@@ -23,11 +26,14 @@
 
 mod cache;
 mod common;
+mod constants;
 mod delivery;
 mod handler;
 mod keys;
+mod language;
 mod location;
 mod log;
+mod map;
 mod matching;
 mod read;
 mod rewriting;

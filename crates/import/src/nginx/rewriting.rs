@@ -76,7 +76,7 @@ fn redirect(
     site: &Site<'_>,
     route: &mut Section,
 ) -> Result<(), String> {
-    let to = value::template(to, &site.facts(drops_query))?;
+    let to = value::template(to, &site.facts(drops_query), &site.language())?;
     route.key("redirect", format!("{{ to = {}, status = {code} }}", toml_string(&to)));
     Ok(())
 }
@@ -102,17 +102,17 @@ fn rewrite(
         "redirect" => redirect(302, to, false, site, route),
         _ if to.starts_with("http://") || to.starts_with("https://") => redirect(302, to, false, site, route),
         _ => {
-            let to = value::template(to, &site.facts(false))?;
+            let to = value::template(to, &site.facts(false), &site.language())?;
             route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
             Ok(())
         }
     }
 }
 
-/// `if ($host = name) { return ...; }` and `if ($scheme = http) { return ...; }`, as certificate clients
-/// write them.
+/// `if (CONDITION) { return ...; }`; `within` is given for one in a location.
 pub fn condition(
     directive: &Directive,
+    within: Option<&Match>,
     site: &Site<'_>,
     section: &mut Section,
     account: &mut Account,
@@ -121,25 +121,33 @@ pub fn condition(
         directive.arguments.iter().map(|word| word.trim_matches(['(', ')']).to_string()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let inside: Vec<&Directive> = directive.inside().iter().filter(|d| d.name != "break").collect();
-    let ([variable, "=", wanted], [inner]) = (words.as_slice(), inside.as_slice()) else {
+    let [inner] = inside.as_slice() else {
         common(directive, section, account);
         return None;
     };
     let mut route = Section::new("[[site.route]]");
-    match *variable {
-        "$host" | "$http_host" => route.entry("request_headers", "Host", toml_string(wanted)),
-        "$scheme" if (*wanted == "https") != site.is_secure => {
+    match words.as_slice() {
+        ["$host" | "$http_host", "=", wanted] => {
+            route.entry("request_headers", "Host", toml_string(wanted));
+        }
+        ["$scheme", "=", wanted] if (*wanted == "https") != site.is_secure => {
             account.unneeded(directive, section, "the site has no such clients");
             return None;
         }
-        "$scheme" => {}
-        "$request_method" => route.key("methods", toml_strings([wanted])),
-        _ => {
-            common(directive, section, account);
-            return None;
-        }
+        ["$scheme", "=", _] => {}
+        ["$request_method", "=", wanted] => route.key("methods", toml_strings([wanted])),
+        _ => match site.language().condition(directive) {
+            Ok(condition) => route.key("when", toml_string(&condition)),
+            Err(advice) => {
+                account.problem(directive, section, &advice);
+                return None;
+            }
+        },
     }
-    route.key("path", toml_string("/"));
+    if let Err(advice) = keys_within(within, &mut route) {
+        account.problem(directive, section, &advice);
+        return None;
+    }
     match answer(inner, site, &mut route) {
         Ok(()) if inner.name == "return" => {
             account.translated(directive, &mut route);

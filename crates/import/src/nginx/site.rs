@@ -1,5 +1,7 @@
 //! A server, as the translation of its locations needs it.
 
+use super::language::Language;
+use super::map;
 use super::matching::Match;
 use super::scope::Scope;
 use super::value;
@@ -21,6 +23,11 @@ impl<'d> Site<'d> {
     /// The context for variables.
     pub fn facts(&self, drops_query: bool) -> value::Facts<'d> {
         value::Facts { is_secure: self.is_secure, name: self.name, drops_query }
+    }
+
+    /// What variables stand for in texts of the language.
+    pub fn language(&self) -> Language<'d> {
+        Language { maps: map::names(&self.scope), server_name: self.name, ..Language::default() }
     }
 
     /// Its locations.

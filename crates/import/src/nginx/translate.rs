@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::cache::is_of_cache;
 use super::common::common;
+use super::constants;
 use super::keys::body_limit;
 use super::location;
 use super::log::log;
+use super::map;
 use super::scope::Scope;
 use super::site::Site;
 use super::value;
@@ -19,6 +21,7 @@ use crate::toml_text::{toml_string, toml_strings};
 
 /// Translates a configuration, or a part of one that contains servers.
 pub fn translate(directives: &[Directive]) -> Imported {
+    let directives = &constants::replaced(directives)[..];
     let mut account = Account::default();
     let mut server = Section::new("[server]");
     let mut limits = Section::new("[limits]");
@@ -36,6 +39,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for directive in outside.chain(inside) {
         match directive.name.as_str() {
             "server" | "upstream" => {}
+            "map" if map::is_translated(directive) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", &mut limits, &mut account),
             "user" if directive.argument(0) == "root" => {
                 account.unneeded(
@@ -83,6 +87,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
         }
     }
     other.write(&mut text);
+    map::sections(&scope, &mut account).iter().for_each(|section| section.write(&mut text));
     let servers: Vec<&Directive> = inside.iter().filter(|directive| directive.name == "server").collect();
     for server in &servers {
         sites(server, &servers, &scope, &mut account).iter().for_each(|site| site.write(&mut text));

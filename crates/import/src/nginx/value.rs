@@ -1,5 +1,7 @@
 //! Converts variables, times and sizes of nginx.
 
+use super::language::Language;
+
 /// A time in seconds: `30`, `30s`, `1h30m`, `500ms` (at least one second).
 pub fn seconds(text: &str) -> Option<u64> {
     let mut rest = text.trim();
@@ -66,7 +68,7 @@ pub struct Facts<'f> {
 ///
 /// # Errors
 /// The variable that has no counterpart.
-pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
+pub fn template(text: &str, facts: &Facts<'_>, language: &Language<'_>) -> Result<String, String> {
     let mut out = String::new();
     let mut keeps_query = !facts.drops_query;
     let mut rest = text;
@@ -111,7 +113,7 @@ pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
             number if number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()) => {
                 out.push_str(&format!("${{{number}}}"));
             }
-            other => return Err(format!("the variable '${other}' has no counterpart here")),
+            other => out.push_str(&language.text(&format!("${other}"))?),
         }
     }
     out.push_str(rest);
@@ -119,34 +121,6 @@ pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
         out.push('?');
     }
     Ok(out)
-}
-
-/// A text up to its first variable, and that variable.
-pub struct UpToVariable<'t> {
-    /// The text before it.
-    pub plain: &'t str,
-    /// Its name.
-    pub name: &'t str,
-    /// Whether a brace follows that opened before the name.
-    pub is_closed: bool,
-    /// The text after it.
-    pub rest: &'t str,
-}
-
-/// Finds the first variable of a text, `$name` or `${name}`.
-pub fn first_variable(text: &str) -> Option<UpToVariable<'_>> {
-    let (plain, after) = text.split_once('$')?;
-    let inner = after.strip_prefix('{');
-    let name = inner.unwrap_or(after);
-    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
-    let (name, rest) = name.split_at(end);
-    let closed = rest.strip_prefix('}').filter(|_| inner.is_some());
-    Some(UpToVariable {
-        plain,
-        name,
-        is_closed: inner.is_none() || closed.is_some(),
-        rest: closed.unwrap_or(rest),
-    })
 }
 
 #[cfg(test)]
@@ -171,6 +145,7 @@ mod tests {
 
     #[test]
     fn variables() {
+        let language = Language::default();
         let facts = |drops_query| Facts { is_secure: false, name: "a.org", drops_query };
         for (text, expected) in [
             ("https://$host$request_uri", "https://$host$path"),
@@ -179,9 +154,11 @@ mod tests {
             ("/new/$1?x=1", "/new/${1}?x=1"),
             ("/new?$args", "/new"),
         ] {
-            assert_eq!(template(text, &facts(true)).unwrap(), expected, "{text}");
+            assert_eq!(template(text, &facts(true), &language).unwrap(), expected, "{text}");
         }
-        assert_eq!(template("/new/$1", &facts(false)).unwrap(), "/new/${1}");
-        assert!(template("/$geoip_country", &facts(true)).unwrap_err().contains("$geoip_country"));
+        assert_eq!(template("/new/$1", &facts(false), &language).unwrap(), "/new/${1}");
+        assert_eq!(template("/$cookie_a", &facts(false), &language).unwrap(), "/${cookie{a}}");
+        let problem = template("/$upstream_addr", &facts(true), &language).unwrap_err();
+        assert!(problem.contains("$upstream_addr"));
     }
 }

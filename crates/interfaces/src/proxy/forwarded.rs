@@ -6,6 +6,8 @@
 
 use std::net::IpAddr;
 
+use touchstone_expression::Text;
+use touchstone_expression::text::field_value;
 use touchstone_http::grammar::{list_members, token_length};
 
 use touchstone_handler::request::{Protocol, Request};
@@ -22,7 +24,7 @@ pub enum Forward {
 }
 
 /// The fields for origins.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardRules {
     /// `X-Forwarded-For`, `-Proto` and `-Host`, and `X-Real-IP`.
     pub x_forwarded: Forward,
@@ -31,7 +33,7 @@ pub struct ForwardRules {
     /// The name of this server in `Via`; empty: the field is not sent.
     pub via: String,
     /// Fields that are set, replacing those of the client.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, Text)>,
     /// Fields that are left out, in lower case.
     pub remove: Vec<String>,
     /// Protocols that clients may switch to.
@@ -120,7 +122,10 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         add("Via", &[&before, format!("{version} {}", rules.via).as_bytes()]);
     }
     for (name, value) in &rules.set {
-        add(name, &[value.as_bytes()]);
+        // What comes out empty, or has a byte that no value may have, is left out.
+        if let Some(value) = field_value(&value.render(request)) {
+            add(name, &[value]);
+        }
     }
 }
 

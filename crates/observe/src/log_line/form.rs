@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use touchstone_expression::{Known, Scope};
 use touchstone_http::decimal;
 
 use super::clock::LogClock;
@@ -25,11 +26,16 @@ pub enum LineFormat {
 impl LineFormat {
     /// The form that a configuration names: a word, or a format string. The error says what is wrong with it.
     pub fn parse(text: &str) -> Result<LineFormat, String> {
+        LineFormat::parse_in(text, Known::Line.into())
+    }
+
+    /// The same with the maps of a scope.
+    pub fn parse_in(text: &str, scope: Scope<'_>) -> Result<LineFormat, String> {
         match text {
             "common" => Ok(LineFormat::Common),
             "combined" => Ok(LineFormat::Combined),
             "json" => Ok(LineFormat::Json),
-            _ => Template::compile(text).map(|template| LineFormat::Template(Arc::new(template))),
+            _ => Template::compile(text, scope).map(|template| LineFormat::Template(Arc::new(template))),
         }
     }
 

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `record` | what is known of a request that was answered |
 //! | `form` | Common, Combined, JSON |
-//! | `template`, `variable` | a format string and what may stand in it |
+//! | `template` | a format string |
+//! | `variable` | how a variable is written into a line |
 //! | `escape` | bytes from outside as they may stand in a line |
 //! | `clock` | the time, written once a second |
 //!
@@ -21,4 +22,3 @@ pub use clock::LogClock;
 pub use form::{LineFormat, append_journal_fields, largest_line};
 pub use record::{Record, TlsRecord};
 pub use template::Template;
-pub use variable::{VARIABLES, Variable, variables_markdown};

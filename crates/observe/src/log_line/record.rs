@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use touchstone_expression::source;
-use touchstone_expression::{Fact, Source, Variable};
+use touchstone_expression::{Fact, Source, Variable, client_location, source};
 use touchstone_http::request_view::RequestFields;
 
-use crate::client_location;
+use super::variable::append_seconds;
 
 /// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the
 /// line.
@@ -104,6 +103,7 @@ impl Source for Record<'_> {
             Fact::Method => Some(self.method),
             Fact::Path => Some(self.path()),
             Fact::Query => self.query(),
+            Fact::Target => Some(self.target),
             Fact::Host => return self.host.map(source::host),
             Fact::Header => self.field(variable.name.as_bytes()),
             Fact::Cookie => {
@@ -125,9 +125,23 @@ impl Source for Record<'_> {
             Fact::TlsCipher => self.tls.and_then(|tls| text(tls.cipher)),
             Fact::TlsServerName => self.tls.and_then(|tls| tls.server_name).map(str::as_bytes),
             Fact::TlsSubject => self.tls.and_then(|tls| tls.subject).map(str::as_bytes),
+            Fact::TlsVerified => self.tls.and_then(|tls| tls.subject).map(|_| source::VERIFIED.as_bytes()),
+            // A line has no pattern beside it; maps are looked up before a record is asked, and the time is
+            // the clock's.
+            Fact::Capture | Fact::Map | Fact::Time | Fact::TimeRfc3339 | Fact::TimeUnix => None,
             Fact::Status => return number(self.status.into()),
             Fact::BodyBytes => return number(self.body_bytes),
             Fact::Duration => return number(self.duration_us),
+            Fact::DurationSeconds => {
+                let mut seconds = Vec::new();
+                append_seconds(self.duration_us, &mut seconds);
+                return Some(Cow::Owned(seconds));
+            }
+            Fact::RequestLine => Some(self.request_line),
+            Fact::Referer => self.referer,
+            Fact::UserAgent => self.user_agent,
+            Fact::TraceParent => self.trace().map(|trace| trace.text()),
+            Fact::TraceId => self.trace().map(|trace| trace.trace_id()),
             Fact::Site => text(self.site),
             Fact::Route => text(self.route),
             Fact::Handler => text(self.handler),

@@ -1,145 +1,63 @@
 //! A format string of the access log, parsed once: `$client "$request" $status $header{x-forwarded-for}`.
 
+use touchstone_expression::text::Part;
+use touchstone_expression::{Fact, Known, Scope, Text, Variable};
+
 use super::clock::LogClock;
 use super::record::Record;
-use super::variable::{ELSEWHERE, VARIABLES, Variable, VariableCost, optional};
+use super::variable::{append, given};
 
-/// The longest format string, in bytes.
-const LONGEST_FORMAT: usize = 4096;
-
-/// A parsed format string.
+/// A parsed format string: a text of the language of conditions and texts.
+#[derive(PartialEq)]
 pub struct Template {
-    /// The text as it was written.
-    source: String,
-    segments: Box<[Segment]>,
+    text: Text,
     /// A line needs the duration.
     pub wants_duration: bool,
     /// A line needs the request's id.
     pub wants_request_id: bool,
 }
 
-enum Segment {
-    Text(Box<[u8]>),
-    Variable(&'static Variable),
-    /// A field of the request, its name in lower case.
-    Field(Box<[u8]>),
-}
-
 impl Template {
     /// Parses a format string; the error says what is wrong with it.
-    pub fn compile(source: &str) -> Result<Template, String> {
-        if source.len() > LONGEST_FORMAT {
-            return Err(format!("is longer than {LONGEST_FORMAT} bytes"));
-        }
+    pub fn compile(source: &str, scope: Scope<'_>) -> Result<Template, String> {
         if let Some(control) = source.chars().find(|character| character.is_control()) {
             return Err(format!("holds a control character, {control:?}; a line is one line"));
         }
-        let mut segments = Vec::new();
-        let mut text = Vec::new();
-        let mut rest = source;
-        while let Some(dollar) = rest.find('$') {
-            text.extend_from_slice(&rest.as_bytes()[..dollar]);
-            rest = &rest[dollar + 1..];
-            if let Some(after) = rest.strip_prefix('$') {
-                text.push(b'$');
-                rest = after;
-                continue;
-            }
-            let (segment, after) = parse_variable(rest)?;
-            if !text.is_empty() {
-                segments.push(Segment::Text(std::mem::take(&mut text).into()));
-            }
-            segments.push(segment);
-            rest = after;
-        }
-        text.extend_from_slice(rest.as_bytes());
-        if segments.is_empty() {
+        let scope = Scope { known: Known::Line, ..scope };
+        let text = Text::read(source, scope)?;
+        if !text.has_variables() {
             return Err(no_variable(source));
         }
-        text.push(b'\n');
-        segments.push(Segment::Text(text.into()));
-        let needs = |needs: VariableCost| {
-            segments
-                .iter()
-                .any(|segment| matches!(segment, Segment::Variable(variable) if variable.needs == needs))
-        };
-        let (wants_duration, wants_request_id) =
-            (needs(VariableCost::Duration), needs(VariableCost::RequestId));
-        Ok(Template {
-            source: source.to_string(),
-            segments: segments.into(),
-            wants_duration,
-            wants_request_id,
-        })
+        let wants_duration =
+            text.uses(&|variable: &Variable| matches!(variable.fact, Fact::Duration | Fact::DurationSeconds));
+        let wants_request_id = text.uses(&|variable: &Variable| variable.fact == Fact::RequestId);
+        Ok(Template { text, wants_duration, wants_request_id })
     }
 
     /// The text as it was written.
     pub fn source(&self) -> &str {
-        &self.source
+        self.text.source()
     }
 
     /// Appends one line, with its line end.
     pub fn append(&self, line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
-        for segment in &self.segments {
-            match segment {
-                Segment::Text(text) => line.extend_from_slice(text),
-                Segment::Variable(variable) => (variable.append)(line, clock, record),
-                Segment::Field(name) => optional(line, record.field(name)),
+        for part in self.text.parts() {
+            match part {
+                Part::Plain(plain) => line.extend_from_slice(plain),
+                Part::Variable(operand) => match &operand.map {
+                    Some(map) => given(line, &map.value(record)),
+                    None => append(&operand.variable, line, clock, record),
+                },
             }
         }
-    }
-}
-
-impl PartialEq for Template {
-    fn eq(&self, other: &Template) -> bool {
-        self.source == other.source
+        line.push(b'\n');
     }
 }
 
 impl std::fmt::Debug for Template {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Template").field(&self.source).finish()
+        formatter.debug_tuple("Template").field(&self.source()).finish()
     }
-}
-
-/// Parses what follows a dollar sign: `name`, `{name}` or `header{field}`; returns the rest too.
-fn parse_variable(text: &str) -> Result<(Segment, &str), String> {
-    if let Some(inside) = text.strip_prefix('{') {
-        let (name, rest) = inside.split_once('}').ok_or("'${' has no '}'")?;
-        return Ok((Segment::Variable(find(name)?), rest));
-    }
-    let end =
-        text.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'_').unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    match (name, rest.strip_prefix('{')) {
-        ("", _) => Err("'$' is followed by no name; a dollar sign itself is written '$$'".to_string()),
-        ("header", Some(inside)) => {
-            let (field, rest) = inside.split_once('}').ok_or("'$header{' has no '}'")?;
-            if !touchstone_http::grammar::is_token(field.as_bytes()) {
-                return Err(format!("'$header{{{field}}}': not the name of a header field"));
-            }
-            Ok((Segment::Field(field.to_ascii_lowercase().into_bytes().into()), rest))
-        }
-        ("header", None) => Err("'$header' needs the name of a field, such as $header{accept}".to_string()),
-        _ => Ok((Segment::Variable(find(name)?), rest)),
-    }
-}
-
-fn find(name: &str) -> Result<&'static Variable, String> {
-    if let Some(variable) = VARIABLES.iter().find(|variable| variable.name == name) {
-        return Ok(variable);
-    }
-    let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, here)| (*here).to_string());
-    let field = || name.strip_prefix("http_").map(|field| format!("header{{{}}}", field.replace('_', "-")));
-    let known = || VARIABLES.iter().map(|variable| variable.name);
-    let near = || touchstone_expression::nearest(name, known()).map(str::to_string);
-    Err(match elsewhere.or_else(field).or_else(near) {
-        Some(near) => format!("unknown variable '${name}'; did you mean '${near}'?"),
-        None => {
-            let names: Vec<&str> = known().collect();
-            format!("unknown variable '${name}'; the variables are {} and header{{NAME}}", names.join(", "))
-        }
-    })
 }
 
 /// The error for a format string without any variable: a misspelt word, or Apache's language.
@@ -163,6 +81,7 @@ fn no_variable(source: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_expression::{Map, MapSource, Maps, VARIABLES, map_text};
 
     fn line(format: &str) -> String {
         let fields = [
@@ -187,12 +106,16 @@ mod tests {
             ..Record::default()
         };
         let mut line = Vec::new();
-        Template::compile(format).unwrap().append(&mut line, &LogClock::at(1_795_168_800, 7), &record);
+        Template::compile(format, Known::Line.into()).unwrap().append(
+            &mut line,
+            &LogClock::at(1_795_168_800, 7),
+            &record,
+        );
         String::from_utf8(line).unwrap()
     }
 
     fn problem(format: &str) -> String {
-        Template::compile(format).unwrap_err()
+        Template::compile(format, Known::Line.into()).unwrap_err()
     }
 
     #[test]
@@ -212,7 +135,7 @@ mod tests {
     #[test]
     fn what_a_line_needs() {
         let wants = |format| {
-            let template = Template::compile(format).unwrap();
+            let template = Template::compile(format, Known::Line.into()).unwrap();
             (template.wants_duration, template.wants_request_id)
         };
         assert_eq!(wants("$client"), (false, false));
@@ -228,13 +151,13 @@ mod tests {
             problem("$http_x_forwarded_for"),
             "unknown variable '$http_x_forwarded_for'; did you mean '$header{x-forwarded-for}'?"
         );
-        assert!(problem("$upstream_response_length").contains("the variables are time, "));
+        assert!(problem("$upstream_response_length").contains("the variables are client, "));
         assert_eq!(problem("%h %l %u"), "'%h %l %u' has no variable; they are written $client, not %h");
         assert_eq!(problem("comon"), "'comon' is not a format; did you mean 'common'?");
         assert!(problem("").contains("is not a format"));
         assert!(problem("$").contains("'$$'"));
-        assert!(problem("$header").contains("$header{accept}"));
-        assert!(problem("$header{a b}").contains("not the name"));
+        assert!(problem("$header").contains("$header{x-api-key}"));
+        assert!(problem("$header{a b}").contains("no valid name"));
         assert!(problem("$header{a").contains("no '}'"));
         assert!(problem("${status").contains("no '}'"));
         assert!(problem("$status\n").contains("control character"));
@@ -243,14 +166,33 @@ mod tests {
 
     #[test]
     fn every_variable_is_written_where_nothing_is_known() {
-        for variable in VARIABLES {
+        for entry in VARIABLES.iter().filter(|entry| !matches!(entry.fact, Fact::Map | Fact::Client)) {
+            let format = match entry.example {
+                Some(example) => format!("${}{{{example}}}", entry.name),
+                None => format!("${}", entry.name),
+            };
             let mut line = Vec::new();
-            (variable.append)(&mut line, &LogClock::at(0, 0), &Record::default());
-            assert!(!line.is_empty() || variable.name == "client", "{}", variable.name);
+            let template = Template::compile(&format, Known::Line.into()).unwrap();
+            template.append(&mut line, &LogClock::at(0, 0), &Record::default());
+            assert!(line.len() > 1, "{format}");
         }
-        for (_, here) in ELSEWHERE {
-            assert!(find(here).is_ok(), "{here}");
-        }
+    }
+
+    #[test]
+    fn maps() {
+        let source = MapSource { name: "m", from: "$status", default: "a\"b", ignore_case: false };
+        let entries = map_text::read("404 'none at $path'").unwrap();
+        let map = Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default());
+        let mut maps = Maps::default();
+        maps.add(map.unwrap());
+        let template = Template::compile("[$map{m}]", Scope::from(Known::Line).with_maps(&maps)).unwrap();
+        let line = |status: u16| {
+            let mut line = Vec::new();
+            let record = Record { status, target: b"/x", ..Record::default() };
+            template.append(&mut line, &LogClock::at(0, 0), &record);
+            String::from_utf8(line).unwrap()
+        };
+        assert_eq!((line(404).as_str(), line(200).as_str()), ("[none at /x]\n", "[a\\\"b]\n"));
     }
 
     proptest! {
@@ -260,9 +202,9 @@ mod tests {
             target in prop::collection::vec(any::<u8>(), 0..100),
             format in "[$a-z{}% ]{0,40}",
         ) {
-            let _ = Template::compile(&format);
+            let _ = Template::compile(&format, Known::Line.into());
             let record = Record { client: "::1", target: &target, host: Some(&target), ..Record::default() };
-            let template = Template::compile("$target $path $query $host").unwrap();
+            let template = Template::compile("$target $path $query $host", Known::Line.into()).unwrap();
             let mut line = Vec::new();
             template.append(&mut line, &LogClock::at(0, 0), &record);
             prop_assert_eq!(line.pop(), Some(b'\n'));

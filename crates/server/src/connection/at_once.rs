@@ -67,14 +67,14 @@ impl Connection {
             query,
             host,
             fields: &fields,
+            connection: None,
         };
         let program = rules.program_at_once(&view);
         let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
         else {
             return CacheAttempt::Not;
         };
-        let is_trusted =
-            self.peer.address.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
+        let is_trusted = self.is_from_trusted_proxy(&snapshot);
         if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
             return CacheAttempt::Not;
         }
@@ -140,6 +140,10 @@ impl Connection {
         };
         keep_for_next(&mut state.written, written);
         hit
+    }
+
+    fn is_from_trusted_proxy(&self, snapshot: &Snapshot) -> bool {
+        self.peer.address.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()))
     }
 
     /// Whether programs of the site may answer the request in `state.head` at once.

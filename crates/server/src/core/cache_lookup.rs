@@ -225,6 +225,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         query: (path.len() < lookup.target.len()).then(|| &lookup.target[path.len() + 1..]),
         host: lookup.host,
         fields: &lookup.fields,
+        connection: None,
     };
     if let Some(stored_answers) = stored_answers {
         let when = (lookup.form, date);

@@ -9,6 +9,7 @@
 //! | module | |
 //! |---|---|
 //! | `begin` | makes a request with its site from a received head |
+//! | `answer_variables` | the values of variables in the fields of an answer |
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | asks the authority of a site or route |
@@ -19,6 +20,7 @@
 //! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe
 //! meanwhile, and drops both when the client disconnects.
 
+mod answer_variables;
 mod begin;
 mod browser;
 mod core_handlers;
@@ -31,7 +33,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_access as access;
+use touchstone_config::routes::AnswerFields;
 use touchstone_config::{COUNTRY_FIELD, LogLevel, SYSTEM_FIELD};
 use touchstone_files::cache::ConnectionForm;
 use touchstone_files::coding::CodingSettings;
@@ -58,6 +62,7 @@ use crate::files::on_disk;
 use crate::files::site_files;
 use crate::files::static_files;
 
+use answer_variables::AnswerVariables;
 use browser::BrowserFields;
 use middleware::Chain;
 
@@ -218,8 +223,12 @@ async fn step(
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.path_as_sent));
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
-        if let Some(policy) = snapshot.sites[site].rules.as_ref().and_then(SiteRules::policy) {
+        let rules = snapshot.sites[site].rules.as_ref();
+        if let Some(policy) = rules.and_then(SiteRules::policy) {
             policy.common().apply(&mut answer.fields);
+        }
+        if let Some(fields) = rules.and_then(SiteRules::fields) {
+            add_fields(&[(fields, Vec::new())], snapshot, &request, progress, answered, &mut answer);
         }
         return NextStep::Answer(answer);
     }
@@ -233,6 +242,7 @@ async fn step(
     // The received request: results of the rules are noted in `request` itself.
     let came = request.without_body();
     let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
+    let connection = came.connection_view();
     let view = RequestView {
         client: came.client.map(|client| client.ip()),
         method: came.received.method_text(),
@@ -240,6 +250,7 @@ async fn step(
         query: came.query.as_deref(),
         host: came.host.as_deref(),
         fields: &fields,
+        connection: Some(&connection),
     };
     if let Some((answer, policy, fields)) = preflight(rules, &view) {
         progress.with("cors");
@@ -259,7 +270,12 @@ async fn step(
     let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
         NextStep::Answer(answer) => {
-            let answer = routed.apply(answer);
+            let mut answer = routed.apply(answer);
+            add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
+            if let Some(fields) = rules.fields() {
+                add_fields(&[(fields, Vec::new())], snapshot, &came, progress, answered, &mut answer);
+            }
+            routed.add_cookies(&mut answer);
             let delivery = rules.delivery_at(routed.resolved.route.map(|route| route.index));
             NextStep::Answer(match delivery.and_then(|delivery| delivery.rate) {
                 Some(rate) => send_rate::limit(answer, rate),
@@ -281,14 +297,33 @@ struct RoutedRequest<'r, 'v> {
 }
 
 impl RoutedRequest<'_, '_> {
-    /// Adds the fields of the route, and those for browsers.
+    /// Adds the fields for browsers.
     fn apply(&self, mut answer: Answer) -> Answer {
         self.browser.apply(answer.status, &mut answer.fields);
-        self.resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
-        if !self.cookies.is_empty() {
-            forward_auth::add_cookies(&self.cookies, &mut answer);
-        }
         answer
+    }
+
+    /// Adds the cookies of an authority.
+    fn add_cookies(&self, answer: &mut Answer) {
+        if !self.cookies.is_empty() {
+            forward_auth::add_cookies(&self.cookies, answer);
+        }
+    }
+}
+
+/// Adds the fields of routes or of the site, whose values may have variables.
+fn add_fields(
+    fields: &[(&AnswerFields, Vec<Bytes>)],
+    snapshot: &Snapshot,
+    came: &Request,
+    progress: &Progress,
+    answered: &Answered,
+    answer: &mut Answer,
+) {
+    for (fields, captures) in fields {
+        let status = answer.status;
+        let source = AnswerVariables { request: came, answered, progress, snapshot, status, captures };
+        fields.apply(&mut answer.fields, &source);
     }
 }
 

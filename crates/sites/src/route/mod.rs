@@ -7,11 +7,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, AdmittedRequest, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
+use touchstone_expression::{Known, Scope};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
@@ -54,6 +56,10 @@ pub struct SiteRules {
     intercepts_errors: bool,
     /// How answers are delivered, where that is said.
     deliveries: Option<Deliveries>,
+    /// Fields of every answer whose values have variables.
+    fields: Option<AnswerFields>,
+    /// A route asks for something of the connection.
+    asks_for_connection: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -99,8 +105,9 @@ pub struct Resolved<'r> {
     pub rewritten: Option<Rewritten>,
     /// The outcome.
     pub outcome: Outcome<'r>,
-    /// Fields for any answer, to be applied in this order.
-    pub fields: Vec<&'r AnswerFields>,
+    /// Fields for any answer, to be applied in this order, each with what the pattern of its route has
+    /// matched, where it uses that.
+    pub fields: Vec<(&'r AnswerFields, Vec<Bytes>)>,
     /// The last route that matched.
     pub route: Option<&'r Route>,
     /// What the answer says to browsers.
@@ -206,11 +213,17 @@ impl SiteRules {
         let has_cors = policies().any(|policy| policy.has_cors());
         let has_nonces = policies().any(|policy| policy.has_nonce());
         let deliveries = Deliveries::open(config).map_err(|problem| vec![problem])?;
+        let scope =
+            Scope { known: Known::Head, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
+        let fields = AnswerFields::with_variables(&config.headers, scope)
+            .map_err(|problem| vec![format!("'headers': {problem}")])?;
         let says_nothing = gate.is_none()
+            && fields.is_none()
             && routes.is_none()
             && policy.is_none()
             && authority.is_none()
             && deliveries.is_none();
+        let asks_for_connection = routes.iter().flat_map(Routes::iter).any(Route::asks_for_connection);
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -240,6 +253,8 @@ impl SiteRules {
             places: shared.geoip_for_programs(),
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
             deliveries,
+            fields,
+            asks_for_connection,
         }))
     }
 
@@ -262,12 +277,21 @@ impl SiteRules {
             .route_interfaces
             .iter()
             .any(|route| route.interface.is_some() || !route.middleware.is_empty());
-        self.gate.is_some() || has_authority || tells_programs || self.route_gates.iter().any(Option::is_some)
+        let uses_variables =
+            self.fields.is_some() || self.routes.iter().flat_map(Routes::iter).any(Route::uses_variables);
+        self.gate.is_some()
+            || has_authority
+            || tells_programs
+            || uses_variables
+            || self.route_gates.iter().any(Option::is_some)
     }
 
     /// Whether a GET of a cached file may be answered from the cache.
     #[inline]
     pub fn at_once(&self, request: &RequestView<'_>) -> CacheAdmission {
+        if self.needs_exchange(request) {
+            return CacheAdmission::Resolve;
+        }
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
         let is_for_files = |route: &Route| {
             route.is_plain()
@@ -297,6 +321,17 @@ impl SiteRules {
         admitted.map_or(CacheAdmission::Resolve, |admitted| CacheAdmission::Serve(admitted, index))
     }
 
+    /// Whether only the exchange knows what the routes or fields need.
+    #[inline]
+    fn needs_exchange(&self, request: &RequestView<'_>) -> bool {
+        self.fields.is_some() || self.asks_for_connection && request.connection.is_none()
+    }
+
+    /// Fields of every answer whose values have variables.
+    pub fn fields(&self) -> Option<&AnswerFields> {
+        self.fields.as_ref()
+    }
+
     /// Whether there is a program that may answer at once.
     pub fn has_programs_at_once(&self) -> bool {
         self.has_programs_at_once
@@ -310,9 +345,12 @@ impl SiteRules {
     /// The program that answers a request, if the routes decide nothing else.
     #[inline]
     pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ImmediateProgram<'_>> {
+        if self.needs_exchange(request) {
+            return None;
+        }
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache, middleware } = self.route_interfaces.get(route.index)?;
-        if !middleware.is_empty() {
+        if !middleware.is_empty() || cache.as_ref().is_some_and(|cache| cache.policy.has_variables()) {
             return None;
         }
         let interface = interface.as_ref()?;
@@ -380,7 +418,7 @@ impl SiteRules {
             resolved.route = Some(route);
             resolved.policy = self.policy_of(Some(route));
             if !route.fields.is_empty() {
-                resolved.fields.push(&route.fields);
+                resolved.fields.push((&route.fields, route.captures_for_fields(now.path)));
             }
             root = route.root.or(root);
             let rewrite = match &route.action {

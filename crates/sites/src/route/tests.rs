@@ -215,7 +215,7 @@ fn rewrites_lead_on_but_not_in_circles() {
     assert_eq!(resolve(&rules, "/one"), "302 /three");
     let resolved = rules.resolve(&RequestView::example("/one"));
     let mut lines = b"X-Two: 0\r\n".to_vec();
-    resolved.fields.iter().for_each(|fields| fields.apply(&mut lines));
+    resolved.fields.iter().for_each(|(fields, _)| fields.apply(&mut lines, &RequestView::example("/one")));
     assert_eq!(lines, b"X-One: 1\r\nX-Two: 2\r\n");
     assert_eq!(resolved.route.unwrap().index, 3);
 }

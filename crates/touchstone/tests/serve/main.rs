@@ -35,3 +35,4 @@ mod streams;
 mod systemd;
 mod tokens;
 mod upgrade;
+mod variables;

@@ -7,7 +7,7 @@ use touchstone_access as access;
 use touchstone_files::percent::encode_path;
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::content_coding::AcceptEncoding;
-use touchstone_http::request_view::{HeadFields, RequestView};
+use touchstone_http::request_view::{ConnectionView, HeadFields, RequestView};
 use touchstone_includes::{Target, TargetKind};
 use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::route::{Outcome, Resolved};
@@ -73,8 +73,9 @@ pub async fn resolve(
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
     let held = ResolutionInput::of(&include.request);
+    let connection = held.request.connection_view();
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
-    let view = held.view(&fields);
+    let view = held.view(&fields, &connection);
     let resolved = rules.resolve(&view);
     if let Err(refusal) = access::pass(&resolved.gates, &view).await {
         return Err(format!("{} is refused with {}", held.shown(), refusal.answer().status));
@@ -93,8 +94,9 @@ pub fn resolve_at_once(
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
     let held = ResolutionInput::of(&include.request);
+    let connection = held.request.connection_view();
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
-    let view = held.view(&fields);
+    let view = held.view(&fields, &connection);
     let resolved = rules.resolve(&view);
     // An authority would have to be asked.
     if !resolved.authorities.is_empty()
@@ -135,6 +137,8 @@ fn rules_for<'s>(
 
 /// The values that rules use, independent of the request that they may change.
 struct ResolutionInput {
+    /// For what is known of its connection.
+    request: Request,
     received: Rc<ReceivedHead>,
     client: Option<std::net::IpAddr>,
     path: Bytes,
@@ -145,6 +149,7 @@ struct ResolutionInput {
 impl ResolutionInput {
     fn of(request: &Request) -> ResolutionInput {
         ResolutionInput {
+            request: request.without_body(),
             received: request.received.clone(),
             client: request.client.map(|client| client.ip()),
             path: request.path.clone(),
@@ -153,7 +158,7 @@ impl ResolutionInput {
         }
     }
 
-    fn view<'a>(&'a self, fields: &'a HeadFields<'a>) -> RequestView<'a> {
+    fn view<'a>(&'a self, fields: &'a HeadFields<'a>, connection: &'a ConnectionView<'a>) -> RequestView<'a> {
         RequestView {
             client: self.client,
             method: b"GET",
@@ -161,6 +166,7 @@ impl ResolutionInput {
             query: self.query.as_deref(),
             host: self.host.as_deref(),
             fields,
+            connection: Some(connection),
         }
     }
 

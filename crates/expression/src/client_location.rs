@@ -1,5 +1,5 @@
-//! The location of clients for lines of the access log. A configuration sets the source when it is applied;
-//! only log formats with these variables use it.
+//! The location of clients. A configuration sets the source when it is applied; only variables of locations
+//! use it.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,13 +21,23 @@ pub fn set_source(source: Option<Arc<dyn AddressLocator>>) {
 }
 
 /// The country of a client whose address this text is.
-pub(crate) fn country(client: &str) -> Option<[u8; 2]> {
+pub fn country(client: &str) -> Option<[u8; 2]> {
     source()?.country(client.parse().ok()?)
 }
 
 /// The number of its autonomous system.
-pub(crate) fn system(client: &str) -> Option<u32> {
+pub fn system(client: &str) -> Option<u32> {
     source()?.system(client.parse().ok()?)
+}
+
+/// The country of this address.
+pub fn country_of(address: IpAddr) -> Option<[u8; 2]> {
+    source()?.country(address)
+}
+
+/// The number of the autonomous system of this address.
+pub fn system_of(address: IpAddr) -> Option<u32> {
+    source()?.system(address)
 }
 
 fn source() -> Option<Arc<dyn AddressLocator>> {

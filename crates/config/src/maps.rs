@@ -1,0 +1,370 @@
+//! `[[map]]`: from the value of a text to another text, for the variable `$map{name}`.
+//!
+//! Maps are read before the texts that use them are compiled: what was read with any name of a map is read
+//! again with the maps.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use touchstone_expression::map_text::{self, Entry, EntryKey, LARGEST_FILE_BYTES};
+use touchstone_expression::{Condition, Known, Map, MapSource, Maps, Scope, Text};
+
+use super::section::reader::Reader;
+use super::section::{Key, Kind, Section};
+use super::values;
+use super::{
+    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Place, RouteConfig,
+    SectionPlaces,
+};
+
+/// `[[map]]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MapConfig {
+    name: String,
+    from: String,
+    default: String,
+    ignore_case: bool,
+    values: BTreeMap<String, String>,
+    patterns: Vec<String>,
+    file: Option<PathBuf>,
+}
+
+/// `[[map]]`
+pub(super) static MAP: Section<MapConfig> = Section {
+    name: "map",
+    repeated: true,
+    documentation: "A table from the value of a text to another text, for the variable `$map{name}` in \
+        [conditions and texts](expressions.md#maps). An exact value counts before `*.example.org`, that \
+        before the patterns in their order, and these before `default`. A map may use those before it.",
+    blank: || MapConfig {
+        name: String::new(),
+        from: String::new(),
+        default: String::new(),
+        ignore_case: false,
+        values: BTreeMap::new(),
+        patterns: Vec::new(),
+        file: None,
+    },
+    keys: &[
+        Key {
+            name: "name",
+            default: None,
+            example: "\"backend\"",
+            documentation: "The name: letters, digits, `_` and `-`.",
+            kind: Kind::Checked {
+                what: "name of a map",
+                parse: |text, _| {
+                    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                    match !text.is_empty() && text.bytes().all(is_of_name) {
+                        true => Ok(text.to_string()),
+                        false => Err(format!("{text:?} is not a name of letters, digits, '_' and '-'")),
+                    }
+                },
+                set: |map, value| map.name = value,
+            },
+        },
+        Key {
+            name: "from",
+            default: None,
+            example: "\"$host\"",
+            documentation: "The text that is looked up.",
+            kind: Kind::Checked {
+                what: "text with variables",
+                parse: |text, _| Text::read(text, Known::Answer).map(|_| text.to_string()),
+                set: |map, value| map.from = value,
+            },
+        },
+        Key {
+            name: "default",
+            default: Some("\"\""),
+            example: "\"web\"",
+            documentation: "The value where nothing fits.",
+            kind: Kind::Checked {
+                what: "text with variables",
+                parse: |text, _| Text::read(text, Known::Answer).map(|_| text.to_string()),
+                set: |map, value| map.default = value,
+            },
+        },
+        Key {
+            name: "ignore_case",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the case of ASCII letters in exact values does not matter.",
+            kind: Kind::Boolean(|map, value| map.ignore_case = value),
+        },
+        Key {
+            name: "values",
+            default: Some("{}"),
+            example: "{ \"shop.example.org\" = \"shop\", \"*.example.org\" = \"wiki\" }",
+            documentation: "Exact values, and names of hosts as `*.example.org`, which stands for all names \
+                below it; with the texts that stand for them.",
+            kind: Kind::Pairs {
+                what: "table from values to texts",
+                check: |key, value| {
+                    if let EntryKey::Pattern { .. } = EntryKey::read(key)? {
+                        return Err(format!("{key:?} is a pattern; write it in 'patterns'"));
+                    }
+                    Text::read(value, Known::Answer).map(|_| ())
+                },
+                set: |map, value| map.values = value,
+            },
+        },
+        Key {
+            name: "patterns",
+            default: Some("[]"),
+            example: "[\"~^v([0-9]+)\\\\. release-$1\"]",
+            documentation: "Regular expressions, tried in order, each with its text as in a file: `~` before \
+                an expression, `~*` before one that ignores case. `$1` to `$9` and `$name` are what its \
+                groups have matched.",
+            kind: Kind::CheckedArray {
+                what: "array of patterns with texts",
+                parse: |text| match map_text::read_line(text)? {
+                    Some(Entry { key: EntryKey::Pattern { .. }, .. }) => Ok(text.to_string()),
+                    _ => Err(format!("{text:?} is not a pattern with its text, such as \"~^/old/ /new/\"")),
+                },
+                set: |map, value| map.patterns = value,
+            },
+        },
+        Key {
+            name: "file",
+            default: Some("\"\""),
+            example: "\"maps/backends.map\"",
+            documentation: "A file with more entries, a value and its text on each line, as in nginx's maps: \
+                see [files of maps](expressions.md#maps). It is read again at each reload.",
+            kind: Kind::File(|map, value| map.file = value),
+        },
+    ],
+};
+
+impl MapConfig {
+    fn compile(&self, maps: &Maps) -> Result<Map, (&'static str, String)> {
+        let mut entries: Vec<(Entry, String)> = Vec::new();
+        for (key, value) in &self.values {
+            let key = EntryKey::read(key).map_err(|problem| ("values", problem))?;
+            entries.push((Entry { key, value: value.clone() }, "'values'".to_string()));
+        }
+        for line in &self.patterns {
+            let entry = map_text::read_line(line).map_err(|problem| ("patterns", problem))?;
+            entries.extend(entry.map(|entry| (entry, "'patterns'".to_string())));
+        }
+        let key = if let Some(file) = &self.file {
+            let read = read_file(file).map_err(|problem| ("file", format!("'file': {problem}")))?;
+            let place = |line: usize| format!("'file': {}:{line}", file.display());
+            entries.extend(read.into_iter().map(|(line, entry)| (entry, place(line))));
+            "file"
+        } else if self.patterns.is_empty() {
+            "values"
+        } else {
+            "patterns"
+        };
+        let source = MapSource {
+            name: &self.name,
+            from: &self.from,
+            default: &self.default,
+            ignore_case: self.ignore_case,
+        };
+        Map::new(&source, entries, maps).map_err(|problem| (key, problem))
+    }
+}
+
+/// The maps for what is compiled later, where there are any.
+fn used(maps: &Maps) -> Option<Maps> {
+    (!maps.is_empty()).then(|| maps.clone())
+}
+
+/// The entries of a file.
+fn read_file(file: &Path) -> Result<Vec<(usize, Entry)>, String> {
+    let mut text = String::new();
+    let name = file.display();
+    let read = std::fs::File::open(file)
+        .and_then(|opened| opened.take(LARGEST_FILE_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("{name} cannot be read: {error}"))?;
+    if text.len() as u64 > LARGEST_FILE_BYTES {
+        return Err(format!("{name} is larger than {}", values::format_size(LARGEST_FILE_BYTES)));
+    }
+    map_text::read(&text).map_err(|problem| format!("{name}: {problem}"))
+}
+
+impl Reader<'_> {
+    /// Reads the maps of all files, in their order.
+    pub(super) fn maps(&mut self, documents: &[DeTable<'_>], places: &mut ConfigPlaces) -> Maps {
+        let mut maps = Maps::default();
+        for (position, document) in documents.iter().enumerate() {
+            let Some((_, value)) = document.get_key_value(MAP.name) else { continue };
+            self.enter(position);
+            let problems_before = self.problem_count();
+            let read = self.tables(&MAP, value);
+            let values_are_right = self.problem_count() == problems_before;
+            for (config, section) in read {
+                if values_are_right {
+                    self.add_map(&config, &section, &mut maps);
+                }
+                places.maps.push(section);
+            }
+        }
+        maps
+    }
+
+    fn add_map(&mut self, config: &MapConfig, places: &SectionPlaces, maps: &mut Maps) {
+        if maps.get(&config.name).is_some() {
+            self.problem(places.key("name"), format!("'name': there is a map {:?} already", config.name));
+            return;
+        }
+        match config.compile(maps) {
+            Ok(map) => maps.add(map),
+            Err((key, problem)) => self.problem(places.key(key), problem),
+        }
+    }
+
+    /// Reads every text and condition of the configuration again, with the maps.
+    pub(super) fn use_maps(&mut self, loaded: &mut Loaded) {
+        let Loaded { config, places } = loaded;
+        let Config { maps, sites, access_log, .. } = config;
+        let log_places = places.sections.get("access_log").cloned().unwrap_or_default();
+        self.in_log(access_log, maps, &log_places);
+        for (site, places) in sites.iter_mut().zip(&places.sites) {
+            site.maps = used(maps);
+            if let Some(log) = &mut site.access_log {
+                self.in_log(log, maps, places.table("access_log", 0).unwrap_or(places));
+            }
+            for (name, value) in &site.headers {
+                self.check(Text::read(value, Scope::from(Known::Head).with_maps(maps)), || {
+                    (places.key("headers"), format!("'headers': {name}"))
+                });
+            }
+            self.in_access(&mut site.access, maps, places);
+            for (position, route) in site.routes.iter_mut().enumerate() {
+                if let Some(places) = places.table("route", position) {
+                    self.in_route(route, maps, places);
+                }
+            }
+        }
+    }
+
+    fn in_route(&mut self, route: &mut RouteConfig, maps: &Maps, places: &SectionPlaces) {
+        route.maps = Some(maps.clone());
+        for problem in super::routes::map_problems(route) {
+            self.problem(places.key_below(problem.key), problem.message);
+        }
+        route.maps = used(maps);
+        if let Some(log) = &mut route.access_log {
+            self.in_log(log, maps, places.table("access_log", 0).unwrap_or(places));
+        }
+        self.in_access(&mut route.access, maps, places);
+        let admitted = Scope::from(Known::Admitted).with_maps(maps);
+        if let Some(cache) = &mut route.cache {
+            let place = |key: &str| places.table("cache", 0).map_or(places.header, |table| table.key(key));
+            self.reread_text(&mut cache.key, admitted, || (place("key"), "'key'".to_string()));
+            self.reread_condition(&mut cache.bypass, admitted, || (place("bypass"), "'bypass'".to_string()));
+            self.reread_condition(&mut cache.no_store, admitted, || {
+                (place("no_store"), "'no_store'".to_string())
+            });
+        }
+        if let Some(proxy) = &mut route.proxy {
+            let forward = places.table("proxy", 0).and_then(|proxy| proxy.table("forward", 0));
+            let place = forward.map_or(places.key("proxy"), |forward| forward.key("set"));
+            for (name, value) in &mut proxy.forward.set {
+                if let Some(read) =
+                    self.check(Text::read(value.source(), admitted), || (place, format!("'set': {name}")))
+                {
+                    *value = read;
+                }
+            }
+        }
+    }
+
+    fn in_access(&mut self, access: &mut AccessConfig, maps: &Maps, places: &SectionPlaces) {
+        if let Some(rate) = &mut access.rate_limit {
+            let place = places.table("rate_limit", 0).unwrap_or(places).key("key");
+            let scope = Scope::from(Known::Request).with_maps(maps);
+            self.reread_text(&mut rate.key, scope, || (place, "'key'".to_string()));
+        }
+    }
+
+    fn in_log(&mut self, log: &mut AccessLogConfig, maps: &Maps, places: &SectionPlaces) {
+        let scope = Scope::from(Known::Answer).with_maps(maps);
+        self.reread_condition(&mut log.when, scope, || (places.key("when"), "'when'".to_string()));
+        if let AccessLogFormat::Template(template) = &log.format {
+            let read = AccessLogFormat::parse_in(template.source(), scope);
+            if let Some(format) = self.check(read, || (places.key("format"), "'format'".to_string())) {
+                log.format = format;
+            }
+        }
+    }
+
+    fn reread_text(
+        &mut self,
+        text: &mut Option<Text>,
+        scope: Scope<'_>,
+        place: impl Fn() -> (Place, String),
+    ) {
+        if let Some(source) = text.as_ref().map(Text::source) {
+            let read = Text::read(source, scope);
+            *text = self.check(read, place);
+        }
+    }
+
+    fn reread_condition(
+        &mut self,
+        condition: &mut Option<Condition>,
+        scope: Scope<'_>,
+        place: impl Fn() -> (Place, String),
+    ) {
+        if let Some(source) = condition.as_ref().map(Condition::source) {
+            let read = Condition::read(source, scope);
+            *condition = self.check(read, place);
+        }
+    }
+
+    /// Reports a problem with what was read.
+    fn check<T>(&mut self, read: Result<T, String>, place: impl Fn() -> (Place, String)) -> Option<T> {
+        read.map_err(|problem| {
+            let (place, key) = place();
+            self.problem(place, format!("{key}: {problem}"));
+        })
+        .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
+
+    fn problems(text: &str) -> Vec<String> {
+        let problems = parse(text, Path::new("/etc/t/t.toml")).unwrap_err();
+        problems.iter().map(|problem| problem.to_string().replace("/etc/t/t.toml:", "")).collect()
+    }
+
+    #[test]
+    fn maps_are_read_before_what_uses_them() {
+        let text = format!(
+            "{SITE}headers = {{ X-Map = '$map{{two}}' }}\n\
+             [[site.route]]\npath = '/a'\nwhen = '$map{{one}} == \"x\"'\nredirect = {{ to = '$map{{one}}' }}\n\
+             [[map]]\nname = 'one'\nfrom = '$host'\nvalues = {{ a = '/x' }}\npatterns = ['~^b(.) /y$1']\n\
+             [[map]]\nname = 'two'\nfrom = '$map{{one}}'\ndefault = '$status'\n"
+        );
+        let config = parse(&text, Path::new("/etc/t/t.toml")).unwrap();
+        assert!(config.maps.get("one").is_some() && config.maps.get("two").is_some());
+    }
+
+    #[test]
+    fn refused() {
+        let map = |keys: &str| format!("[[map]]\nname = 'a'\nfrom = '$host'\n{keys}\n{SITE}");
+        let first = |text: &str| problems(text).remove(0);
+        assert!(first(&format!("{SITE}headers = {{ X = '$map{{b}}' }}")).starts_with("4:11: 'headers': X"));
+        assert!(first(&map("values = { '~x' = 'y' }")).contains("write it in 'patterns'"));
+        assert!(first(&map("values = { 'x' = '$nothing' }")).contains("unknown variable '$nothing'"));
+        assert!(first(&map("patterns = ['x y']")).contains("is not a pattern with its text"));
+        assert!(first(&map("patterns = ['~( y']")).contains("is not a pattern: unclosed group"));
+        assert!(first(&map("file = '/nowhere'")).contains("'file': /nowhere cannot be read"));
+        assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("there is a map \"a\" already"));
+        let late = map("default = '$status'");
+        let route = "[[site.route]]\npath = '/'\nwhen = '$map{a}'\nrespond = {}\n";
+        assert!(first(&format!("{late}{route}")).contains("known only when the head of the answer"));
+    }
+}

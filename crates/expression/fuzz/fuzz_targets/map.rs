@@ -1,0 +1,27 @@
+//! Any file of a map, and any request looked up in it: no panic, and what is read twice is equal.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_expression::{Known, Map, MapSource, Maps, Scope, Text, map_text};
+use touchstone_http::request_view::RequestView;
+
+fuzz_target!(|bytes: &[u8]| {
+    let split = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let (file, request) = bytes.split_at(split);
+    let Ok(file) = std::str::from_utf8(file) else { return };
+    let read = || {
+        let entries = map_text::read(file).ok()?;
+        let source =
+            MapSource { name: "m", from: "$path", default: "none", ignore_case: bytes.len() % 2 == 0 };
+        Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default()).ok()
+    };
+    let Some(map) = read() else { return };
+    assert_eq!(Some(&map), read().as_ref());
+    let mut maps = Maps::default();
+    maps.add(map);
+    let view = RequestView { path: request, query: Some(request), ..RequestView::example("/") };
+    let text = Text::read("[$map{m}]", Scope::from(Known::Answer).with_maps(&maps)).unwrap();
+    let rendered = text.render(&view);
+    assert!(rendered.starts_with(b"[") && rendered.ends_with(b"]"));
+    text.pieces(&view, &mut |_| {});
+});

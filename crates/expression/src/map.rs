@@ -1,0 +1,383 @@
+//! Maps: from the value of a text to another text, by exact values, names of hosts or patterns.
+//!
+//! ```text
+//! from = "$host"      shop.example.org -> one      *.example.org -> two      ~^v([0-9]+)\. -> release-$1
+//! ```
+//!
+//! An exact value counts before a name of hosts (the longest one that fits), that before the patterns in
+//! their order, and these before the default. The values are texts too, so they may use variables, earlier
+//! maps, and what a pattern has matched.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use regex::bytes::{Captures, Regex, RegexBuilder};
+
+use crate::lookup::{Lookup, Piece};
+use crate::map_text::{Entry, EntryKey};
+use crate::scope::{FindsMaps, Scope};
+use crate::source::Source;
+use crate::text::Text;
+use crate::variable::{Fact, Known, Variable, nearest};
+
+/// The most entries of one map.
+pub const MOST_ENTRIES: usize = 1_000_000;
+
+/// The most patterns of one map; they are tried one after the other.
+pub const MOST_PATTERNS: usize = 10_000;
+
+/// The most memory that a pattern may take.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// A map, read once.
+pub struct Map {
+    name: Box<str>,
+    from: Text,
+    /// The case of letters of exact values does not matter.
+    ignore_case: bool,
+    exact: HashMap<Box<[u8]>, Text>,
+    /// By what follows the asterisk: `.example.org`.
+    hosts: HashMap<Box<[u8]>, Text>,
+    patterns: Vec<(Regex, Text)>,
+    default: Text,
+    known: Known,
+    /// A hash of all that it was made of.
+    digest: u64,
+}
+
+/// What a map is made of.
+pub struct MapSource<'s> {
+    /// Its name.
+    pub name: &'s str,
+    /// The text that is looked up.
+    pub from: &'s str,
+    /// The value where nothing fits.
+    pub default: &'s str,
+    /// The case of letters in exact values does not matter.
+    pub ignore_case: bool,
+}
+
+/// All maps of a configuration, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Maps(Arc<HashMap<Box<str>, Arc<Map>>>);
+
+impl PartialEq for Maps {
+    fn eq(&self, other: &Maps) -> bool {
+        let is_same =
+            |(name, map): (&Box<str>, &Arc<Map>)| other.get(name).is_some_and(|other| **other == **map);
+        self.0.len() == other.0.len() && self.0.iter().all(is_same)
+    }
+}
+
+impl Maps {
+    /// The map of this name, if there is one.
+    pub fn get(&self, name: &str) -> Option<&Arc<Map>> {
+        self.0.get(name)
+    }
+
+    /// Adds a map that may use those that are there.
+    pub fn add(&mut self, map: Map) {
+        Arc::make_mut(&mut self.0).insert(map.name.clone(), Arc::new(map));
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FindsMaps for Maps {
+    fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String> {
+        let map = self.get(name).ok_or_else(|| match nearest(name, self.0.keys().map(|name| &**name)) {
+            Some(near) => format!("there is no map {name:?}; did you mean {near:?}?"),
+            None => format!("there is no map {name:?}; a [[map]] with this name must stand before its use"),
+        })?;
+        if map.known > known {
+            let when = map.known.when();
+            return Err(format!("'$map{{{name}}}' is known only when {when}, so it cannot stand here"));
+        }
+        Ok(map.clone())
+    }
+}
+
+impl Map {
+    /// Makes a map; each entry has a place in words (`line 3 of hosts.map`), for the error.
+    pub fn new<P: std::fmt::Display>(
+        source: &MapSource<'_>,
+        entries: impl IntoIterator<Item = (Entry, P)>,
+        maps: &Maps,
+    ) -> Result<Map, String> {
+        let scope = Scope::from(Known::Answer).with_maps(maps);
+        let text = |what: &str, text: &str| {
+            Text::read(text, scope).map_err(|problem| format!("'{what}': {problem}"))
+        };
+        let mut map = Map {
+            name: source.name.into(),
+            from: text("from", source.from)?,
+            ignore_case: source.ignore_case,
+            exact: HashMap::new(),
+            hosts: HashMap::new(),
+            patterns: Vec::new(),
+            default: text("default", source.default)?,
+            known: Known::Request,
+            digest: 0,
+        };
+        let mut hasher = DefaultHasher::new();
+        (source.name, source.from, source.default, source.ignore_case).hash(&mut hasher);
+        for (entry, place) in entries {
+            entry.hash(&mut hasher);
+            map.add(entry, scope).map_err(|problem| format!("{place}: {problem}"))?;
+        }
+        map.digest = hasher.finish();
+        let uses = |known: Known| map.uses_variable(&|variable| variable.known == known);
+        let later = Known::ALL.into_iter().rev().find(|known| uses(*known));
+        map.known = later.unwrap_or(Known::Request);
+        Ok(map)
+    }
+
+    fn add(&mut self, entry: Entry, scope: Scope<'_>) -> Result<(), String> {
+        if self.exact.len() + self.hosts.len() + self.patterns.len() >= MOST_ENTRIES {
+            return Err(format!("a map has at most {MOST_ENTRIES} entries"));
+        }
+        let twice = |key: &str| Err(format!("{key:?} stands in the map already"));
+        match entry.key {
+            EntryKey::Default => self.default = Text::read(&entry.value, scope)?,
+            EntryKey::Exact(key) => {
+                let value = Text::read(&entry.value, scope)?;
+                let bytes = self.in_case(key.as_bytes()).into_owned().into();
+                if self.exact.insert(bytes, value).is_some() {
+                    return twice(&key);
+                }
+            }
+            EntryKey::Hosts(suffix) => {
+                let value = Text::read(&entry.value, scope)?;
+                if self.hosts.insert(suffix.to_ascii_lowercase().into_bytes().into(), value).is_some() {
+                    return twice(&format!("*{suffix}"));
+                }
+            }
+            EntryKey::Pattern { expression, ignore_case } => {
+                if self.patterns.len() >= MOST_PATTERNS {
+                    return Err(format!("a map has at most {MOST_PATTERNS} patterns"));
+                }
+                let regex = RegexBuilder::new(&expression)
+                    .unicode(false)
+                    .case_insensitive(ignore_case)
+                    .size_limit(PATTERN_BYTES)
+                    .build()
+                    .map_err(|error| {
+                        let text = error.to_string();
+                        let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                        format!("{expression:?} is not a pattern: {last}")
+                    })?;
+                let names: Vec<Option<String>> =
+                    regex.capture_names().skip(1).map(|name| name.map(str::to_string)).collect();
+                let value = Text::read(&entry.value, scope.with_captures(&names))?;
+                self.patterns.push((regex, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Text> {
+        let patterns = self.patterns.iter().map(|(_, value)| value);
+        self.exact.values().chain(self.hosts.values()).chain(patterns).chain([&self.default])
+    }
+
+    fn uses_variable(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
+        let is_of_request = |variable: &Variable| variable.fact != Fact::Capture && is_meant(variable);
+        self.from.uses(&is_of_request) || self.values().any(|value| value.uses(&is_of_request))
+    }
+
+    fn find<'k>(&self, key: &'k [u8]) -> (&Text, Option<Captures<'k>>) {
+        if let Some(value) = self.exact.get(&*self.in_case(key)) {
+            return (value, None);
+        }
+        if !self.hosts.is_empty() {
+            let lower = key.to_ascii_lowercase();
+            // The first dot leaves the longest rest.
+            let mut dots = memchr::memchr_iter(b'.', &lower).filter(|dot| *dot > 0);
+            if let Some(value) = dots.find_map(|dot| self.hosts.get(&lower[dot..])) {
+                return (value, None);
+            }
+        }
+        for (regex, value) in &self.patterns {
+            if let Some(matched) = regex.captures(key) {
+                return (value, Some(matched));
+            }
+        }
+        (&self.default, None)
+    }
+
+    fn in_case<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        match self.ignore_case && key.iter().any(u8::is_ascii_uppercase) {
+            true => Cow::Owned(key.to_ascii_lowercase()),
+            false => Cow::Borrowed(key),
+        }
+    }
+}
+
+impl Lookup for Map {
+    fn value<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
+        let key = self.from.render(source);
+        match self.find(&key) {
+            (value, None) => value.render(source),
+            // What it borrows lives only as long as the match.
+            (value, Some(matched)) => {
+                Cow::Owned(value.render(&Matched { source, matched: &matched }).into_owned())
+            }
+        }
+    }
+
+    fn pieces(&self, source: &dyn Source, take: &mut dyn FnMut(Piece<'_>)) {
+        let key = self.from.render(source);
+        match self.find(&key) {
+            (value, None) => value.pieces(source, take),
+            (value, Some(matched)) => value.pieces(&Matched { source, matched: &matched }, take),
+        }
+    }
+
+    fn uses(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
+        self.uses_variable(is_meant)
+    }
+
+    fn has_plain_values(&self) -> bool {
+        self.values().all(|value| !value.has_variables())
+    }
+
+    fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Map) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Map").field("name", &self.name).field("from", &self.from).finish()
+    }
+}
+
+/// A source with what a pattern has matched.
+struct Matched<'a, 'm> {
+    source: &'a dyn Source,
+    matched: &'m Captures<'m>,
+}
+
+impl Source for Matched<'_, '_> {
+    fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
+        match variable.fact {
+            Fact::Capture => {
+                self.matched.get(variable.position + 1).map(|found| Cow::Borrowed(found.as_bytes()))
+            }
+            _ => self.source.value(variable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map_text;
+    use proptest::prelude::*;
+    use touchstone_http::request_view::RequestView;
+
+    fn map(from: &str, text: &str, ignore_case: bool) -> Result<Map, String> {
+        let source = MapSource { name: "m", from, default: "none", ignore_case };
+        let entries = map_text::read(text)?;
+        Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, format!("line {line}"))), &{
+            let source = MapSource { name: "first", from: "$method", default: "", ignore_case: false };
+            let mut maps = Maps::default();
+            maps.add(Map::new(
+                &source,
+                map_text::read("GET got").unwrap().into_iter().map(|(l, e)| (e, l)),
+                &{ Maps::default() },
+            )?);
+            maps
+        })
+    }
+
+    fn value(from: &str, text: &str, path: &str, host: &str) -> String {
+        let view = RequestView { host: Some(host.as_bytes()), ..RequestView::example(path) };
+        let map = map(from, text, false).unwrap();
+        String::from_utf8(map.value(&view).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn exact_then_hosts_then_patterns_then_default() {
+        let text = "a.example.org one\n*.example.org two\n*.b.example.org three\n\
+                    ~^v([0-9]+)\\. release-$1\n~*^V(?<n>.*)$ other-$n\n";
+        for (host, expected) in [
+            ("a.example.org", "one"),
+            ("A.Example.Org:8080", "one"),
+            ("b.example.org", "two"),
+            ("c.b.example.org", "three"),
+            ("example.org", "none"),
+            (".example.org", "none"),
+            ("v12.test", "release-12"),
+            ("vx", "other-x"),
+            ("", "none"),
+        ] {
+            assert_eq!(value("$host", text, "/", host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn values_are_texts() {
+        let text = "/a $method-$map{first}\n~^/old/(.*)$ /new/$1$$\ndefault $path\n";
+        assert_eq!(value("$path", text, "/a", "h"), "GET-got");
+        assert_eq!(value("$path", text, "/old/x/y", "h"), "/new/x/y$");
+        assert_eq!(value("$path", text, "/c", "h"), "/c");
+    }
+
+    #[test]
+    fn case_is_ignored_where_that_is_said() {
+        let map = map("$path", "/A one\n~*^/b two\n~^/c three", true).unwrap();
+        let value = |path: &str| String::from_utf8(map.value(&RequestView::example(path)).into_owned());
+        assert_eq!(value("/a").unwrap(), "one");
+        assert_eq!(value("/B").unwrap(), "two");
+        assert_eq!(value("/C").unwrap(), "none");
+    }
+
+    #[test]
+    fn refused() {
+        let problem = |text: &str| map("$path", text, false).unwrap_err();
+        assert!(problem("a b\na c").contains("line 2: \"a\" stands in the map already"));
+        assert!(problem("~( b").contains("is not a pattern"));
+        assert!(problem("a $1").contains("'$1'"), "{}", problem("a $1"));
+        assert!(problem("a $map{none}").contains("no map \"none\""));
+        assert!(problem("a $map{frist}").contains("did you mean \"first\""));
+        assert!(map("$nothing", "", false).unwrap_err().contains("'from': unknown variable"));
+    }
+
+    #[test]
+    fn a_map_is_known_as_late_as_what_it_uses() {
+        let mut maps = Maps::default();
+        maps.add(map("$status", "404 none", false).unwrap());
+        let read = |known: Known| Text::read("$map{m}", Scope::from(known).with_maps(&maps));
+        assert!(read(Known::Request).unwrap_err().contains("known only when"));
+        assert!(read(Known::Answer).is_ok());
+        // Before the maps are read, any name is accepted.
+        assert!(Text::read("$map{other}", Known::Request).is_ok());
+    }
+
+    proptest! {
+        /// Exact look-ups are those of a table.
+        #[test]
+        fn exact_values(keys in prop::collection::btree_set("[a-z/]{1,6}", 0..8), wanted in "[a-z/]{1,6}") {
+            let text: String = keys.iter().map(|key| format!("{key} v-{key}\n")).collect();
+            let expected = if keys.contains(&wanted) { format!("v-{wanted}") } else { "none".to_string() };
+            prop_assert_eq!(value("$path", &text, &wanted, "h"), expected);
+        }
+    }
+}

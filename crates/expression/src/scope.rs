@@ -1,0 +1,41 @@
+//! What a text or condition may use where it stands: variables until a time, maps, and matches of a pattern.
+
+use std::sync::Arc;
+
+use crate::lookup::Lookup;
+use crate::variable::Known;
+
+/// Finds maps by name.
+pub trait FindsMaps: std::fmt::Debug {
+    /// The map of this name, for a text that is evaluated at this time; the error says why there is none.
+    fn find(&self, name: &str, known: Known) -> Result<Arc<dyn Lookup>, String>;
+}
+
+/// What may be used where a text or condition stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'s> {
+    /// Variables that are known until this time.
+    pub known: Known,
+    /// The maps; `None`: they are not read yet, so any name is accepted, and has no value.
+    pub maps: Option<&'s dyn FindsMaps>,
+    /// The names of the matches of the pattern beside it; `None` in it: one without a name.
+    pub captures: &'s [Option<String>],
+}
+
+impl<'s> Scope<'s> {
+    /// With these maps.
+    pub fn with_maps(self, maps: &'s dyn FindsMaps) -> Scope<'s> {
+        Scope { maps: Some(maps), ..self }
+    }
+
+    /// With the matches of a pattern, of which there are as many as names.
+    pub fn with_captures(self, captures: &'s [Option<String>]) -> Scope<'s> {
+        Scope { captures, ..self }
+    }
+}
+
+impl From<Known> for Scope<'_> {
+    fn from(known: Known) -> Self {
+        Scope { known, maps: None, captures: &[] }
+    }
+}

@@ -1,0 +1,45 @@
+//! The values of variables in the fields of an answer.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use touchstone_expression::{Fact, Source, Variable, source};
+use touchstone_handler::request::Request;
+use touchstone_sites::site::Snapshot;
+
+use super::{Answered, Progress};
+
+/// What is known when the head of an answer is there.
+pub struct AnswerVariables<'a> {
+    /// The request as it came.
+    pub request: &'a Request,
+    /// What the rules have found out of the client.
+    pub answered: &'a Answered,
+    /// The state of the exchange.
+    pub progress: &'a Progress,
+    /// For the names of sites and routes.
+    pub snapshot: &'a Snapshot,
+    /// The status of the answer.
+    pub status: u16,
+    /// What the pattern of the route has matched.
+    pub captures: &'a [Bytes],
+}
+
+impl Source for AnswerVariables<'_> {
+    fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
+        let labels =
+            || self.snapshot.route_table.labels_of(self.progress.site.get(), self.progress.route.get());
+        // What has no name has a hyphen in metrics.
+        let name = |name: &str| (name != "-").then(|| source::text(name));
+        match variable.fact {
+            Fact::Status => Some(source::text(self.status)),
+            Fact::User => self.answered.user.as_deref().map(|user| Cow::Borrowed(user.as_bytes())),
+            Fact::Site => name(&labels().site),
+            Fact::Route => name(&labels().route),
+            Fact::Handler => Some(Cow::Borrowed(self.progress.handler.get().as_bytes())),
+            Fact::Cache => Some(Cow::Borrowed(self.progress.cache.get().word().as_bytes())),
+            Fact::Capture => self.captures.get(variable.position).map(|found| Cow::Borrowed(&**found)),
+            _ => self.request.value(variable),
+        }
+    }
+}
