@@ -7,37 +7,37 @@ use touchstone_expression::{Fact, Source, Variable, source};
 use touchstone_handler::request::Request;
 use touchstone_sites::site::Snapshot;
 
-use super::{Answered, Progress};
+use super::{ExchangeAnswer, Progress};
 
-/// What is known when the head of an answer is there.
+/// The facts that are known when the head of an answer is ready.
 pub struct AnswerVariables<'a> {
-    /// The request as it came.
+    /// The request as it was received.
     pub request: &'a Request,
-    /// What the rules have found out of the client.
-    pub answered: &'a Answered,
+    /// The client and the user, as the rules have found them.
+    pub answered: &'a ExchangeAnswer,
     /// The state of the exchange.
     pub progress: &'a Progress,
     /// For the names of sites and routes.
     pub snapshot: &'a Snapshot,
     /// The status of the answer.
     pub status: u16,
-    /// What the pattern of the route has matched.
+    /// The parts that the pattern of the route has matched.
     pub captures: &'a [Bytes],
 }
 
 impl Source for AnswerVariables<'_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
-        let labels =
-            || self.snapshot.route_table.labels_of(self.progress.site.get(), self.progress.route.get());
-        // What has no name has a hyphen in metrics.
+        let facts = &self.progress.facts;
+        let labels = || self.snapshot.route_table.labels_of(facts.site(), facts.route());
+        // A site or route without a name has a hyphen in metrics.
         let name = |name: &str| (name != "-").then(|| source::text(name));
         match variable.fact {
             Fact::Status => Some(source::text(self.status)),
             Fact::User => self.answered.user.as_deref().map(|user| Cow::Borrowed(user.as_bytes())),
             Fact::Site => name(&labels().site),
             Fact::Route => name(&labels().route),
-            Fact::Handler => Some(Cow::Borrowed(self.progress.handler.get().as_bytes())),
-            Fact::Cache => Some(Cow::Borrowed(self.progress.cache.get().word().as_bytes())),
+            Fact::Handler => Some(Cow::Borrowed(facts.handler().as_bytes())),
+            Fact::Cache => Some(Cow::Borrowed(facts.cache().word().as_bytes())),
             Fact::Capture => self.captures.get(variable.position).map(|found| Cow::Borrowed(&**found)),
             _ => self.request.value(variable),
         }

@@ -317,7 +317,7 @@ fn add_fields(
     snapshot: &Snapshot,
     came: &Request,
     progress: &Progress,
-    answered: &Answered,
+    answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     for (fields, captures) in fields {
