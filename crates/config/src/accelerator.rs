@@ -266,8 +266,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "bypass",
             default: Some("\"\""),
             example: "'$cookie{preview} or $arg{nocache}'",
-            documentation: "A [condition](expressions.md): requests for which it holds go to the origin, and neither \
-                get a stored answer nor leave theirs.",
+            documentation: "A [condition](expressions.md): requests for which it holds go to the origin. \
+                They get no stored answer, and their answers are not stored.",
             kind: Kind::Checked {
                 what: "condition",
                 parse: |text, _| check_condition(text),
@@ -278,8 +278,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "no_store",
             default: Some("\"\""),
             example: "'$header{x-draft}'",
-            documentation: "A [condition](expressions.md): answers to requests for which it holds are not stored, but \
-                such requests may get a stored one.",
+            documentation: "A [condition](expressions.md): answers to requests for which it holds are not \
+                stored, but such requests may get a stored one.",
             kind: Kind::Checked {
                 what: "condition",
                 parse: |text, _| check_condition(text),

@@ -344,7 +344,8 @@ mod tests {
     fn maps_are_read_before_what_uses_them() {
         let text = format!(
             "{SITE}headers = {{ X-Map = '$map{{two}}' }}\n\
-             [[site.route]]\npath = '/a'\nwhen = '$map{{one}} == \"x\"'\nredirect = {{ to = '$map{{one}}' }}\n\
+             [[site.route]]\npath = '/a'\nwhen = '$map{{one}} == \"x\"'\n\
+             redirect = {{ to = '$map{{one}}' }}\n\
              [[map]]\nname = 'one'\nfrom = '$host'\nvalues = {{ a = '/x' }}\npatterns = ['~^b(.) /y$1']\n\
              [[map]]\nname = 'two'\nfrom = '$map{{one}}'\ndefault = '$status'\n"
         );

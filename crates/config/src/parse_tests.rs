@@ -294,10 +294,10 @@ fn unknown_names() {
         "site.toml:4:2: unknown section 'limit'; did you mean [limits]?"
     );
     assert_eq!(
-        problem_beside_a_site("[upstream]\nranges = 1"),
-        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], \
+        problem_beside_a_site("[backend]\nranges = 1"),
+        "site.toml:4:2: unknown section 'backend'; the sections are [server], [limits], [cache], \
          [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], [admin], \
-         [java], [[map]] and [[site]]"
+         [java], [[map]], [[site]] and [[stream]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

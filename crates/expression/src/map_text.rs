@@ -99,7 +99,7 @@ pub fn read_line(line: &str) -> Result<Option<Entry>, String> {
     let rest = rest.trim_start();
     let rest = rest.strip_prefix(';').unwrap_or(rest).trim_start();
     if !rest.is_empty() && !rest.starts_with('#') {
-        return Err(format!("goes on after its value: {rest:?}; a value with spaces stands in quotes"));
+        return Err(format!("continues after its value: {rest:?}; put a value with spaces in quotes"));
     }
     let Some(value) = value else {
         return Err("has a key without a value".to_string());
@@ -191,7 +191,7 @@ mod tests {
         let problem = |line: &str| read_line(line).unwrap_err();
         assert!(problem("a").contains("without a value"));
         assert!(problem("a;").contains("without a value"));
-        assert!(problem("a b c").contains("goes on"));
+        assert!(problem("a b c").contains("continues"));
         assert!(problem("\"a b").contains("without its end"));
         assert!(problem("*a b").contains("asterisk"));
         assert!(problem("a\u{1}b c").contains("control character"));

@@ -148,7 +148,7 @@ fn key(directive: &Directive, language: &Language<'_>, table: &mut Section, acco
         return account.problem(directive, table, "answers of different paths never share a key");
     }
     if has_query && others.is_empty() {
-        return account.unneeded(directive, table, "the key is the URL");
+        return account.unneeded(directive, table, "the URL is the default key");
     }
     account.translated(directive, table);
     if !has_query {

@@ -153,7 +153,7 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
             return account.unneeded(directive, section, "WebSocket passes");
         }
         "map" | "geo" | "split_clients" => {
-            "maps are not supported; write a route for each value, with 'request_headers' or 'pattern'"
+            "it has no counterpart; write a [[map]] (docs/expressions.md) or a route for each value"
         }
         "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
         "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
@@ -164,7 +164,7 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
             "OCSP responses are not stapled"
         }
         "if" | "set" => {
-            "write conditions as routes with 'request_headers', 'methods' and 'pattern' (docs/routes.md)"
+            "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)"
         }
         "auth_request" => {
             "see 'forward_auth', 'basic_authentication' and client certificates (docs/access.md)"

@@ -164,7 +164,8 @@ mod tests {
                  if ($new) { return 301 $new; }\n\
                  location / { proxy_pass http://127.0.0.1:3000; proxy_set_header X-App $app;\n\
                  proxy_cache one; proxy_cache_key $scheme$host$uri$cookie_currency;\n\
-                 proxy_cache_bypass $cookie_preview $arg_nocache; proxy_no_cache $cookie_preview $arg_nocache;\n\
+                 proxy_cache_bypass $cookie_preview $arg_nocache;\n\
+                 proxy_no_cache $cookie_preview $arg_nocache;\n\
                  if ($http_user_agent ~* bot) { return 403; } } } }",
             )
             .unwrap(),
@@ -173,7 +174,8 @@ mod tests {
             "name = \"app\"",
             "from = \"${host}\"",
             "default = \"web\"",
-            "values = { \"*.a.org\" = \"${path}\", \"*.example.org\" = \"wiki\", \"example.org\" = \"wiki\" }",
+            "values = { \"*.a.org\" = \"${path}\", \"*.example.org\" = \"wiki\", \
+             \"example.org\" = \"wiki\" }",
             "patterns = [\"~*^shop\\\\. shop\"]",
             "from = \"${map{app}}${arg{x}}\"",
             "patterns = [\"~*^(?<name>w.*)$ \\\"is ${name}\\\"\"]",

@@ -54,9 +54,11 @@ fn conditions_of_routes() {
     let server = server(
         &tree,
         "",
-        "[[site.route]]\nwhen = '$cookie{beta} == \"1\" and $method != \"POST\"'\nrespond = { body = 'beta' }\n\
+        "[[site.route]]\nwhen = '$cookie{beta} == \"1\" and $method != \"POST\"'\n\
+         respond = { body = 'beta' }\n\
          [[site.route]]\npath = '/secure/'\nwhen = '$scheme == \"https\"'\nrespond = { body = 'secure' }\n\
-         [[site.route]]\nwhen = '$header{user-agent} =~ \"(?i)bot\" or $arg{deny}'\nrespond = { status = 403 }\n",
+         [[site.route]]\nwhen = '$header{user-agent} =~ \"(?i)bot\" or $arg{deny}'\n\
+         respond = { status = 403 }\n",
     );
     assert_eq!(text(&get(&server, "/", "Cookie: a=2; beta=1\r\n")), "beta");
     assert_eq!(get(&server, "/alphabet.txt", "Cookie: beta=2\r\n").body, tree_file(&tree, "alphabet.txt"));
@@ -115,7 +117,8 @@ fn redirects_and_rewrites_with_maps() {
          patterns = ['~*^de de', '~*^fr fr']\n",
         "[[site.route]]\nwhen = '$map{new}'\nredirect = { to = '$map{new}', status = 301 }\n\
          [[site.route]]\npath = '/start'\nrewrite = { to = '/$map{language}.txt' }\n\
-         [[site.route]]\npath = '/login'\nredirect = { to = '/in?back=$path&lang=$map{language}&ip=$client' }\n",
+         [[site.route]]\npath = '/login'\n\
+         redirect = { to = '/in?back=$path&lang=$map{language}&ip=$client' }\n",
     );
     tree.write("de.txt", "hallo");
     tree.write("en.txt", "hello");

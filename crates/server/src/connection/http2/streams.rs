@@ -175,7 +175,12 @@ impl BodyEnd {
 
 impl Incoming {
     /// A body of at most so many bytes.
-    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64, rate_check: BodyRateCheck) -> (Incoming, BodyEnd) {
+    pub fn new(
+        stream: StreamKey,
+        sender: Sender,
+        most_bytes: u64,
+        rate_check: BodyRateCheck,
+    ) -> (Incoming, BodyEnd) {
         let (ends, end) = oneshot::channel();
         let incoming = Incoming {
             stream,

@@ -1,7 +1,7 @@
 //! How long an HTTP/2 connection waits for its client.
 //!
 //! A client must complete a header block within `limits.header_timeout`, send the body of each request and
-//! take its answers at a minimum rate_check, and begin another request within `limits.keep_alive_timeout`. Frames
+//! take its answers at a minimum rate, and begin another request within `limits.keep_alive_timeout`. Frames
 //! that serve none of these, such as PING or windows that grow by a byte, do not earn it more time. The time
 //! of a slow handler does not count.
 
