@@ -163,9 +163,7 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
             "OCSP responses are not stapled"
         }
-        "if" | "set" => {
-            "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)"
-        }
+        "if" | "set" => "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)",
         "auth_request" => {
             "see 'forward_auth', 'basic_authentication' and client certificates (docs/access.md)"
         }

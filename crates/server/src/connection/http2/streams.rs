@@ -138,7 +138,7 @@ pub struct Incoming {
 /// How fast the client sends a body.
 pub struct BodyRateCheck {
     rate_check: RateCheck,
-    /// Knows the rate_check of the site or route, once that is found.
+    /// Knows the minimum rate of the site or route, once that is found.
     progress: Rc<Progress>,
     /// The connection waits for the client to send more of it.
     is_awaited: bool,
