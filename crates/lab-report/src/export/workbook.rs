@@ -5,8 +5,8 @@
 
 use crate::hardware;
 use rust_xlsxwriter::{
-    Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
-    Workbook, Worksheet, XlsxError,
+    Chart, ChartLegendPosition, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime,
+    Format, FormatAlign, Workbook, Worksheet, XlsxError,
 };
 use touchstone_lab::arrivals::is_open;
 use touchstone_lab::peaks::rate_is_the_servers;
@@ -119,11 +119,14 @@ struct Span {
 }
 
 fn heads(sheet: &mut Worksheet, columns: &[(&str, f64)], formats: &Formats) -> Result<(), XlsxError> {
+    let mut height: f64 = 1.0;
     for (column, (name, width)) in columns.iter().enumerate() {
         let column = column as u16;
         sheet.set_column_width(column, *width)?;
         sheet.write_with_format(0, column, *name, &formats.head)?;
+        height = height.max(lines(name, *width));
     }
+    sheet.set_row_height(0, height * LINE_HEIGHT)?;
     sheet.set_freeze_panes(1, 0)?;
     sheet.set_repeat_rows(0, 0)?;
     on_paper(sheet);
@@ -137,6 +140,7 @@ fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Res
         columns[usize::from(CLIENTS)].0 = "Arrivals Per Second";
     }
     heads(sheet, &columns, formats)?;
+    fit_systems(sheet, result)?;
     let mut spans = Vec::new();
     let mut row = 1;
     for series in series::of(result) {
@@ -227,6 +231,7 @@ fn client_data(
 ) -> Result<Option<Span>, XlsxError> {
     sheet.set_name(CLIENT_DATA)?;
     heads(sheet, &CLIENT_COLUMNS, formats)?;
+    fit_systems(sheet, result)?;
     let mut of_peak = None;
     let mut row = 1;
     for series in series::of(result) {
@@ -316,7 +321,7 @@ fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result
     for (row, (name, text)) in rows.iter().enumerate() {
         sheet.write_with_format(row as u32, 0, name, &formats.head)?;
         let text = cell_text(text);
-        sheet.set_row_height(row as u32, lines(&text) * LINE_HEIGHT)?;
+        sheet.set_row_height(row as u32, lines(&text, TEXT_WIDTH) * LINE_HEIGHT)?;
         sheet.write_with_format(row as u32, 1, text, &formats.wrapped)?;
     }
     Ok(())
@@ -327,38 +332,71 @@ fn on_paper(sheet: &mut Worksheet) {
     sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
 }
 
-/// Into how many lines a text is broken in its column. Its rows have their heights stated: not every program
-/// finds them out.
-fn lines(text: &str) -> f64 {
-    // A line holds a little less than its width says, as it is broken between words.
-    (text.chars().count() as f64 / (TEXT_WIDTH * 0.9)).ceil().max(1.0)
+/// Into how many lines a text is broken in a column so many characters wide. Rows have their heights stated:
+/// not every program finds them out.
+fn lines(text: &str, width: f64) -> f64 {
+    // Bold letters are wider, and a line holds a little less than its width says.
+    let most = (width * 0.9).max(1.0);
+    let (mut lines, mut used) = (1.0, 0.0);
+    for word in text.split(' ') {
+        let length = word.chars().count() as f64;
+        if used > 0.0 && used + 1.0 + length > most {
+            lines += 1.0;
+            used = 0.0;
+        }
+        // A word that is longer than a line goes on in the next.
+        lines += ((length / most).ceil() - 1.0).max(0.0);
+        used += length + if used > 0.0 { 1.0 } else { 0.0 };
+    }
+    lines
 }
 
+/// The column of systems is as wide as the longest name, up to a limit.
+fn fit_systems(sheet: &mut Worksheet, result: &ResultFile) -> Result<(), XlsxError> {
+    const WIDEST: f64 = 60.0;
+    let longest = series::of(result).iter().map(|series| series.title.chars().count()).max().unwrap_or(0);
+    sheet.set_column_width(0, (longest as f64 + 2.0).clamp(SUMMARY_COLUMNS[0].1, WIDEST))?;
+    Ok(())
+}
+
+/// Charts of all systems, at most so many curves in each.
 fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32) -> Result<(), XlsxError> {
     /// Rows and columns that a chart takes.
-    const HEIGHT: u32 = 20;
+    const HEIGHT: u32 = 26;
     const WIDTH: u16 = 5;
+    const CURVES: usize = 8;
     let charts = [
         ("Requests Per Second", RATE, "requests/s"),
         ("Throughput", THROUGHPUT, "bytes/s"),
         ("Average Latency", LATENCY, "ms"),
         ("99th Percentile of the Latency", P99, "ms"),
     ];
-    // A chart without a series is refused.
-    for (index, (title, column, unit)) in charts.into_iter().filter(|_| !spans.is_empty()).enumerate() {
-        let place = (below + (index as u32 / 2) * HEIGHT, (index as u16 % 2) * WIDTH);
-        sheet.insert_chart(place.0, place.1, &summary_chart((title, across), column, unit, spans))?;
+    let groups = spans.len().div_ceil(CURVES);
+    // Evenly: eight and one would leave a chart with one curve.
+    let curves = spans.len().div_ceil(groups.max(1)).max(1);
+    // A chart without a series is refused, and so is none here.
+    for (group, spans) in spans.chunks(curves).enumerate() {
+        for (index, (name, column, unit)) in charts.into_iter().enumerate() {
+            let title =
+                if groups > 1 { format!("{name}, {} of {groups}", group + 1) } else { name.to_owned() };
+            let row = below + (group * charts.len() + index) as u32 / 2 * HEIGHT;
+            let chart = summary_chart((&title, across), column, unit, spans);
+            sheet.insert_chart(row, (index as u16 % 2) * WIDTH, &chart)?;
+        }
     }
     Ok(())
 }
 
-/// The markers of the systems: they differ without colours, too.
-const MARKERS: [ChartMarkerType; 5] = [
+/// The markers of the systems of a chart: they differ without colours, too.
+const MARKERS: [ChartMarkerType; 8] = [
     ChartMarkerType::Circle,
     ChartMarkerType::Square,
     ChartMarkerType::Triangle,
     ChartMarkerType::Diamond,
     ChartMarkerType::X,
+    ChartMarkerType::Star,
+    ChartMarkerType::LongDash,
+    ChartMarkerType::ShortDash,
 ];
 
 fn summary_chart((title, across): (&str, &str), column: u16, unit: &str, spans: &[Span]) -> Chart {
@@ -366,7 +404,8 @@ fn summary_chart((title, across): (&str, &str), column: u16, unit: &str, spans: 
     chart.title().set_name(title);
     chart.x_axis().set_name(across);
     chart.y_axis().set_name(unit).set_min(0);
-    chart.set_width(640).set_height(380).set_alt_text(format!("{title} over {across}, a curve a system"));
+    chart.legend().set_position(ChartLegendPosition::Bottom);
+    chart.set_width(640).set_height(500).set_alt_text(format!("{title} over {across}, a curve a system"));
     for (index, span) in spans.iter().enumerate() {
         chart
             .add_series()
@@ -413,6 +452,29 @@ mod tests {
             bytes,
             "the same result, the same workbook"
         );
+    }
+
+    #[test]
+    fn many_systems_have_several_charts() {
+        let mut result = touchstone_lab::sample::result();
+        let one = result.systems[0].clone();
+        result.systems = vec![one; 10];
+        let bytes = workbook(&result).unwrap();
+        // Four of five systems each, twice, and that of the clients.
+        assert!(holds(&bytes, "charts/chart9.xml") && !holds(&bytes, "charts/chart10.xml"));
+    }
+
+    #[test]
+    fn texts_are_broken_between_words() {
+        for (text, width, expected) in [
+            ("", 10.0, 1.0),
+            ("Errors", 10.0, 1.0),
+            ("99th Percentile (ms)", 14.0, 3.0),
+            ("Server CPU (µs/request)", 14.0, 2.0),
+            ("a".repeat(25).as_str(), 10.0, 3.0),
+        ] {
+            assert_eq!(lines(text, width), expected, "{text}");
+        }
     }
 
     #[test]

@@ -54,25 +54,48 @@ fn with_scripts(page: &str, scripts: &[&str]) -> String {
 /// Opens a page with scripts, of which the last gives what it found to `parent.postMessage(text, "*")`: JSON,
 /// with `encodeURIComponent` around it.
 pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str], look: Look) -> Value {
-    fs::write(directory.join("page.html"), with_scripts(page, scripts)).expect("written");
+    run_all(program, directory, &[page], scripts, &[look]).remove(0)
+}
+
+/// The same for several pages, each with several looks of the same colours, in one browser: its start takes
+/// longer than most pages. What was found for each page with each look, in that order.
+pub(super) fn run_all(
+    program: &str,
+    directory: &Path,
+    pages: &[&str],
+    scripts: &[&str],
+    looks: &[Look],
+) -> Vec<Value> {
+    let is_dark = looks[0].is_dark;
+    assert!(looks.iter().all(|look| look.is_dark == is_dark), "a browser has colours of one kind");
+    let mut views = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        let name = format!("page{number}.html");
+        fs::write(directory.join(&name), with_scripts(page, scripts)).expect("written");
+        views.extend(looks.iter().map(|look| (name.clone(), look.width)));
+    }
     let frame = format!(
-        "<!doctype html><title>frame</title><body style=\"margin:0\"><iframe src=\"page.html\" \
-         style=\"border:0;width:{}px;height:900px\"></iframe><script>\
-         addEventListener(\"message\", (event) => {{ const place = document.createElement(\"pre\"); \
-         place.id = \"found\"; \
-         place.textContent = event.data; document.body.replaceChildren(place); }});</script>",
-        look.width
+        "<!doctype html><title>frame</title><body style=\"margin:0\"><script>\
+         const views = {}, found = [];\
+         const next = () => {{ const view = views[found.length];\
+           const place = document.createElement(view ? \"iframe\" : \"pre\");\
+           if (view) {{ place.src = view[0]; place.style = `border:0;width:${{view[1]}}px;height:900px`; }}\
+           else {{ place.id = \"found\"; place.textContent = found.join(\"|\"); }}\
+           document.body.replaceChildren(place); }};\
+         addEventListener(\"message\", (event) => {{ found.push(event.data); next(); }}); next();</script>",
+        serde_json::to_string(&views).expect("names and numbers are JSON"),
     );
     let path = directory.join("frame.html");
     fs::write(&path, frame).expect("written");
+    let widest = looks.iter().map(|look| look.width).max().unwrap_or_default();
     let mut command = Command::new(program);
     command
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--hide-scrollbars", "--no-first-run", "--disable-extensions"])
-        .args(["--virtual-time-budget=300000", "--timeout=300000", "--allow-file-access-from-files"])
+        .args(["--virtual-time-budget=600000", "--timeout=600000", "--allow-file-access-from-files"])
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
-        .arg(format!("--window-size={},900", look.width));
-    if look.is_dark {
+        .arg(format!("--window-size={widest},900"));
+    if is_dark {
         command.arg("--blink-settings=preferredColorScheme=0");
     }
     let output = command
@@ -86,7 +109,8 @@ pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str],
         .unwrap_or_else(|| panic!("the script did not finish: {}", String::from_utf8_lossy(&output.stderr)));
     let text = &document[start + FOUND.len()..];
     let text = &text[..text.find('<').expect("the element ends")];
-    serde_json::from_slice(&percent_decoded(text)).expect("the script gave JSON")
+    let decode = |part| serde_json::from_slice(&percent_decoded(part)).expect("the script gave JSON");
+    text.split('|').map(decode).collect()
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {

@@ -763,13 +763,13 @@ async fn answer_replaced(
     form: ConnectionForm,
     (substitution, codings): (&Substitution, &CodingSettings),
 ) -> Answer {
-    let wanted = compression::Wanted::of(&request, codings);
+    let answer_form = compression::AnswerForm::of(&request, codings);
     let is_head = request.received.head.method == Method::Head;
     if !substitution.ask_plainly(&mut request) {
         return Answer::error(500);
     }
     let answer = answer_file(core, snapshot, &request, site, form).await;
-    wanted.apply(substitution.apply(answer, is_head))
+    answer_form.apply(substitution.apply(answer, is_head))
 }
 
 /// Adds the fields that the site adds to all its answers.

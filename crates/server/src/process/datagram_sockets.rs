@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use touchstone_config::Config;
-use touchstone_lifecycle::handover::{Kind, Passed};
+use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_lifecycle::start_error::StartError;
 
 /// The kernel's receive buffer; it is smaller if `net.core.rmem_max` limits it.
@@ -89,12 +89,12 @@ impl DatagramSockets {
     }
 
     /// Every socket, to be passed to a successor.
-    pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
+    pub fn to_pass(&self) -> io::Result<Vec<(PassedSocket, OwnedFd)>> {
         let mut all = Vec::new();
         for address in &self.addresses {
             for socket in &address.sockets {
                 let configured = Some(address.configured);
-                let passed = Passed { kind: Kind::Udp, configured, lent: false, owner: 0 };
+                let passed = PassedSocket { kind: Kind::Udp, configured, lent: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
         }

@@ -1,9 +1,11 @@
-//! Figures that `touchstone load` sends while it runs: to a real Prometheus, and to a receiver that is away.
+//! Figures that `touchstone load` sends while it runs: to a real Prometheus, to a receiver with OpenTelemetry's
+//! own definitions, and to one that is away.
 
 use crate::support::{Origin, Tree, error_lines, free_port, read_head, run, wait_until};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -107,6 +109,72 @@ fn a_real_prometheus_gets_the_figures() {
     assert_eq!(prometheus.value(&format!("touchstone_load_clients{of_run}")), Some(3.0));
     let quantile = prometheus.value("touchstone_load_latency_seconds%7Bquantile=%220.99%22%7D");
     assert!(quantile.is_some_and(|seconds| seconds > 0.0), "{quantile:?}");
+}
+
+#[test]
+fn opentelemetry_takes_the_figures_by_its_own_definitions() {
+    let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));
+    let python =
+        built.ancestors().nth(2).expect("the target directory").join("opentelemetry-proto/bin/python");
+    if !python.exists() {
+        crate::support::skipped("OTLP with the package opentelemetry-proto (run scripts/setup-otlp.sh)");
+        return;
+    }
+    let mut receiver = Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/otlp_receiver.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let input = receiver.stdin.take();
+    let mut output = BufReader::new(receiver.stdout.take().expect("its output"));
+    let mut port = String::new();
+    output.read_line(&mut port).expect("its port");
+    let origin = origin();
+    let (url, metrics) =
+        (format!("http://{}/", origin.address), format!("http://127.0.0.1:{}/v1/metrics", port.trim()));
+    let loaded = run([
+        "load",
+        &url,
+        "--requests",
+        "500",
+        "--rate",
+        "250",
+        "--clients",
+        "3",
+        "--otlp",
+        &metrics,
+        "--metrics-each",
+        "200ms",
+        "--metrics-label",
+        "run=one",
+    ]);
+    drop(input);
+    let mut seen = String::new();
+    output.read_to_string(&mut seen).expect("what it saw");
+    receiver.wait().expect("it ends");
+    assert_eq!(loaded.status.code(), Some(0), "{:?}", error_lines(&loaded));
+    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+    assert_eq!(seen["refused"], serde_json::json!([]));
+    assert!(seen["requests"].as_u64() > Some(2), "{seen:#}");
+    let of = |name: &str| &seen["metrics"][format!("touchstone.load.{name}")];
+    for (name, kind, unit, value) in
+        [("requests", "sum", "{request}", 500.0), ("errors", "sum", "{request}", 0.0)]
+    {
+        let metric = of(name);
+        assert_eq!((&metric["kind"], &metric["unit"]), (&Value::from(kind), &Value::from(unit)), "{name}");
+        assert_eq!(
+            (&metric["points"][""], &metric["is_cumulative"]),
+            (&Value::from(value), &Value::from(true))
+        );
+    }
+    assert_eq!(of("clients")["points"][""], 3.0);
+    assert_eq!((&of("received")["unit"], &of("latency")["unit"]), (&Value::from("By"), &Value::from("s")));
+    assert!(of("latency")["points"]["0.99"].as_f64() > Some(0.0), "{seen:#}");
+    for metric in seen["metrics"].as_object().expect("an object").values() {
+        assert_eq!(metric["attributes"]["run"], "one");
+        assert_eq!(metric["times_are_in_order"], true);
+    }
 }
 
 #[test]

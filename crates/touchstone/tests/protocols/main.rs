@@ -8,6 +8,7 @@
 mod support;
 
 mod browser_fields;
+mod floods;
 mod http3;
 mod protocol;
 mod random_requests;

@@ -229,7 +229,7 @@ impl Incoming {
     /// if the handler has not yet read what is there, so that the client need not send more.
     pub fn note_wait(&mut self, waited: Duration, begun_bytes: u64) -> Result<Option<Duration>, TooSlow> {
         let own = &mut self.rate_check;
-        if let Some(minimum) = own.progress.take_receive_pace() {
+        if let Some(minimum) = own.progress.signals.take_receive_rate() {
             own.rate_check = RateCheck::begin(minimum);
         }
         let received_bytes = self.received_bytes + begun_bytes;

@@ -24,7 +24,7 @@ use crate::core::CoreState;
 #[derive(Default)]
 pub struct Patience {
     /// How slowly the client opens the windows that answers wait for; `None` if none waits.
-    window_pace: Option<RateCheck>,
+    window_check: Option<RateCheck>,
     /// Bytes of bodies that were sent since the last wait.
     sent_bytes: u64,
     /// Since when a header block, or a frame that is no body, has begun and is not complete.
@@ -93,7 +93,7 @@ impl Http2 {
                 _ => deadline.set(core.clock.coarse_ms(), limit, idle),
             }
         }
-        let is_timed = self.patience.window_pace.is_some() || !self.incoming.is_empty();
+        let is_timed = self.patience.window_check.is_some() || !self.incoming.is_empty();
         let began = is_timed.then(Instant::now);
         let waited = poll_fn(|context| self.poll_progress(context)).await;
         self.patience.waited = began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -122,7 +122,7 @@ impl Http2 {
         if !self.note_window_wait(limits, waited) {
             return None;
         }
-        if let Some(rate_check) = &self.patience.window_pace {
+        if let Some(rate_check) = &self.patience.window_check {
             shorten(&mut least, Awaited::Windows, rate_check.allowance());
         }
         let begun = self.begun_body();
@@ -142,7 +142,7 @@ impl Http2 {
     /// Whatever else the client sends, it must take its answers; false: it is too slow.
     fn note_window_wait(&mut self, limits: &LimitsConfig, waited: Duration) -> bool {
         let sent_bytes = std::mem::take(&mut self.patience.sent_bytes);
-        let last = self.patience.window_pace.take();
+        let last = self.patience.window_check.take();
         if !self.engine.is_blocked() {
             return true;
         }
@@ -151,7 +151,7 @@ impl Http2 {
             None => (RateCheck::begin(MinimumRate::of_answers(limits)), Duration::ZERO),
         };
         let is_in_time = rate_check.record(sent_bytes, waited);
-        self.patience.window_pace = Some(rate_check);
+        self.patience.window_check = Some(rate_check);
         is_in_time
     }
 
