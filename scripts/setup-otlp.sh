@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the definitions of OTLP as OpenTelemetry publishes them, the Python package opentelemetry-proto, for
-# the tests of live figures, into a Python environment of its own below the target directory.
+# Installs the definitions of OTLP as OpenTelemetry publishes them, the Python package opentelemetry-proto,
+# for the tests of live figures, into a Python environment of its own below the target directory.
 #
 #   scripts/setup-otlp.sh [--brief]      --brief prints nothing when it is installed
 #

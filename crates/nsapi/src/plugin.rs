@@ -19,8 +19,8 @@ unsafe impl Send for Plugin {}
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    /// Loads a plug-in; the tables of functions must be installed before. All symbols are resolved at once, so
-    /// a missing one is an error now and not during a request.
+    /// Loads a plug-in; the tables of functions must be installed before. All symbols are resolved at once,
+    /// so that a missing one is an error now and not during a request.
     pub fn load(path: &Path) -> Result<Plugin, String> {
         if let Err(error) = std::fs::File::open(path) {
             return Err(format!("the plug-in {} cannot be read: {error}", path.display()));

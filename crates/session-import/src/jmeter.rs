@@ -2,8 +2,8 @@
 //! header fields, defaults, timers, extractors and assertions that stand with them.
 
 use crate::draft::{Draft, DraftRequest, DraftSession};
-use crate::postman::{form_text, sendable};
-use crate::variables::{names, plain_name, replace};
+use crate::postman::sendable;
+use crate::variables::{form_text, names, plain_name, replace};
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 

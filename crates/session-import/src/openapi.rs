@@ -3,7 +3,8 @@
 
 use crate::draft::{Draft, DraftRequest, DraftSession};
 use crate::json_schema::{example, resolved};
-use crate::postman::{form_text, sendable};
+use crate::postman::sendable;
+use crate::variables::form_text;
 use serde_json::Value;
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
@@ -292,8 +293,8 @@ components:
     fn credentials_become_values_that_are_given() {
         let text = "openapi: 3.1.0\nsecurity: [{ t: [] }]\ncomponents:\n  securitySchemes:\n    t: { type: \
                     http, scheme: bearer }\n    k: { type: apiKey, in: query, name: key }\n    m: { type: \
-                    mutualTLS }\npaths:\n  /a: { get: {} }\n  /b: { get: { security: [{ k: [] }] } }\n  /c: { get: \
-                    { security: [] } }\n  /d: { get: { security: [{ m: [] }] } }\n";
+                    mutualTLS }\npaths:\n  /a: { get: {} }\n  /b: { get: { security: [{ k: [] }] } }\n  \
+                    /c: { get: { security: [] } }\n  /d: { get: { security: [{ m: [] }] } }\n";
         let draft = read(text).expect("a document");
         let of = |at: usize| &draft.sessions[at].requests[0];
         assert_eq!(of(0).headers, ["Authorization: Bearer ${t}"]);

@@ -3,7 +3,7 @@
 
 use crate::draft::{Draft, DraftRequest, DraftSession};
 use crate::evaluate::Interpreter;
-use crate::variables::{plain_name, replace};
+use crate::variables::{form_text, plain_name, replace};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -313,31 +313,6 @@ pub(crate) fn sendable(path: &str) -> String {
         } else {
             let mut bytes = [0; 4];
             character.encode_utf8(&mut bytes).bytes().for_each(|byte| written += &format!("%{byte:02X}"));
-        }
-    }
-    written
-}
-
-/// A part of a form: variables stay, and are encoded when they are put in.
-pub(crate) fn form_text(text: &str) -> String {
-    let mut written = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        let Some(length) = rest[at..].find('}') else { break };
-        written += &form_encoded(&rest[..at]);
-        written += &format!("{}|query}}", &rest[at..at + length]);
-        rest = &rest[at + length + 1..];
-    }
-    written + &form_encoded(rest)
-}
-
-fn form_encoded(text: &str) -> String {
-    let mut written = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b' ' => written.push('+'),
-            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => written.push(byte.into()),
-            byte => written += &format!("%{byte:02X}"),
         }
     }
     written

@@ -72,6 +72,31 @@ fn escaped(text: &str, open: &str) -> String {
     if open == "${" { text.to_string() } else { text.replace("${", "$${") }
 }
 
+/// A part of a form: variables stay, and are encoded when they are put in.
+pub(crate) fn form_text(text: &str) -> String {
+    let mut written = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let Some(length) = rest[at..].find('}') else { break };
+        written += &form_encoded(&rest[..at]);
+        written += &format!("{}|query}}", &rest[at..at + length]);
+        rest = &rest[at + length + 1..];
+    }
+    written + &form_encoded(rest)
+}
+
+fn form_encoded(text: &str) -> String {
+    let mut written = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b' ' => written.push('+'),
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => written.push(byte.into()),
+            byte => written += &format!("%{byte:02X}"),
+        }
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,9 +15,9 @@ use touchstone_interfaces::proxy::{Preface, RelayConnection};
 use touchstone_transport::{Socket, Transport};
 
 use crate::copy::copy;
-use crate::core_streams::StreamOfCore;
 use crate::first_bytes::{self, Hello, Wish};
 use crate::record::Record;
+use crate::stream_of_core::StreamOfCore;
 
 /// Where a connection goes.
 struct Destination {

@@ -16,8 +16,8 @@ use touchstone_handler::stream_counts::End;
 use touchstone_interfaces::proxy::Stream;
 use touchstone_transport::Transport;
 
-use crate::core_streams::Scratch;
 use crate::record::Record;
+use crate::stream_of_core::Scratch;
 
 /// How often a direction may receive before other connections of the core get their turn.
 const TURNS: usize = 16;

@@ -1,7 +1,7 @@
 //! The streams of a core: those of the present configuration, and those of former ones that still have
 //! connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -9,101 +9,12 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use touchstone_access::{StreamPermit, StreamRefusal};
-use touchstone_handler::handler::Server;
-use touchstone_handler::stream_counts::End;
-use touchstone_interfaces::proxy::Relay;
-use touchstone_observe::log::access::CoreBuffer;
-use touchstone_observe::metrics::CoreCounts;
 use touchstone_sites::streams::StreamSetup;
-use touchstone_tls::CiphertextBuffer;
 
 use crate::connection;
 use crate::datagrams::DatagramListener;
 use crate::record::Record;
-
-/// The largest buffer that any stream asks for.
-const SCRATCH_BYTES: usize = 1 << 20;
-
-/// What streams use of their core.
-pub struct CoreParts {
-    /// The functions of the server for origins.
-    pub server: Rc<dyn Server>,
-    /// Where TLS records are made.
-    pub records: Rc<RefCell<CiphertextBuffer>>,
-    /// Where TLS handshakes are counted.
-    pub counts: Arc<CoreCounts>,
-}
-
-/// Memory that all connections of a core use in turns, so that one without bytes on their way has none.
-pub(crate) struct Scratch {
-    /// For bytes of clients; made when it is first used.
-    pub from_client: RefCell<Vec<u8>>,
-    /// For bytes of origins.
-    pub from_origin: RefCell<BytesMut>,
-}
-
-impl Scratch {
-    /// Calls `work` with so many bytes of the buffer for clients.
-    pub fn with<R>(&self, bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
-        let buffer = &mut *self.from_client.borrow_mut();
-        let bytes = bytes.min(SCRATCH_BYTES);
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
-        }
-        work(&mut buffer[..bytes])
-    }
-}
-
-/// One stream of a configuration on this core.
-pub struct StreamOfCore {
-    pub(crate) setup: Arc<StreamSetup>,
-    pub(crate) core: Rc<CoreParts>,
-    pub(crate) scratch: Rc<Scratch>,
-    /// The origins of each target.
-    pub(crate) relays: Vec<Relay>,
-    log: Option<RefCell<CoreBuffer>>,
-    open: Cell<usize>,
-}
-
-impl StreamOfCore {
-    fn new(setup: Arc<StreamSetup>, core: &Rc<CoreParts>, scratch: &Rc<Scratch>) -> StreamOfCore {
-        let relay = |target: &touchstone_sites::streams::StreamTarget| {
-            Relay::new(target.settings.clone(), core.server.clone())
-        };
-        StreamOfCore {
-            relays: setup.targets.iter().map(relay).collect(),
-            log: setup.log_buffer().map(RefCell::new),
-            setup,
-            core: core.clone(),
-            scratch: scratch.clone(),
-            open: Cell::new(0),
-        }
-    }
-
-    /// Lets a client in, or says with which end it is refused.
-    pub(crate) fn admit(&self, client: SocketAddr) -> Result<StreamPermit, End> {
-        self.setup.gate.admit(client.ip()).map_err(|refusal| match refusal {
-            StreamRefusal::Denied => End::Denied,
-            StreamRefusal::Limit => End::Limit,
-            StreamRefusal::Rate => End::Rate,
-        })
-    }
-
-    pub(crate) fn log(&self) -> Option<&RefCell<CoreBuffer>> {
-        self.log.as_ref()
-    }
-
-    pub(crate) fn count_open(&self, is_begin: bool) {
-        let now = self.open.get();
-        self.open.set(if is_begin { now + 1 } else { now.saturating_sub(1) });
-        match is_begin {
-            true => self.setup.counts.open.add(1),
-            false => self.setup.counts.open.take(1),
-        }
-    }
-}
+use crate::stream_of_core::{CoreParts, FindStream, Scratch, StreamOfCore};
 
 /// The streams of a core.
 pub struct CoreStreams {
@@ -150,7 +61,8 @@ impl CoreStreams {
         });
         for (configured, socket) in sockets {
             let listener = DatagramListener::new(configured, socket)?;
-            tokio::task::spawn_local(listener.clone().run(Rc::downgrade(self)));
+            let this: Rc<dyn FindStream> = self.clone();
+            tokio::task::spawn_local(listener.clone().run(Rc::downgrade(&this)));
             listeners.push(listener);
         }
         Ok(())
@@ -159,14 +71,6 @@ impl CoreStreams {
     /// The stream whose connections are accepted on this address, as configured.
     pub fn of_listener(&self, configured: SocketAddr) -> Option<Rc<StreamOfCore>> {
         self.find(configured, false)
-    }
-
-    pub(crate) fn find(&self, configured: SocketAddr, is_udp: bool) -> Option<Rc<StreamOfCore>> {
-        let current = self.current.borrow();
-        let is_it = |stream: &&Rc<StreamOfCore>| {
-            stream.setup.config.is_udp == is_udp && stream.setup.config.listen.contains(&configured)
-        };
-        current.iter().find(is_it).cloned()
     }
 
     /// Passes on a connection that was accepted for a stream.
@@ -207,8 +111,18 @@ impl CoreStreams {
         let all = current.iter().cloned().chain(former.iter().filter_map(Weak::upgrade));
         let open = |stream: Rc<StreamOfCore>| {
             let may_go_on = elapsed < stream.setup.drain_timeout(limit_of_server);
-            if may_go_on { stream.open.get() } else { 0 }
+            if may_go_on { stream.open_count() } else { 0 }
         };
         all.map(open).sum()
+    }
+}
+
+impl FindStream for CoreStreams {
+    fn find(&self, configured: SocketAddr, is_udp: bool) -> Option<Rc<StreamOfCore>> {
+        let current = self.current.borrow();
+        let is_it = |stream: &&Rc<StreamOfCore>| {
+            stream.setup.config.is_udp == is_udp && stream.setup.config.listen.contains(&configured)
+        };
+        current.iter().find(is_it).cloned()
     }
 }

@@ -22,8 +22,8 @@ use touchstone_access::StreamPermit;
 use touchstone_handler::stream_counts::End;
 use touchstone_interfaces::proxy::DatagramLink;
 
-use crate::core_streams::{CoreStreams, StreamOfCore};
 use crate::record::Record;
+use crate::stream_of_core::{FindStream, StreamOfCore};
 
 /// What is received at once: datagrams of one client may come joined.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -79,7 +79,7 @@ impl DatagramListener {
     }
 
     /// Receives until it is stopped.
-    pub async fn run(self: Rc<Self>, streams: Weak<CoreStreams>) {
+    pub async fn run(self: Rc<Self>, streams: Weak<dyn FindStream>) {
         let mut buffer = vec![0; RECEIVE_BYTES];
         loop {
             let ready = tokio::select! {
@@ -97,7 +97,7 @@ impl DatagramListener {
                     self.state.recv((&self.socket).into(), &mut [IoSliceMut::new(&mut buffer)], &mut meta)
                 });
                 match received {
-                    Ok(count) if count > 0 => self.take(&streams, &meta[0], &buffer),
+                    Ok(count) if count > 0 => self.take(&*streams, &meta[0], &buffer),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // An error of a datagram that was sent before; what comes next is not affected.
                     _ => {}
@@ -108,7 +108,7 @@ impl DatagramListener {
     }
 
     /// Passes received datagrams of one client on; several of the same length may be joined.
-    fn take(self: &Rc<Self>, streams: &CoreStreams, meta: &RecvMeta, buffer: &[u8]) {
+    fn take(self: &Rc<Self>, streams: &dyn FindStream, meta: &RecvMeta, buffer: &[u8]) {
         let received = &buffer[..meta.len.min(buffer.len())];
         if received.is_empty() {
             return self.take_one(streams, meta, received);
@@ -116,7 +116,7 @@ impl DatagramListener {
         received.chunks(meta.stride.max(1)).for_each(|datagram| self.take_one(streams, meta, datagram));
     }
 
-    fn take_one(self: &Rc<Self>, streams: &CoreStreams, meta: &RecvMeta, datagram: &[u8]) {
+    fn take_one(self: &Rc<Self>, streams: &dyn FindStream, meta: &RecvMeta, datagram: &[u8]) {
         let known = self.sessions.borrow().get(&meta.addr).cloned();
         let session = match known {
             Some(session) => session,
@@ -129,7 +129,12 @@ impl DatagramListener {
     }
 
     /// Begins the session of a client; `None`: it is refused.
-    fn begin(self: &Rc<Self>, streams: &CoreStreams, meta: &RecvMeta, bytes: usize) -> Option<Rc<Session>> {
+    fn begin(
+        self: &Rc<Self>,
+        streams: &dyn FindStream,
+        meta: &RecvMeta,
+        bytes: usize,
+    ) -> Option<Rc<Session>> {
         let stream = streams.find(self.configured, true)?;
         if bytes > stream.setup.config.datagram_bytes {
             stream.setup.counts.dropped_datagrams.add(1);

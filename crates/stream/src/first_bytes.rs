@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use touchstone_interfaces::proxy::Preface;
 use touchstone_tls::{Destination, DestinationPeek, peek_destination};
 
-use crate::core_streams::Scratch;
+use crate::stream_of_core::Scratch;
 
 /// PostgreSQL's messages before a session, each with its length: the request for TLS, and that for GSSAPI.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];

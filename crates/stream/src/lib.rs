@@ -19,6 +19,7 @@
 //! | `first_bytes` | what is read before a target is known |
 //! | `copy` | bytes in both directions |
 //! | `datagrams` | sessions of datagrams |
+//! | `stream_of_core` | one stream on a core, and what all of a core share |
 //! | `record` | the log line and the counts of one of them |
 
 mod connection;
@@ -27,5 +28,7 @@ mod core_streams;
 mod datagrams;
 mod first_bytes;
 mod record;
+mod stream_of_core;
 
-pub use core_streams::{CoreParts, CoreStreams, StreamOfCore};
+pub use core_streams::CoreStreams;
+pub use stream_of_core::{CoreParts, StreamOfCore};

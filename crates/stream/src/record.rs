@@ -12,7 +12,7 @@ use serde_json::json;
 use touchstone_handler::stream_counts::End;
 use touchstone_observe::log_line::LogClock;
 
-use crate::core_streams::StreamOfCore;
+use crate::stream_of_core::StreamOfCore;
 
 /// One connection or session, from its begin to its end.
 pub struct Record {

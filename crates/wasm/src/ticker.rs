@@ -1,7 +1,8 @@
 //! The thread that counts time for all instances of the process.
 //!
-//! Each tick increments the epochs of the engines. Compiled code compares the epoch with its deadline, so time
-//! limits cost neither a timer nor a thread for each request. While no instance runs, the thread is parked.
+//! Each tick increments the epochs of the engines. Compiled code compares the epoch with its deadline, so
+//! time limits cost neither a timer nor a thread for each request. While no instance runs, the thread is
+//! parked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -13,7 +13,7 @@ use touchstone_access::AdmittedRequest;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
-use touchstone_handler::handler::{CallResult, Caller, ImmediateAnswer};
+use touchstone_handler::handler::{CallResult, Caller, Handler, ImmediateAnswer};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::{HeadFields, RequestView};
@@ -123,23 +123,36 @@ impl Connection {
         let id = progress.facts.id();
         let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
         let mut written = std::mem::take(&mut state.written);
-        let at_once = handler.clone().answer_at_once(&get, &mut written);
+        let immediate = handler.clone().answer_at_once(&get, &mut written);
         drop(id);
         let answered =
             ExchangeAnswer { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
-        let made = |answered| ReadyAnswer { answered, progress, started, snapshot };
-        let hit = match at_once {
-            ImmediateAnswer::Written(answer) => {
-                let made = made(ExchangeAnswer { answer, ..answered });
-                self.give_now(state, bytes, made, Body::Bytes(&written), last)
-            }
-            ImmediateAnswer::Answer(answer) => {
-                self.give(state, bytes, made(ExchangeAnswer { answer, ..answered }), last)
-            }
-            waits => CacheAttempt::Pending(Box::new(PendingAnswer::new(made(answered), handler, waits))),
-        };
+        let ready = ReadyAnswer { answered, progress, started, snapshot };
+        let hit = self.give_immediate(state, bytes, ready, (immediate, handler, &written), last);
         keep_for_next(&mut state.written, written);
         hit
+    }
+
+    /// Gives what a handler has answered, or waits for it. `ready` has everything but the answer.
+    fn give_immediate(
+        &mut self,
+        state: &mut CoreState,
+        bytes: &[u8],
+        mut ready: ReadyAnswer,
+        (immediate, handler, written): (ImmediateAnswer, Rc<dyn Handler>, &[u8]),
+        last: bool,
+    ) -> CacheAttempt {
+        match immediate {
+            ImmediateAnswer::Written(answer) => {
+                ready.answered.answer = answer;
+                self.give_now(state, bytes, ready, Body::Bytes(written), last)
+            }
+            ImmediateAnswer::Answer(answer) => {
+                ready.answered.answer = answer;
+                self.give(state, bytes, ready, last)
+            }
+            waits => CacheAttempt::Pending(Box::new(PendingAnswer::new(ready, handler, waits))),
+        }
     }
 
     fn is_from_trusted_proxy(&self, snapshot: &Snapshot) -> bool {

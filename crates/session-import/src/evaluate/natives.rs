@@ -57,7 +57,7 @@ impl Interpreter {
             name if name.starts_with("Object.") => self.object_function(name, &first, &arguments),
             "encodeURIComponent" | "encodeURI" => match &first {
                 Value::Text(text) if plain(text).is_some() => {
-                    let encoded = crate::postman::form_text(&plain(text).unwrap_or_default());
+                    let encoded = crate::variables::form_text(&plain(text).unwrap_or_default());
                     Value::Text(literal(&encoded.replace('+', "%20")))
                 }
                 other => self.text(other).map_or(Value::Unknown, |text| {

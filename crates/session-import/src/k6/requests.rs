@@ -3,7 +3,8 @@
 use crate::draft::DraftRequest;
 use crate::evaluate::Interpreter;
 use crate::evaluate::values::{Claim, Value, literal, plain};
-use crate::postman::{form_text, sendable, split};
+use crate::postman::{sendable, split};
+use crate::variables::form_text;
 use base64::Engine as _;
 use std::collections::BTreeSet;
 

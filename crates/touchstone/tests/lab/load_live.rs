@@ -1,5 +1,5 @@
-//! Figures that `touchstone load` sends while it runs: to a real Prometheus, to a receiver with OpenTelemetry's
-//! own definitions, and to one that is away.
+//! Figures that `touchstone load` sends while it runs: to a real Prometheus, to a receiver with
+//! OpenTelemetry's own definitions, and to one that is away.
 
 use crate::support::{Origin, Tree, error_lines, free_port, read_head, run, wait_until};
 use serde_json::Value;

@@ -183,8 +183,7 @@ fn sigusr2_upgrades_too() {
     assert_eq!(Client::connect(server.address()).ask(ASK).body, ALPHABET.as_bytes());
 }
 
-/// What lives in the process, such as a Java virtual machine, opens files without saying that programs are not
-/// to have them.
+/// A Java virtual machine in the process opens files without the mark that programs do not inherit them.
 #[test]
 fn a_new_process_inherits_no_file_that_was_left_open() {
     let tree = Tree::standard();
