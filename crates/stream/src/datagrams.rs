@@ -54,6 +54,8 @@ struct Session {
     /// The address that the client sends to.
     local: Option<IpAddr>,
     moved_at: Cell<Instant>,
+    /// The error of a datagram that was sent before, if the next one has reported it.
+    send_error: Cell<Option<io::ErrorKind>>,
     _permit: StreamPermit,
 }
 
@@ -155,6 +157,7 @@ impl DatagramListener {
             waiting: RefCell::default(),
             local: meta.dst_ip,
             moved_at: Cell::new(Instant::now()),
+            send_error: Cell::new(None),
             _permit: permit,
         });
         self.sessions.borrow_mut().insert(meta.addr, session.clone());
@@ -184,7 +187,7 @@ impl Session {
         let link = self.link.borrow();
         let is_passed_on = datagram.len() <= self.record.stream().setup.config.datagram_bytes
             && match &*link {
-                Some(link) => link.socket.try_send(datagram).is_ok(),
+                Some(link) => self.send_to_origin(link, datagram),
                 None => {
                     let waiting = &mut *self.waiting.borrow_mut();
                     let has_room = waiting.len() < MOST_WAITING;
@@ -197,6 +200,36 @@ impl Session {
         match is_passed_on {
             true => self.record.received_datagram(datagram.len()),
             false => self.record.stream().setup.counts.dropped_datagrams.add(1),
+        }
+    }
+}
+
+impl Session {
+    /// Sends a datagram to the origin; false if it cannot be sent now.
+    fn send_to_origin(&self, link: &DatagramLink, datagram: &[u8]) -> bool {
+        let sent = link.socket.try_send(datagram);
+        if let Err(error) = &sent
+            && error.kind() != io::ErrorKind::WouldBlock
+        {
+            self.send_error.set(Some(error.kind()));
+        }
+        sent.is_ok()
+    }
+
+    /// Waits until the kernel reports that the origin cannot be reached.
+    async fn origin_failed(&self, link: &DatagramLink) -> io::Error {
+        loop {
+            if let Err(error) = link.socket.ready(Interest::ERROR).await {
+                return error;
+            }
+            let reported = link.socket.try_io(Interest::ERROR, || match link.socket.take_error()? {
+                Some(error) => Ok(error),
+                // It was reported to the datagram that was sent next.
+                None => self.send_error.take().map(Into::into).ok_or(io::ErrorKind::WouldBlock.into()),
+            });
+            if let Ok(error) = reported {
+                return error;
+            }
         }
     }
 }
@@ -222,7 +255,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
         return End::Origin;
     }
     for datagram in session.waiting.take() {
-        if link.socket.try_send(&datagram).is_err() {
+        if !session.send_to_origin(&link, &datagram) {
             stream.setup.counts.dropped_datagrams.add(1);
         }
     }
@@ -238,6 +271,10 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
                     return End::Origin;
                 }
             },
+            error = session.origin_failed(&link) => {
+                link.failed(error, &name);
+                return End::Origin;
+            }
             () = sleep_until(session.moved_at.get() + limit) => {
                 if session.moved_at.get().elapsed() >= limit {
                     return End::Idle;

@@ -159,5 +159,5 @@ fn metrics_status_and_a_server_without_sites() {
     assert_eq!(status["streams"][0]["stream"], "only");
     assert_eq!(status["streams"][0]["ends"]["done"], 1);
     assert_eq!(status["origins"][0]["site"], "(stream)");
-    assert!(page("/").unwrap_or_default().contains("Streams"));
+    assert!(page("/status").unwrap_or_default().contains("Streams"));
 }

@@ -144,6 +144,7 @@ fn certificate(directory: &Path, names: &[&str]) -> Option<(PathBuf, PathBuf)> {
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
         .args(["-days", "30", "-subj", "/CN=stream.test"])
         .args(["-addext", &format!("subjectAltName={}", names.join(","))])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .arg("-keyout")
         .arg(&key)
         .arg("-out")

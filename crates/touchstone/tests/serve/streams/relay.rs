@@ -230,6 +230,8 @@ fn nginx_learns_the_client_by_the_proxy_protocol() {
         stream.write_all(request.as_bytes()).expect("the stream takes it");
         let answer = String::from_utf8_lossy(&rest_of(&mut stream)).into_owned();
         assert!(answer.ends_with("192.0.2.7 4711"), "{version}: {answer}");
+        // The connection ends when both sides have ended.
+        drop(stream);
         let line = rig.log(1).remove(0);
         assert!(line.contains(" 192.0.2.7:4711 "), "{line}");
     }
