@@ -385,8 +385,7 @@ pub static STREAM: Section<StreamConfig> = Section {
                 },
                 Choice {
                     word: "postgresql",
-                    meaning: "the SSLRequest of PostgreSQL, which is answered here, so that the ClientHello \
-                        comes and can choose a route; a client without TLS gets the origins of `to`",
+                    meaning: "answers PostgreSQL's SSLRequest; clients without TLS get the origins of `to`",
                     set: |stream| stream.is_postgresql = true,
                 },
             ]),

@@ -485,9 +485,15 @@ fn check_configuration(text: &str) -> Result<(), String> {
     let own =
         rcgen::generate_simple_self_signed(["localhost".to_string()]).map_err(|error| error.to_string())?;
     let pem = own.cert.pem();
-    for (name, content) in
-        [("internal.pem", &pem), ("edge.pem", &pem), ("edge.key", &own.signing_key.serialize_pem())]
-    {
+    let key = own.signing_key.serialize_pem();
+    for (name, content) in [
+        ("internal.pem", &pem),
+        ("origins.pem", &pem),
+        ("edge.pem", &pem),
+        ("edge.key", &key),
+        ("mail.pem", &pem),
+        ("mail.key", &key),
+    ] {
         let tls = directory.path().join("tls");
         let made = std::fs::create_dir_all(&tls).and_then(|()| std::fs::write(tls.join(name), content));
         made.map_err(|error| error.to_string())?;

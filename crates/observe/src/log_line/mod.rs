@@ -14,6 +14,7 @@
 mod clock;
 mod escape;
 mod form;
+mod number;
 mod record;
 mod template;
 mod variable;

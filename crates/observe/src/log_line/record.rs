@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use touchstone_expression::{Fact, Source, Variable, client_location, source};
 use touchstone_http::request_view::RequestFields;
 
-use super::variable::append_seconds;
+use super::number::append_seconds;
 
 /// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the
 /// line.

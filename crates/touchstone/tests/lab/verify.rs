@@ -82,7 +82,7 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     assert_eq!(verify(&result, &["--key", public_text, "--require", "certified"]).status.code(), Some(3));
     let unknown = verify(&result, &["--require", "certified"]);
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(said(&unknown).contains("REFUSED: the key that signed it is known from the result alone"));
+    assert!(said(&unknown).contains("REFUSED: the key that signed it is known only from the result"));
     assert_eq!(verify(&result, &["--require", "certified", "--any-signer"]).status.code(), Some(3));
     // A report with a different text is not signed.
     let report = result.join("report.html");

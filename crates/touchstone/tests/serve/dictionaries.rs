@@ -204,7 +204,7 @@ fn dictionaries_outlive_a_reload_and_are_no_other_sites() {
 #[test]
 fn patterns_that_are_none_are_refused() {
     let tree = Tree::empty();
-    for (pattern, message) in [("js/*", "it must begin with '/'"), ("/:id", "':' has no place in it")] {
+    for (pattern, message) in [("js/*", "it must begin with '/'"), ("/:id", "':' is not allowed")] {
         let text = tree.configuration("") + &format!("dictionaries = [{pattern:?}]\n");
         let file = tree.beside("site.toml");
         fs::write(&file, text).unwrap();

@@ -131,7 +131,7 @@ fn the_log_names_file_and_line() {
     assert_eq!(body(&server, "/page.shtml"), "fine\n\noops\noops");
     let path = tree.file("page.shtml").display().to_string();
     for expected in
-        [format!("{path}:3: there is no directive \"bogus\""), format!("{path}:4: /missing.html answers 404")]
+        [format!("{path}:3: unknown directive \"bogus\""), format!("{path}:4: /missing.html answers 404")]
     {
         wait_until(&expected, Duration::from_secs(10), || server.error_text().contains(&expected));
     }
