@@ -9,7 +9,7 @@ use touchstone_interfaces::proxy::{OriginSpec, ProxyHeader, Role, TlsSettings, T
 
 use super::network::Network;
 use super::proxy::tables::{self, ProxyHealthConfig};
-use super::section::reader::{Reader, Value};
+use super::section::reader::Reader;
 use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
 use super::values::{DAY, HOUR, MIB};
 use super::{Config, LogDestination, Place, SectionPlaces};

@@ -60,16 +60,8 @@ pub struct MapSource<'s> {
 }
 
 /// All maps of a configuration, by name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Maps(Arc<HashMap<Box<str>, Arc<Map>>>);
-
-impl PartialEq for Maps {
-    fn eq(&self, other: &Maps) -> bool {
-        let is_same =
-            |(name, map): (&Box<str>, &Arc<Map>)| other.get(name).is_some_and(|other| **other == **map);
-        self.0.len() == other.0.len() && self.0.iter().all(is_same)
-    }
-}
 
 impl Maps {
     /// The map of this name, if there is one.

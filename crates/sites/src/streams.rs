@@ -179,8 +179,8 @@ impl StreamSetup {
 
 impl RouteTable {
     fn find(&self, destination: &Destination) -> Option<usize> {
-        let offers = |wanted: &Box<[u8]>| destination.protocols.contains(wanted);
-        if !self.protocols.is_empty() && !self.protocols.iter().any(offers) {
+        let is_offered = self.protocols.iter().any(|wanted| destination.protocols.contains(wanted));
+        if !self.protocols.is_empty() && !is_offered {
             return None;
         }
         let named = destination.server_name.as_ref().and_then(|name| self.names.find(name));

@@ -493,6 +493,9 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("edge.key", &key),
         ("mail.pem", &pem),
         ("mail.key", &key),
+        ("proxy.pem", &pem),
+        ("proxy.key", &key),
+        ("clients.pem", &pem),
     ] {
         let tls = directory.path().join("tls");
         let made = std::fs::create_dir_all(&tls).and_then(|()| std::fs::write(tls.join(name), content));

@@ -524,8 +524,8 @@ mod tests {
         };
         let some = |text: &str| Some(text.to_string());
         assert_eq!(at("/$method?c=$client", "/"), some("/GET?c=192.0.2.1"));
-        assert_eq!(at("/x$header{x-evil}", "/"), some("/x//a%20b/%3F%23&?q=1"));
-        assert_eq!(at("/x?y=${header{x-evil}}", "/"), some("/x?y=//a%20b/%3F%23%26"));
+        assert_eq!(at("/x$header{x-evil}", "/"), some("/x//a%20b/%3F%23&%0D%0A?q=1"));
+        assert_eq!(at("/x?y=${header{x-evil}}", "/"), some("/x?y=//a%20b/%3F%23%26%0D%0A"));
         assert_eq!(at("https://$map{server}$path", "/p"), some("https://a.example/p?q=1"));
         assert_eq!(at("$map{new}", "/one"), some("/two?x=1"));
         assert_eq!(at("$map{new}", "/to/a b?"), some("https://example.net/a%20b%3F?q=1"));

@@ -113,7 +113,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     core.worker = Some(Worker::new(seed.worker));
     let core = Rc::new(core);
     let streams = CoreStreams::new(CoreParts {
-        server: StreamServer::new(&core),
+        server: StreamServer::of_core(&core),
         records: core.records.clone(),
         counts: core.counts.clone(),
     });

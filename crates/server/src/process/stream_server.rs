@@ -16,7 +16,7 @@ pub struct StreamServer {
 
 impl StreamServer {
     /// Those of this core.
-    pub fn new(core: &Rc<Core>) -> Rc<dyn Server> {
+    pub fn of_core(core: &Rc<Core>) -> Rc<dyn Server> {
         Rc::new(StreamServer { core: Rc::downgrade(core) })
     }
 }

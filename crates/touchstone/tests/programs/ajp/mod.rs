@@ -643,7 +643,7 @@ fn a_request_that_waits_in_a_container_that_hangs_goes_to_another() {
     let alone = Container::start();
     let keys = "ping_timeout = \"10ms\"\nping_waiting = \"10ms\"\nping_new = false\n\
                 first_byte_timeout = \"500ms\"";
-    let server = with_backends(&tree, &[alone.address.clone()], keys, "");
+    let server = with_backends(&tree, std::slice::from_ref(&alone.address), keys, "");
     alone.hangs.store(true, Relaxed);
     assert_eq!(server.get("/shop/").status, 504);
     server.wait_for_error_line("says why", |line| line.contains("no answer came within 500ms"));
