@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(step("token"), Ok(()));
         assert_eq!(step("token"), Ok(()));
         for (name, said) in
-            [("user", "a data file"), ("client", "every session"), ("", "not a name"), ("1", "not a name")]
+            [("user", "a data file"), ("client", "predefined"), ("", "not a name"), ("1", "not a name")]
         {
             let message = step(name).expect_err(name);
             assert!(message.contains(said), "{message}");

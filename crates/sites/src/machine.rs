@@ -477,7 +477,7 @@ root =   'file'
             ),
             (text("new", "ca_certificate = 'file'"), "site.toml:5:18: file: holds no certificate"),
             (text("new", "ca_certificate = 'gone'"), "site.toml:5:18: gone: there is no such file"),
-            (text("new", &account("www/gone")), "site.toml:5:47: www/gone: there is no such file"),
+            (text("new", &account("www/gone")), "site.toml:5:47: www/gone: the file does not exist"),
             (text("new", &account("www")), "site.toml:5:47: www: cannot be read"),
         ] {
             let found = problems(directory.path(), &bad);

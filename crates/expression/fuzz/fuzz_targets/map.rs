@@ -11,8 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = std::str::from_utf8(file) else { return };
     let read = || {
         let entries = map_text::read(file).ok()?;
-        let source =
-            MapSource { name: "m", from: "$path", default: "none", ignore_case: bytes.len().is_multiple_of(2) };
+        let ignore_case = bytes.len().is_multiple_of(2);
+        let source = MapSource { name: "m", from: "$path", default: "none", ignore_case };
         Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default()).ok()
     };
     let Some(map) = read() else { return };
@@ -20,7 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut maps = Maps::default();
     maps.add(map);
     let view = RequestView { path: request, query: Some(request), ..RequestView::example("/") };
-    let text = Text::read("[$map{m}]", Scope::from(Known::Answer).with_maps(&maps)).expect("the text is right");
+    let scope = Scope::from(Known::Answer).with_maps(&maps);
+    let text = Text::read("[$map{m}]", scope).expect("the text is right");
     let rendered = text.render(&view);
     assert!(rendered.starts_with(b"[") && rendered.ends_with(b"]"));
     text.pieces(&view, &mut |_| {});

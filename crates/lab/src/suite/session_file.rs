@@ -126,7 +126,7 @@ mod tests {
             ("redirects = 2", "redirects = 99", "to 20"),
             ("name = \"visitor\"", "", "needs `name`"),
             ("[{ path = \"/\" }]", "[]", "has no `requests`"),
-            ("${user}", "${user", "no } after it"),
+            ("${user}", "${user", "the } of a variable is missing"),
         ] {
             let message = read(&GOOD.replace(from, to)).expect_err(to);
             assert!(message.contains(said), "{to}: {message}");

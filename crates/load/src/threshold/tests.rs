@@ -119,7 +119,7 @@ fn what_is_no_threshold_is_refused_with_what_to_write() {
         ("p0>1s", "not a measure"),
         ("q99>1s", "not a measure"),
         ("errors>1x", "0.1%"),
-        ("rate<10%", "no rate"),
+        ("rate<10%", "not a rate"),
         ("requests<10%", "a number"),
         ("timeout{/}>0", "latencies, errors"),
         ("connect.p99{/}>1s", "latencies, errors"),
