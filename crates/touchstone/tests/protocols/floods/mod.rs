@@ -78,6 +78,7 @@ fn server(tree: &Tree) -> Server {
     let text = format!(
         "[server]\ncores = 1\n\
          [limits]\nheader_timeout = \"500ms\"\nkeep_alive_timeout = \"500ms\"\nstall_timeout = \"500ms\"\n\
+         http3_unvalidated_handshakes = 16\n\
          [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {0:?}\n{route}\
          [[site]]\nlisten = [\"127.0.0.1:{1}\"]\nroot = {0:?}\ndevelopment_certificate = true\n\
          http3 = true\n{route}",
