@@ -26,7 +26,7 @@ pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
 pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
     let mut seen = 0;
     loop {
-        stream.readable().await?;
+        let ready = stream.ready(Interest::READABLE).await?;
         let peeked = stream.try_io(Interest::READABLE, || match peek(stream)? {
             // Peeked bytes stay in the socket; only "would block" makes the event loop wait for new bytes.
             HeaderPeek::Part(length) if length <= seen => Err(io::ErrorKind::WouldBlock.into()),
@@ -37,6 +37,10 @@ pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
                 return take_bytes(stream, consumed).map(|()| source);
             }
             Ok(HeaderPeek::Part(length)) => seen = length,
+            // After the peer's end no bytes arrive, and the event loop would not wait.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && ready.is_read_closed() => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
@@ -171,5 +175,19 @@ mod tests {
         });
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         drop(writer.join().unwrap());
+    }
+
+    #[test]
+    fn a_peer_that_ends_within_the_header() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let (mut client, server) = pair();
+        server.set_nonblocking(true).unwrap();
+        client.write_all(b"PROXY TCP4").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let error = runtime.block_on(async {
+            let stream = TcpStream::from_std(server).unwrap();
+            take(&stream).await.unwrap_err()
+        });
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

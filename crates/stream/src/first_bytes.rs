@@ -38,21 +38,17 @@ pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
     let mut may_ask_gss = true;
     loop {
         let mut first = [0; 8];
-        let count = peek_until(stream, |bytes| {
-            let is_tls = bytes.first() == Some(&HANDSHAKE_RECORD);
-            (is_tls || bytes.len() >= first.len()).then(|| {
-                let count = bytes.len().min(first.len());
-                first[..count].copy_from_slice(&bytes[..count]);
-                count
-            })
+        look_until(stream, |stream| {
+            let count = peek(stream, &mut first)?;
+            Ok((first[0] == HANDSHAKE_RECORD || count == first.len()).then_some(()))
         })
         .await?;
         if first[0] == HANDSHAKE_RECORD {
             return Ok(Wish::DirectTls);
         }
-        let (answer, is_ssl) = match &first[..count] {
-            bytes if *bytes == SSL_REQUEST => (b'S', true),
-            bytes if *bytes == GSS_REQUEST && may_ask_gss => (b'N', false),
+        let (answer, is_ssl) = match first {
+            SSL_REQUEST => (b'S', true),
+            GSS_REQUEST if may_ask_gss => (b'N', false),
             _ => return Ok(Wish::Plain),
         };
         stream.read_exact(&mut first).await?;
@@ -77,42 +73,47 @@ pub enum Hello {
 
 /// Waits for the ClientHello and reads it; it stays where it is.
 pub async fn hello(stream: &TcpStream, scratch: &Scratch, most_bytes: usize) -> io::Result<Hello> {
-    loop {
-        stream.readable().await?;
-        let peeked = stream.try_io(Interest::READABLE, || {
-            scratch.with(most_bytes, |buffer| {
-                let count = recv(stream, &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT)?.0;
-                match peek_destination(&buffer[..count]) {
-                    _ if count == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                    DestinationPeek::Whole(destination) => Ok(Hello::Destination(destination)),
-                    DestinationPeek::Unreadable => Ok(Hello::None),
-                    DestinationPeek::More if count >= most_bytes => Ok(Hello::TooLong),
-                    // What was looked at stays; "would block" makes the event loop wait for what is new.
-                    DestinationPeek::More => Err(io::ErrorKind::WouldBlock.into()),
-                }
+    look_until(stream, |stream| {
+        scratch.with(most_bytes, |buffer| {
+            let count = peek(stream, buffer)?;
+            Ok(match peek_destination(&buffer[..count]) {
+                DestinationPeek::Whole(destination) => Some(Hello::Destination(destination)),
+                DestinationPeek::Unreadable => Some(Hello::None),
+                DestinationPeek::More if count >= most_bytes => Some(Hello::TooLong),
+                DestinationPeek::More => None,
             })
+        })
+    })
+    .await
+}
+
+/// Calls `look` whenever bytes have come, until it has found what it looks for.
+async fn look_until<T>(
+    stream: &TcpStream,
+    mut look: impl FnMut(&TcpStream) -> io::Result<Option<T>>,
+) -> io::Result<T> {
+    loop {
+        let ready = stream.ready(Interest::READABLE).await?;
+        // What was looked at stays; "would block" makes the event loop wait for what is new.
+        let found = stream.try_io(Interest::READABLE, || {
+            look(stream)?.ok_or_else(|| io::Error::from(io::ErrorKind::WouldBlock))
         });
-        match peeked {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // After the client's end nothing is new, and the event loop would not wait.
+                if ready.is_read_closed() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
             result => return result,
         }
     }
 }
 
-/// Looks at the first bytes until they are enough.
-async fn peek_until<T>(stream: &TcpStream, mut is_enough: impl FnMut(&[u8]) -> Option<T>) -> io::Result<T> {
-    loop {
-        stream.readable().await?;
-        let peeked = stream.try_io(Interest::READABLE, || {
-            let mut bytes = [0; 16];
-            match recv(stream, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)? {
-                (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-                (count, _) => is_enough(&bytes[..count]).ok_or(io::ErrorKind::WouldBlock.into()),
-            }
-        });
-        match peeked {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
+/// Copies the first bytes that have come, which stay; an error if the client has ended without any.
+fn peek(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    match recv(stream, buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT)? {
+        (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        (count, _) => Ok(count),
     }
 }

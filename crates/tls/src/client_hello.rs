@@ -40,13 +40,13 @@ pub struct Hello {
     pub prefers_chacha: bool,
 }
 
-/// The result of reading the first bytes.
+/// The result of reading the first bytes for what a hello says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Peek {
+pub enum Peek<T> {
     /// The hello is not complete yet.
     More,
     /// It is complete.
-    Whole(Hello),
+    Whole(T),
     /// It is not a ClientHello that can be read.
     Unreadable,
 }
@@ -62,51 +62,29 @@ pub struct Destination {
 }
 
 /// The result of reading the first bytes for their destination.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DestinationPeek {
-    /// The hello is not complete yet.
-    More,
-    /// It is complete.
-    Whole(Destination),
-    /// It is not a ClientHello that can be read.
-    Unreadable,
-}
+pub type DestinationPeek = Peek<Destination>;
 
 /// Reads where a connection should go from its first bytes, which stay as they are for the server that ends
 /// its TLS.
 ///
 /// A hello that two programs could read in two ways (an extension that comes twice) is unreadable.
 pub fn peek_destination(received: &[u8]) -> DestinationPeek {
-    match peek_records(received, read_destination) {
-        Found::More => DestinationPeek::More,
-        Found::Whole(destination) => DestinationPeek::Whole(destination),
-        Found::Unreadable => DestinationPeek::Unreadable,
-    }
+    peek_records(received, read_destination)
 }
 
 /// Reads the first bytes that a client sent.
-pub fn peek(received: &[u8]) -> Peek {
-    match peek_records(received, read_hello) {
-        Found::More => Peek::More,
-        Found::Whole(hello) => Peek::Whole(hello),
-        Found::Unreadable => Peek::Unreadable,
-    }
-}
-
-enum Found<T> {
-    More,
-    Whole(T),
-    Unreadable,
+pub fn peek(received: &[u8]) -> Peek<Hello> {
+    peek_records(received, read_hello)
 }
 
 #[inline]
-fn peek_records<T>(received: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Found<T> {
+fn peek_records<T>(received: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Peek<T> {
     let mut rest = received;
     let mut joined: Vec<u8> = Vec::new();
     for _ in 0..MOST_RECORDS {
         let fragment = match first_record(rest) {
-            Record::More => return Found::More,
-            Record::Wrong => return Found::Unreadable,
+            Record::More => return Peek::More,
+            Record::Wrong => return Peek::Unreadable,
             Record::Whole(fragment, following) => {
                 rest = following;
                 fragment
@@ -121,17 +99,17 @@ fn peek_records<T>(received: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Found<
             }
         };
         match whole_body(message) {
-            Body::Whole(body) => return read(body).map_or(Found::Unreadable, Found::Whole),
-            Body::Wrong => return Found::Unreadable,
+            Body::Whole(body) => return read(body).map_or(Peek::Unreadable, Peek::Whole),
+            Body::Wrong => return Peek::Unreadable,
             Body::More if joined.is_empty() => joined.extend_from_slice(fragment),
             Body::More => {}
         }
     }
-    Found::Unreadable
+    Peek::Unreadable
 }
 
 /// The same for a message without records around it, as QUIC carries it (RFC 9001 section 4.1.3).
-pub fn peek_message(received: &[u8]) -> Peek {
+pub fn peek_message(received: &[u8]) -> Peek<Hello> {
     match whole_body(received) {
         Body::Whole(body) => read_hello(body).map_or(Peek::Unreadable, Peek::Whole),
         Body::Wrong => Peek::Unreadable,
@@ -182,18 +160,21 @@ fn whole_body(message: &[u8]) -> Body<'_> {
     }
 }
 
-/// RFC 8446 section 4.1.2; the same in TLS 1.2.
-fn read_hello(body: &[u8]) -> Option<Hello> {
+/// The cipher suites of a hello, and its extensions, of which it may have none (RFC 8446 section 4.1.2; the
+/// same in TLS 1.2).
+fn suites_and_extensions(body: &[u8]) -> Option<(Bytes<'_>, Bytes<'_>)> {
     let mut body = Bytes(body);
     body.take(2 + 32)?; // legacy_version, random
     body.take_short_vector()?; // legacy_session_id
-    let prefers_chacha = prefers_chacha(Bytes(body.take_vector()?))?;
+    let suites = body.take_vector()?;
     body.take_short_vector()?; // legacy_compression_methods
-    let mut hello = Hello { prefers_chacha, ..Hello::default() };
-    if body.0.is_empty() {
-        return Some(hello);
-    }
-    let mut extensions = Bytes(body.take_vector()?);
+    let extensions: &[u8] = if body.0.is_empty() { &[] } else { body.take_vector()? };
+    Some((Bytes(suites), Bytes(extensions)))
+}
+
+fn read_hello(body: &[u8]) -> Option<Hello> {
+    let (suites, mut extensions) = suites_and_extensions(body)?;
+    let mut hello = Hello { prefers_chacha: prefers_chacha(suites)?, ..Hello::default() };
     while !extensions.0.is_empty() {
         let kind = extensions.take_number()?;
         let content = Bytes(extensions.take_vector()?);
@@ -208,16 +189,8 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
 
 /// The same message, for its destination alone.
 fn read_destination(body: &[u8]) -> Option<Destination> {
-    let mut body = Bytes(body);
-    body.take(2 + 32)?; // legacy_version, random
-    body.take_short_vector()?; // legacy_session_id
-    body.take_vector()?; // cipher_suites
-    body.take_short_vector()?; // legacy_compression_methods
+    let (_, mut extensions) = suites_and_extensions(body)?;
     let mut destination = Destination::default();
-    if body.0.is_empty() {
-        return Some(destination);
-    }
-    let mut extensions = Bytes(body.take_vector()?);
     let (mut has_name, mut has_protocols) = (false, false);
     while !extensions.0.is_empty() {
         let kind = extensions.take_number()?;
@@ -327,7 +300,7 @@ mod tests {
         bytes
     }
 
-    fn named(name: &str) -> Peek {
+    fn named(name: &str) -> Peek<Hello> {
         Peek::Whole(Hello { server_name: Some(name.into()), ..Hello::default() })
     }
 

@@ -96,6 +96,22 @@ fn hellos_that_are_too_slow_too_long_or_broken_off_end() {
     assert!(origins.iter().all(|origin| origin.connections() == 0));
 }
 
+/// The part that a client has sent before its end is not looked at for ever: that would stop the core.
+#[test]
+fn a_client_that_ends_within_its_first_bytes_ends_its_connection() {
+    let (rig, origins) = routes("1m");
+    let hello = client_hello(Some(b"a.example.org"), &[]);
+    for length in [1, 20, hello.len() - 1] {
+        assert_eq!(exchange(rig.connect(), &hello[..length]), b"", "{length} bytes");
+    }
+    assert_eq!(rig.ends(3), ["client"; 3]);
+    let postgresql = Rig::start(&format!("to = \"{}\"\npreface = \"postgresql\"", origins[0].address));
+    assert_eq!(exchange(postgresql.connect(), &[0, 0, 0, 8]), b"");
+    assert_eq!(postgresql.ends(1), ["client"]);
+    assert!(origins.iter().all(|origin| origin.connections() == 0));
+    assert_eq!(goes_to(&rig, &hello), "exact");
+}
+
 #[test]
 fn without_a_route_the_connection_is_closed() {
     let origin = origin_named("a");
