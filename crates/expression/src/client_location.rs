@@ -20,23 +20,13 @@ pub fn set_source(source: Option<Arc<dyn AddressLocator>>) {
     *SOURCE.write().unwrap_or_else(PoisonError::into_inner) = source;
 }
 
-/// The country of a client whose address this text is.
-pub fn country(client: &str) -> Option<[u8; 2]> {
-    source()?.country(client.parse().ok()?)
-}
-
-/// The number of its autonomous system.
-pub fn system(client: &str) -> Option<u32> {
-    source()?.system(client.parse().ok()?)
-}
-
 /// The country of this address.
-pub fn country_of(address: IpAddr) -> Option<[u8; 2]> {
+pub fn country(address: IpAddr) -> Option<[u8; 2]> {
     source()?.country(address)
 }
 
 /// The number of the autonomous system of this address.
-pub fn system_of(address: IpAddr) -> Option<u32> {
+pub fn system(address: IpAddr) -> Option<u32> {
     source()?.system(address)
 }
 

@@ -14,11 +14,12 @@
 
 use std::borrow::Cow;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 
 use crate::LONGEST;
 use crate::lexer::{Comparison, Word, words};
 use crate::operand::Operand;
+use crate::pattern;
 use crate::scope::Scope;
 use crate::source::Source;
 use crate::variable::Variable;
@@ -26,29 +27,36 @@ use crate::variable::Variable;
 /// How deep parentheses and `not` may stand in each other.
 const DEEPEST: usize = 32;
 
-/// The most memory that an expression may take.
-const EXPRESSION_BYTES: usize = 1 << 20;
-
-/// A condition, read once.
-#[derive(Clone)]
+/// A condition, read once. Two are equal if they are written in the same way and their maps are equal.
+#[derive(Clone, PartialEq)]
 pub struct Condition {
     /// As it was written.
     source: Box<str>,
     node: Node,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Node {
     All(Box<[Node]>),
     Any(Box<[Node]>),
     Not(Box<Node>),
     Is(Value),
     Compare(Value, Comparison, Value),
-    Matches(Value, Regex),
+    Matches(Value, Expression),
     In(Value, Box<[Value]>),
 }
 
+/// A regular expression. It is equal to another one that is written in the same way.
 #[derive(Clone)]
+struct Expression(Regex);
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Expression) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+#[derive(Clone, PartialEq)]
 enum Value {
     Variable(Operand),
     Plain(Box<[u8]>),
@@ -89,12 +97,6 @@ impl Condition {
     }
 }
 
-impl PartialEq for Condition {
-    fn eq(&self, other: &Condition) -> bool {
-        self.source == other.source
-    }
-}
-
 impl std::fmt::Debug for Condition {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Condition").field(&self.source).finish()
@@ -108,7 +110,7 @@ impl Node {
             Node::Any(nodes) => nodes.iter().any(|node| node.holds(source)),
             Node::Not(node) => !node.holds(source),
             Node::Is(value) => !matches!(&*value.of(source), b"" | b"0"),
-            Node::Matches(value, regex) => regex.is_match(&value.of(source)),
+            Node::Matches(value, expression) => expression.0.is_match(&value.of(source)),
             Node::In(value, values) => {
                 let value = value.of(source);
                 values.iter().any(|other| other.of(source) == value)
@@ -255,12 +257,13 @@ impl<'w> Parser<'w> {
         }
     }
 
-    fn expression(&mut self) -> Result<Regex, String> {
+    fn expression(&mut self) -> Result<Expression, String> {
         let Some(Word::Value(text)) = self.next() else {
             return Err("'=~' and '!~' take an expression in quotes".to_string());
         };
-        let built = RegexBuilder::new(text).unicode(false).size_limit(EXPRESSION_BYTES).build();
-        built.map_err(|error| format!("{text:?} is not an expression: {}", last_line(&error.to_string())))
+        pattern::read(text, false)
+            .map(Expression)
+            .map_err(|problem| format!("{text:?} is not an expression: {problem}"))
     }
 
     fn list(&mut self) -> Result<Box<[Value]>, String> {
@@ -281,11 +284,6 @@ impl<'w> Parser<'w> {
         }
         Ok(values.into())
     }
-}
-
-/// The regex crate draws the place on several lines; the last says what is wrong.
-fn last_line(text: &str) -> &str {
-    text.lines().last().unwrap_or(text).trim_start_matches("error: ")
 }
 
 #[cfg(test)]

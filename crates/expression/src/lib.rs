@@ -13,6 +13,7 @@
 //! | [`operand`] | a variable where it is used, with its map |
 //! | [`lookup`] | what a text asks of a map |
 //! | `lexer` | the words of a condition |
+//! | `pattern` | regular expressions of conditions and maps |
 //!
 //! Everything is parsed once, when the configuration is read. What is evaluated for a request takes linear
 //! time, copies nothing but results, and cannot fail: a value that is not there is empty.
@@ -24,6 +25,7 @@ pub mod lookup;
 pub mod map;
 pub mod map_text;
 pub mod operand;
+mod pattern;
 pub mod scope;
 pub mod source;
 pub mod text;

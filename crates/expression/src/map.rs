@@ -9,14 +9,16 @@
 //! maps, and what a pattern has matched.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use regex::bytes::{Captures, Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex};
 
 use crate::lookup::{Lookup, Piece};
 use crate::map_text::{Entry, EntryKey};
+use crate::pattern;
 use crate::scope::{FindsMaps, Scope};
 use crate::source::Source;
 use crate::text::Text;
@@ -27,9 +29,6 @@ pub const MOST_ENTRIES: usize = 1_000_000;
 
 /// The most patterns of one map; they are tried one after the other.
 pub const MOST_PATTERNS: usize = 10_000;
-
-/// The most memory that a pattern may take.
-const PATTERN_BYTES: usize = 1 << 20;
 
 /// A map, read once.
 pub struct Map {
@@ -42,6 +41,8 @@ pub struct Map {
     hosts: HashMap<Box<[u8]>, Text>,
     patterns: Vec<(Regex, Text)>,
     default: Text,
+    /// What its texts, and the maps in them, use of a request or an answer, each once.
+    variables: Box<[Variable]>,
     known: Known,
     /// A hash of all that it was made of.
     digest: u64,
@@ -113,19 +114,23 @@ impl Map {
             hosts: HashMap::new(),
             patterns: Vec::new(),
             default: text("default", source.default)?,
+            variables: Box::default(),
             known: Known::Request,
             digest: 0,
         };
         let mut hasher = DefaultHasher::new();
+        // The texts may use earlier maps.
+        let mut earlier: Vec<u64> = maps.0.values().map(|map| map.digest).collect();
+        earlier.sort_unstable();
+        earlier.hash(&mut hasher);
         (source.name, source.from, source.default, source.ignore_case).hash(&mut hasher);
         for (entry, place) in entries {
             entry.hash(&mut hasher);
             map.add(entry, scope).map_err(|problem| format!("{place}: {problem}"))?;
         }
         map.digest = hasher.finish();
-        let uses = |known: Known| map.uses_variable(&|variable| variable.known == known);
-        let later = Known::ALL.into_iter().rev().find(|known| uses(*known));
-        map.known = later.unwrap_or(Known::Request);
+        map.variables = map.variables_of_texts();
+        map.known = map.variables.iter().map(|variable| variable.known).max().unwrap_or(Known::Request);
         Ok(map)
     }
 
@@ -153,16 +158,8 @@ impl Map {
                 if self.patterns.len() >= MOST_PATTERNS {
                     return Err(format!("a map has at most {MOST_PATTERNS} patterns"));
                 }
-                let regex = RegexBuilder::new(&expression)
-                    .unicode(false)
-                    .case_insensitive(ignore_case)
-                    .size_limit(PATTERN_BYTES)
-                    .build()
-                    .map_err(|error| {
-                        let text = error.to_string();
-                        let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                        format!("{expression:?} is not a pattern: {last}")
-                    })?;
+                let regex = pattern::read(&expression, ignore_case)
+                    .map_err(|problem| format!("{expression:?} is not a pattern: {problem}"))?;
                 let names: Vec<Option<String>> =
                     regex.capture_names().skip(1).map(|name| name.map(str::to_string)).collect();
                 let value = Text::read(&entry.value, scope.with_captures(&names))?;
@@ -172,19 +169,22 @@ impl Map {
         Ok(())
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     fn values(&self) -> impl Iterator<Item = &Text> {
         let patterns = self.patterns.iter().map(|(_, value)| value);
         self.exact.values().chain(self.hosts.values()).chain(patterns).chain([&self.default])
     }
 
-    fn uses_variable(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
-        let is_of_request = |variable: &Variable| variable.fact != Fact::Capture && is_meant(variable);
-        self.from.uses(&is_of_request) || self.values().any(|value| value.uses(&is_of_request))
+    fn variables_of_texts(&self) -> Box<[Variable]> {
+        let found = RefCell::new(HashSet::<Variable>::new());
+        for text in self.values().chain([&self.from]) {
+            text.uses(&|variable: &Variable| {
+                if variable.fact != Fact::Capture && !found.borrow().contains(variable) {
+                    found.borrow_mut().insert(variable.clone());
+                }
+                false
+            });
+        }
+        found.into_inner().into_iter().collect()
     }
 
     fn find<'k>(&self, key: &'k [u8]) -> (&Text, Option<Captures<'k>>) {
@@ -236,7 +236,7 @@ impl Lookup for Map {
     }
 
     fn uses(&self, is_meant: &dyn Fn(&Variable) -> bool) -> bool {
-        self.uses_variable(is_meant)
+        self.variables.iter().any(is_meant)
     }
 
     fn has_plain_values(&self) -> bool {
@@ -280,6 +280,7 @@ impl Source for Matched<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::condition::Condition;
     use crate::map_text;
     use proptest::prelude::*;
     use touchstone_http::request_view::RequestView;
@@ -361,6 +362,31 @@ mod tests {
         assert!(read(Known::Answer).is_ok());
         // Before the maps are read, any name is accepted.
         assert!(Text::read("$map{other}", Known::Request).is_ok());
+    }
+
+    #[test]
+    fn what_uses_another_map_is_another() {
+        let entries =
+            |text: &str| map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
+        let made = |name: &str, text: &str, earlier: &Maps| {
+            let source = MapSource { name, from: "$path", default: "0", ignore_case: false };
+            Map::new(&source, entries(text), earlier).unwrap()
+        };
+        // The second map is written in the same way each time, and uses the first one.
+        let maps = |first: &str| {
+            let mut maps = Maps::default();
+            maps.add(made("first", first, &Maps::default()));
+            let second = made("second", "/a $map{first}", &maps);
+            maps.add(second);
+            maps
+        };
+        let read = |maps: &Maps, text: &str| {
+            Condition::read(text, Scope::from(Known::Answer).with_maps(maps)).unwrap()
+        };
+        for text in ["$map{first} == 1", "not $map{second}", "$path =~ \"x\" or $map{second} in [\"1\"]"] {
+            assert!(read(&maps("/a 1"), text) == read(&maps("/a 1"), text), "{text}");
+            assert!(read(&maps("/a 1"), text) != read(&maps("/a 2"), text), "{text}");
+        }
     }
 
     proptest! {

@@ -62,8 +62,8 @@ pub const VERIFIED: &str = "SUCCESS";
 /// The country or system of a client.
 pub fn place<'a>(fact: Fact, client: IpAddr) -> Option<Cow<'a, [u8]>> {
     match fact {
-        Fact::Country => client_location::country_of(client).map(|code| Cow::Owned(code.to_vec())),
-        Fact::System => client_location::system_of(client).map(text),
+        Fact::Country => client_location::country(client).map(|code| Cow::Owned(code.to_vec())),
+        Fact::System => client_location::system(client).map(text),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use touchstone_http::grammar::is_field_value_byte;
+
 use crate::LONGEST;
 use crate::lookup::Piece;
 use crate::operand::Operand;
@@ -21,8 +23,7 @@ pub struct Text {
 /// characters. So no value of a request begins another line.
 pub fn field_value(value: &[u8]) -> Option<&[u8]> {
     let value = value.trim_ascii();
-    let is_good = |byte: &u8| (*byte >= b' ' || *byte == b'\t') && *byte != 0x7F;
-    (!value.is_empty() && value.iter().all(is_good)).then_some(value)
+    (!value.is_empty() && value.iter().all(|byte| is_field_value_byte(*byte))).then_some(value)
 }
 
 /// A part of a text.

@@ -21,10 +21,6 @@ pub enum Known {
 }
 
 impl Known {
-    /// All of them, the earliest first.
-    pub const ALL: [Known; 6] =
-        [Known::Request, Known::Connection, Known::Admitted, Known::Head, Known::Answer, Known::Line];
-
     /// For a message: what must have happened.
     pub(crate) fn when(self) -> &'static str {
         match self {
@@ -287,11 +283,7 @@ impl Variable {
         if name.is_empty() {
             return Err("'$' is followed by no name; a dollar itself is written '$$'".to_string());
         }
-        let capture = match name.parse::<usize>() {
-            Ok(number) => number.checked_sub(1).filter(|position| *position < captures.len()),
-            Err(_) => captures.iter().position(|known| known.as_deref() == Some(name)),
-        };
-        if let Some(position) = capture {
+        if let Some(position) = capture_position(name, captures) {
             let known = Known::Request;
             return Ok((Variable { fact: Fact::Capture, name: name.into(), position, known }, rest));
         }
@@ -323,6 +315,14 @@ impl Variable {
 
     fn of(entry: &Entry, name: &str) -> Variable {
         Variable { fact: entry.fact, name: name.into(), position: 0, known: entry.known }
+    }
+}
+
+/// The position of the match that a number or name stands for, where these are the names of the groups.
+pub fn capture_position(name: &str, captures: &[Option<String>]) -> Option<usize> {
+    match name.parse::<usize>() {
+        Ok(number) => number.checked_sub(1).filter(|position| *position < captures.len()),
+        Err(_) => captures.iter().position(|known| known.as_deref() == Some(name)),
     }
 }
 
