@@ -256,7 +256,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 for all of its keys.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| Text::read(text, Known::Admitted).map(|_| text.to_string()),
+                parse: |text, _| values::check_text(text, Known::Admitted),
                 set: |policy, value| {
                     policy.key = Text::read(&value, Known::Admitted).ok().filter(Text::has_variables);
                 },
@@ -270,7 +270,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 They get no stored answer, and their answers are not stored.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| check_condition(text),
+                parse: |text, _| values::check_condition(text, Known::Admitted),
                 set: |policy, value| policy.bypass = Condition::read(&value, Known::Admitted).ok(),
             },
         },
@@ -282,7 +282,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 stored, but such requests may get a stored one.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| check_condition(text),
+                parse: |text, _| values::check_condition(text, Known::Admitted),
                 set: |policy, value| policy.no_store = Condition::read(&value, Known::Admitted).ok(),
             },
         },
@@ -332,13 +332,6 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
         },
     ],
 };
-
-fn check_condition(text: &str) -> Result<String, String> {
-    match text {
-        "" => Ok(String::new()),
-        _ => Condition::read(text, Known::Admitted).map(|_| text.to_string()),
-    }
-}
 
 fn boxed(text: String) -> Box<[u8]> {
     text.into_bytes().into_boxed_slice()

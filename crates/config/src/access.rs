@@ -295,7 +295,7 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
                 counted.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| Text::read(text, Known::Request).map(|_| text.to_string()),
+                parse: |text, _| values::check_text(text, Known::Request),
                 set: |limit, value| {
                     limit.key =
                         Text::read(&value, Known::Request).ok().filter(|key| !key.source().is_empty());

@@ -110,8 +110,8 @@ const fn access_when() -> Key<AccessLogConfig> {
             Empty: all have.",
         kind: Kind::Checked {
             what: "condition",
-            parse: |text, _| read_condition(text).map(|_| text.to_string()),
-            set: |log, value| log.when = read_condition(&value).unwrap_or_default(),
+            parse: |text, _| values::check_condition(text, Known::Answer),
+            set: |log, value| log.when = Condition::read(&value, Known::Answer).ok(),
         },
     }
 }
@@ -241,10 +241,6 @@ impl HasDestination for ErrorLogConfig {
 
 fn number_of_facility(name: &str) -> Option<u8> {
     FACILITIES.iter().position(|known| *known == name).and_then(|number| u8::try_from(number).ok())
-}
-
-fn read_condition(text: &str) -> Result<Option<Condition>, String> {
-    if text.is_empty() { Ok(None) } else { Condition::read(text, Known::Answer).map(Some) }
 }
 
 /// `access_log` of a site or route.

@@ -1,7 +1,7 @@
 //! `[[map]]`: from the value of a text to another text, for the variable `$map{name}`.
 //!
-//! Maps are read before the texts that use them are compiled: what was read with any name of a map is read
-//! again with the maps.
+//! Texts and conditions are first read with any name of a map. Those that have one are read again with the
+//! maps.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 use touchstone_expression::map_text::{self, Entry, EntryKey, LARGEST_FILE_BYTES};
-use touchstone_expression::{Condition, Known, Map, MapSource, Maps, Scope, Text};
+use touchstone_expression::{Condition, Fact, Known, Map, MapSource, Maps, Scope, Text, Variable};
 
 use super::section::reader::Reader;
 use super::section::{Key, Kind, Section};
@@ -72,7 +72,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
             documentation: "The text that is looked up.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| Text::read(text, Known::Answer).map(|_| text.to_string()),
+                parse: |text, _| values::check_text(text, Known::Answer),
                 set: |map, value| map.from = value,
             },
         },
@@ -83,7 +83,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
             documentation: "The value where nothing fits.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| Text::read(text, Known::Answer).map(|_| text.to_string()),
+                parse: |text, _| values::check_text(text, Known::Answer),
                 set: |map, value| map.default = value,
             },
         },
@@ -174,6 +174,10 @@ fn used(maps: &Maps) -> Option<Maps> {
     (!maps.is_empty()).then(|| maps.clone())
 }
 
+fn is_map(variable: &Variable) -> bool {
+    variable.fact == Fact::Map
+}
+
 /// The entries of a file.
 fn read_file(file: &Path) -> Result<Vec<(usize, Entry)>, String> {
     let mut text = String::new();
@@ -218,7 +222,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads every text and condition of the configuration again, with the maps.
+    /// Reads the texts and conditions of the configuration that use maps again, with the maps.
     pub(super) fn use_maps(&mut self, loaded: &mut Loaded) {
         let Loaded { config, places } = loaded;
         let Config { maps, sites, access_log, .. } = config;
@@ -265,7 +269,8 @@ impl Reader<'_> {
         if let Some(proxy) = &mut route.proxy {
             let forward = places.table("proxy", 0).and_then(|proxy| proxy.table("forward", 0));
             let place = forward.map_or(places.key("proxy"), |forward| forward.key("set"));
-            for (name, value) in &mut proxy.forward.set {
+            let set = proxy.forward.set.iter_mut();
+            for (name, value) in set.filter(|(_, value)| value.uses(&is_map)) {
                 if let Some(read) =
                     self.check(Text::read(value.source(), admitted), || (place, format!("'set': {name}")))
                 {
@@ -300,7 +305,7 @@ impl Reader<'_> {
         scope: Scope<'_>,
         place: impl Fn() -> (Place, String),
     ) {
-        if let Some(source) = text.as_ref().map(Text::source) {
+        if let Some(source) = text.as_ref().filter(|text| text.uses(&is_map)).map(Text::source) {
             let read = Text::read(source, scope);
             *text = self.check(read, place);
         }
@@ -312,7 +317,8 @@ impl Reader<'_> {
         scope: Scope<'_>,
         place: impl Fn() -> (Place, String),
     ) {
-        if let Some(source) = condition.as_ref().map(Condition::source) {
+        let with_map = condition.as_ref().filter(|condition| condition.uses(is_map));
+        if let Some(source) = with_map.map(Condition::source) {
             let read = Condition::read(source, scope);
             *condition = self.check(read, place);
         }

@@ -168,6 +168,17 @@ impl StreamConfig {
     pub fn origins(&self, to: &[String]) -> Vec<OriginSpec> {
         to.iter().filter_map(|text| OriginSpec::parse_stream(text, self.traffic()).ok()).collect()
     }
+
+    /// Whether TLS is begun with any of its origins.
+    pub fn has_tls_origin(&self) -> bool {
+        let mut groups = self.routes.iter().map(|route| &route.to).chain([&self.to]);
+        groups.any(|to| self.origins(to).iter().any(|origin| origin.url.is_tls))
+    }
+
+    /// What it passes on, in logs and metrics: `tcp` or `udp`.
+    pub fn protocol(&self) -> &'static str {
+        if self.is_udp { "udp" } else { "tcp" }
+    }
 }
 
 /// An origin of either kind, as it is written; which kind it must be is known only with the whole stream.
@@ -933,8 +944,7 @@ fn problems_of_stream(stream: &StreamConfig, config: &Config) -> Vec<(&'static s
     if !stream.alpn.is_empty() && !ends {
         problems.push(("alpn", "'alpn' means nothing without 'tls' \"end\"".to_string()));
     }
-    let all = stream.routes.iter().flat_map(|route| &route.to).chain(&stream.to);
-    let has_tls = stream.origins(&all.cloned().collect::<Vec<_>>()).iter().any(|origin| origin.url.is_tls);
+    let has_tls = stream.has_tls_origin();
     if has_tls && stream.is_postgresql {
         let message = "'preface' \"postgresql\" does not go with origins of tls://, whose TLS begins at once";
         problems.push(("preface", message.to_string()));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use touchstone_expression::{Known, Text};
+use touchstone_expression::{Condition, Known, Text};
 use touchstone_files::dictionary::Pattern;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::target::normalise_path;
@@ -362,6 +362,19 @@ pub(super) fn check_added_field(name: &str, value: &str) -> Result<(), String> {
 pub(super) fn check_added_text(name: &str, value: &str) -> Result<(), String> {
     check_added_field(name, value)?;
     Text::read(value, Known::Head).map(|_| ()).map_err(|problem| format!("{name}: {problem}"))
+}
+
+/// A text with variables that are known until this time, for a key that keeps it as it was written.
+pub(super) fn check_text(text: &str, known: Known) -> Result<String, String> {
+    Text::read(text, known).map(|_| text.to_string())
+}
+
+/// The same of a condition, or of nothing.
+pub(super) fn check_condition(text: &str, known: Known) -> Result<String, String> {
+    match text {
+        "" => Ok(String::new()),
+        _ => Condition::read(text, known).map(|_| text.to_string()),
+    }
 }
 
 /// Text as it was written, shortened for a message if it is long.

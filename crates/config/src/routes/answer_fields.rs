@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use touchstone_expression::text::field_value;
-use touchstone_expression::{Fact, Known, Scope, Source, Text};
+use touchstone_expression::{Fact, Known, Scope, Source, Text, Variable};
 
 /// Fields to set and fields to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct AnswerFields {
     lines: Box<[u8]>,
     /// Fields whose values have variables.
     texts: Box<[(Box<str>, Text)]>,
+    /// One of these has what the pattern of the route has matched.
+    use_captures: bool,
 }
 
 impl AnswerFields {
@@ -21,7 +23,7 @@ impl AnswerFields {
     pub fn new(fields: &BTreeMap<String, String>, scope: Scope<'_>) -> Result<AnswerFields, String> {
         let scope = Scope { known: Known::Head, ..scope };
         let mut lines = Vec::new();
-        let mut texts = Vec::new();
+        let mut texts: Vec<(Box<str>, Text)> = Vec::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
             let text = Text::read(value, scope).map_err(|problem| format!("{name}: {problem}"))?;
             match text.as_plain() {
@@ -30,7 +32,9 @@ impl AnswerFields {
             }
         }
         let names = fields.keys().map(|name| name.to_ascii_lowercase().into_bytes().into()).collect();
-        Ok(AnswerFields { names, lines: lines.into(), texts: texts.into() })
+        let is_capture = |variable: &Variable| variable.fact == Fact::Capture;
+        let use_captures = texts.iter().any(|(_, text)| text.uses(&is_capture));
+        Ok(AnswerFields { names, lines: lines.into(), texts: texts.into(), use_captures })
     }
 
     /// Those of them that have variables; `None`: there are none.
@@ -38,8 +42,13 @@ impl AnswerFields {
         fields: &BTreeMap<String, String>,
         scope: Scope<'_>,
     ) -> Result<Option<AnswerFields>, String> {
-        let AnswerFields { texts, .. } = AnswerFields::new(fields, scope)?;
-        Ok((!texts.is_empty()).then(|| AnswerFields { texts, ..AnswerFields::default() }))
+        let AnswerFields { texts, use_captures, .. } = AnswerFields::new(fields, scope)?;
+        Ok((!texts.is_empty()).then(|| AnswerFields { texts, use_captures, ..AnswerFields::default() }))
+    }
+
+    /// The field lines of those without variables, with their CRLF.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
     }
 
     /// Whether there are none.
@@ -55,7 +64,7 @@ impl AnswerFields {
 
     /// Whether a value has what the pattern of the route has matched.
     pub fn use_captures(&self) -> bool {
-        self.texts.iter().any(|(_, text)| text.uses(&|variable| variable.fact == Fact::Capture))
+        self.use_captures
     }
 
     /// Applies them to field lines, each of which ends with CRLF. A value with variables that comes out

@@ -348,10 +348,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 Empty: none.",
             kind: Kind::Checked {
                 what: "condition",
-                parse: |text, _| match text {
-                    "" => Ok(String::new()),
-                    _ => Condition::read(text, Known::Connection).map(|_| text.to_string()),
-                },
+                parse: |text, _| values::check_condition(text, Known::Connection),
                 set: |route, value| route.when = Condition::read(&value, Known::Connection).ok(),
             },
         },

@@ -4,6 +4,7 @@
 //! with these positions in mind. The template alone chooses the server of a redirect (or `$host`, the host
 //! that the client requested), never the path.
 
+use touchstone_expression::variable::capture_position;
 use touchstone_expression::{Piece, Scope, Source, Text, VARIABLES, Variable as Variables};
 use touchstone_http::host::{is_valid_host, split_port};
 
@@ -433,11 +434,7 @@ impl<'t> Parser<'t> {
             _ => {}
         }
         let names = self.scope.captures;
-        let position = match name.parse::<usize>() {
-            Ok(number) => number.checked_sub(1).filter(|position| *position < names.len()),
-            Err(_) => names.iter().position(|known| known.as_deref() == Some(name)),
-        };
-        position.map(Variable::Capture).ok_or_else(|| {
+        capture_position(name, names).map(Variable::Capture).ok_or_else(|| {
             let mut known: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
             known.extend(names.iter().flatten().map(|name| format!("${name}")));
             known.extend(["$path", "$query", "$host"].map(str::to_string));
