@@ -14,10 +14,11 @@ use rustc_hash::FxHasher;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::{AccessShared, ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
+use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
     self as config, Config, DeliveryConfig, LimitsConfig, LogLevel, SiteConfig, names_of_sites,
 };
-use touchstone_expression::{Known, Text};
+use touchstone_expression::Known;
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
@@ -367,13 +368,9 @@ fn site_dictionaries(config: &SiteConfig) -> SiteDictionaries {
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     // Those with variables are added to each answer.
-    let line = |(name, value): (&String, &String)| {
-        let text = Text::read(value, Known::Head).ok()?;
-        let value = String::from_utf8_lossy(text.as_plain()?).into_owned();
-        Some(format!("{name}: {value}\r\n"))
-    };
-    let lines = config.headers.iter().filter_map(line);
-    Arc::from(lines.chain(alternative_services(config)).collect::<String>().into_bytes())
+    let fields = AnswerFields::new(&config.headers, Known::Head.into()).unwrap_or_default();
+    let services = alternative_services(config).unwrap_or_default();
+    Arc::from([fields.lines(), services.as_bytes()].concat())
 }
 
 /// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system

@@ -127,13 +127,12 @@ impl StreamSetup {
         }
         let log = open_log(&stream.access_log, &logs.lost_lines);
         let log = log.map_err(|error| unusable(error.to_string()))?;
-        let protocol = if stream.is_udp { "udp" } else { "tcp" };
         Ok(StreamSetup {
             gate: StreamGate::new(stream, access),
             proxies: NetworkSet::new(&stream.proxy_protocol_from),
             endpoint: open_stream_endpoint(stream, config, tls, logs.error_log)?,
             targets,
-            counts: stream_counts::of_stream((stream.name.clone(), protocol)),
+            counts: stream_counts::of_stream((stream.name.clone(), stream.protocol())),
             tables: route_tables(stream),
             default,
             log,
@@ -210,9 +209,7 @@ fn route_tables(stream: &StreamConfig) -> Vec<RouteTable> {
 }
 
 fn open_origin_tls(stream: &StreamConfig) -> Result<Option<Arc<OriginTls>>, String> {
-    let routes = stream.routes.iter().flat_map(|route| &route.to);
-    let all: Vec<String> = routes.chain(&stream.to).cloned().collect();
-    if !stream.origins(&all).iter().any(|origin| origin.url.is_tls) {
+    if !stream.has_tls_origin() {
         return Ok(None);
     }
     let opened = OriginTls::of_stream(stream.origin_tls.clone(), &stream.origin_alpn);
