@@ -225,20 +225,11 @@ impl CoreBuffer {
             return;
         }
         self.clock.tick();
-        let mut line = std::mem::take(&mut self.scratch);
-        line.clear();
-        write(&mut line, &self.clock);
-        line.push(b'\n');
-        if self.lines.capacity() - self.lines.len() < line.len() {
-            self.make_room(line.len());
-        }
-        self.lines.extend_from_slice(&line);
-        line.shrink_to(BUFFER_BYTES);
-        self.scratch = line;
-        if self.lines.len() >= FLUSH_BYTES {
-            self.take_returned();
-            self.hand_over();
-        }
+        self.append_by_copy(|_, clock, line| {
+            write(line, clock);
+            line.push(b'\n');
+        });
+        self.hand_over_if_long();
     }
 
     /// Whether a line is written of this request: its condition holds, and it is one of the sample. Failures
@@ -285,8 +276,20 @@ impl CoreBuffer {
             Some(largest) if self.lines.capacity() - self.lines.len() >= largest => {
                 form.format.append(&mut self.lines, &self.clock, record);
             }
-            _ => self.append_by_copy(record),
+            _ => self.append_by_copy(|form, clock, line| {
+                form.format.append(line, clock, record);
+                if form.has_fields {
+                    line.pop();
+                    append_journal_fields(line, FIELD, record);
+                    line.push(b'\n');
+                }
+            }),
         }
+        self.hand_over_if_long();
+    }
+
+    #[inline]
+    fn hand_over_if_long(&mut self) {
         if self.lines.len() >= FLUSH_BYTES {
             self.take_returned();
             self.hand_over();
@@ -295,16 +298,11 @@ impl CoreBuffer {
 
     /// Makes the line in another buffer first: then its length is known, and the core's buffer never grows by
     /// itself.
-    fn append_by_copy(&mut self, record: &Record<'_>) {
+    fn append_by_copy(&mut self, write: impl FnOnce(&Lines, &LogClock, &mut Vec<u8>)) {
         let Some(form) = &self.form else { return };
         let mut line = std::mem::take(&mut self.scratch);
         line.clear();
-        form.format.append(&mut line, &self.clock, record);
-        if form.has_fields {
-            line.pop();
-            append_journal_fields(&mut line, FIELD, record);
-            line.push(b'\n');
-        }
+        write(form, &self.clock, &mut line);
         if self.lines.capacity() - self.lines.len() < line.len() {
             self.make_room(line.len());
         }

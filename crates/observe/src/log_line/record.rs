@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use touchstone_expression::{Fact, Source, Variable, client_location, source};
-use touchstone_http::request_view::RequestFields;
+use touchstone_expression::{Fact, Source, Variable, source};
+use touchstone_http::request_view::{RequestFields, values};
 
 use super::number::append_seconds;
 
@@ -107,16 +107,11 @@ impl Source for Record<'_> {
             Fact::Host => return self.host.map(source::host),
             Fact::Header => self.field(variable.name.as_bytes()),
             Fact::Cookie => {
-                let fields = self.fields?;
-                let lines = (0..).map_while(|position| fields.field(position));
-                let mut cookies = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
-                cookies.find_map(|(_, value)| source::cookie(value, &variable.name))
+                let mut cookies = values(self.fields?, b"cookie");
+                cookies.find_map(|value| source::cookie(value, &variable.name))
             }
             Fact::Argument => source::argument(self.query()?, &variable.name),
-            Fact::Country => {
-                return client_location::country(self.client).map(|code| Cow::Owned(code.to_vec()));
-            }
-            Fact::System => return number(client_location::system(self.client)?.into()),
+            Fact::Country | Fact::System => return source::place(variable.fact, self.client.parse().ok()?),
             Fact::Scheme => Some(if self.tls.is_some() { &b"https"[..] } else { b"http" }),
             Fact::Protocol => text(self.version),
             Fact::User => self.user.map(str::as_bytes),

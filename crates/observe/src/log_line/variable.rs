@@ -1,6 +1,6 @@
 //! How a variable of the [language](touchstone_expression) is written into a line of the access log.
 
-use touchstone_expression::{Fact, Source, Variable, client_location};
+use touchstone_expression::{Fact, Source, Variable};
 use touchstone_http::decimal;
 
 use super::clock::LogClock;
@@ -21,13 +21,6 @@ pub(super) fn append(variable: &Variable, line: &mut Vec<u8>, clock: &LogClock, 
         Fact::DurationSeconds => append_seconds(record.duration_us, line),
         // As it was asked for, with its port.
         Fact::Host => given(line, record.host.unwrap_or_default()),
-        Fact::Country => {
-            given(line, client_location::country(record.client).as_ref().map_or(b"", |code| &code[..]));
-        }
-        Fact::System => match client_location::system(record.client) {
-            Some(number) => decimal::append(u64::from(number), line),
-            None => given(line, b""),
-        },
         _ => given(line, &record.value(variable).unwrap_or_default()),
     }
 }

@@ -51,6 +51,7 @@ pub fn component_totals() -> Vec<ComponentTotals> {
         busy: counts.busy.get(),
         made: counts.made.get(),
         instances: counts.instances.get(),
+        // An instance returns its memory before it is uncounted; read in this order, the memory of one that is gone is not seen.
         memory_bytes: counts.memory_bytes.get(),
         moved: counts.moved.get(),
         failures: Cause::ALL.map(|cause| counts.failures(cause)),
