@@ -1,21 +1,38 @@
 //! Converts regular expressions of other servers to those of this server, which match the whole path in
 //! linear time.
 
+/// Groups that need more than linear time.
+const UNSUPPORTED_GROUPS: [(&str, &str); 5] = [
+    ("(?=", "lookahead"),
+    ("(?!", "lookahead"),
+    ("(?<=", "lookbehind"),
+    ("(?<!", "lookbehind"),
+    ("(?>", "atomic groups"),
+];
+
+/// What the groups of an expression are called that this server does not support; `None`: it has none.
+fn unsupported_group(expression: &str) -> Option<&'static str> {
+    UNSUPPORTED_GROUPS.iter().find(|(sign, _)| expression.contains(*sign)).map(|(_, name)| *name)
+}
+
+/// Checks an expression that stays as it is.
+///
+/// # Errors
+/// The expression has groups that this server does not support.
+pub fn check_groups(expression: &str) -> Result<(), String> {
+    match unsupported_group(expression) {
+        Some(_) => Err("expressions here have no lookahead and no lookbehind".to_string()),
+        None => Ok(()),
+    }
+}
+
 /// Converts an expression that may match anywhere in a path to one that must match the whole path.
 ///
 /// # Errors
 /// The expression uses a feature that needs more than linear time, which this server does not support.
 pub fn whole_path(expression: &str, any_case: bool) -> Result<String, String> {
-    for (sign, name) in [
-        ("(?=", "lookahead"),
-        ("(?!", "lookahead"),
-        ("(?<=", "lookbehind"),
-        ("(?<!", "lookbehind"),
-        ("(?>", "atomic groups"),
-    ] {
-        if expression.contains(sign) {
-            return Err(format!("expressions here have no {name}: write two routes, the narrower one first"));
-        }
+    if let Some(name) = unsupported_group(expression) {
+        return Err(format!("expressions here have no {name}: write two routes, the narrower one first"));
     }
     if (1..=9).any(|number| expression.contains(&format!("\\{number}"))) {
         return Err("expressions here have no references to groups in the expression itself".to_string());

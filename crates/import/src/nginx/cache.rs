@@ -1,6 +1,6 @@
 //! Translates `proxy_cache`, `fastcgi_cache` and related directives to the `cache` key of a route.
 
-use super::language::{Language, UpToVariable, first_variable};
+use super::language::{Language, variables};
 use super::scope::Scope;
 use super::value;
 use crate::account::Account;
@@ -128,9 +128,7 @@ fn key(directive: &Directive, language: &Language<'_>, table: &mut Section, acco
     ];
     let (mut has_path, mut has_query) = (false, false);
     let mut others = String::new();
-    let mut rest = directive.argument(0);
-    while let Some(UpToVariable { name, rest: after, .. }) = first_variable(rest) {
-        rest = after;
+    for name in variables(directive.argument(0)) {
         match name {
             "request_uri" => (has_path, has_query) = (true, true),
             "args" | "query_string" => has_query = true,

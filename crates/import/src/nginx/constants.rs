@@ -1,5 +1,6 @@
 //! `set` of a server whose value is always the same: the value stands in the place of the variable.
 
+use super::language::{UpToVariable, first_variable};
 use crate::directive::Directive;
 
 /// The directives with the values of such variables in their places.
@@ -58,18 +59,14 @@ fn replace(directive: &mut Directive, name: &str, value: &str) {
 
 fn replaced_in(text: &str, name: &str, value: &str) -> String {
     let mut out = String::new();
-    let mut rest = text.to_string().replace(&format!("${{{name}}}"), value);
-    let plain = format!("${name}");
-    while let Some(at) = rest.find(&plain) {
-        let after = rest.split_off(at + plain.len());
-        rest.truncate(at);
-        out.push_str(&rest);
-        // `$name_more` is another variable.
-        let is_longer = after.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
-        out.push_str(if is_longer { &plain } else { value });
+    let mut rest = text;
+    while let Some(UpToVariable { plain, name: found, is_closed, rest: after }) = first_variable(rest) {
+        let written = &rest[plain.len()..rest.len() - after.len()];
+        out.push_str(plain);
+        out.push_str(if is_closed && found == name { value } else { written });
         rest = after;
     }
-    out.push_str(&rest);
+    out.push_str(rest);
     out
 }
 

@@ -1,6 +1,7 @@
 //! Texts and conditions of nginx as those of this server's language (docs/expressions.md).
 
 use crate::directive::Directive;
+use crate::expression::check_groups;
 
 /// What variables may stand for besides those of every request.
 #[derive(Default)]
@@ -127,10 +128,7 @@ impl Language<'_> {
         let (sign, wanted) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let wanted = wanted.trim().trim_matches(['"', '\'']);
         let expression = |sign: &str, flags: &str| {
-            if ["(?=", "(?!", "(?<=", "(?<!", "(?>"].iter().any(|begin| wanted.contains(begin)) {
-                return Err("expressions here have no lookahead and no lookbehind".to_string());
-            }
-            Ok(format!("{value} {sign} {}", quoted(&format!("{flags}{wanted}"))))
+            check_groups(wanted).map(|()| format!("{value} {sign} {}", quoted(&format!("{flags}{wanted}"))))
         };
         match sign {
             "=" => Ok(format!("{value} == {}", self.value(wanted)?)),
@@ -179,6 +177,11 @@ pub fn first_variable(text: &str) -> Option<UpToVariable<'_>> {
         is_closed: inner.is_none() || closed.is_some(),
         rest: closed.unwrap_or(rest),
     })
+}
+
+/// The names of the variables of a text.
+pub fn variables(text: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(first_variable(text), |found| first_variable(found.rest)).map(|found| found.name)
 }
 
 /// A text in quotes. A backslash stays one, as expressions need it.

@@ -1,6 +1,6 @@
 //! `map` as `[[map]]`.
 
-use super::language::Language;
+use super::language::{Language, variables};
 use super::scope::Scope;
 use crate::account::Account;
 use crate::directive::Directive;
@@ -33,24 +33,19 @@ pub fn sections(scope: &Scope<'_>, account: &mut Account) -> Vec<Section> {
     let mut known: Vec<&str> = Vec::new();
     let mut sections = Vec::new();
     while !left.is_empty() {
-        let uses_one_of = |map: &Directive, others: &[&Directive]| {
-            let texts = || {
-                let values = map.inside().iter().flat_map(|entry| entry.arguments.iter().map(String::as_str));
-                values.chain([map.argument(0)])
-            };
-            others.iter().filter(|other| !std::ptr::eq(**other, map)).filter_map(|other| name(other)).any(
-                |name| {
-                    let (plain, braced) = (format!("${name}"), format!("${{{name}}}"));
-                    texts().any(|text| text.contains(&plain) || text.contains(&braced))
-                },
-            )
-        };
         let position = left.iter().position(|map| !uses_one_of(map, &left)).unwrap_or(0);
         let map = left.remove(position);
         sections.push(section(map, &known, account));
         known.extend(name(map));
     }
     sections
+}
+
+/// Whether a map has a variable to which another one of these gives its value.
+fn uses_one_of(map: &Directive, maps: &[&Directive]) -> bool {
+    let values = map.inside().iter().flat_map(|entry| &entry.arguments).map(String::as_str);
+    let mut used = values.chain([map.argument(0)]).flat_map(variables);
+    used.any(|used| maps.iter().any(|other| !std::ptr::eq(*other, map) && name(other) == Some(used)))
 }
 
 fn section(map: &Directive, known: &[&str], account: &mut Account) -> Section {
@@ -100,9 +95,7 @@ fn add(
         _ => {}
     }
     if let Some(expression) = key.strip_prefix("~*").or_else(|| key.strip_prefix('~')) {
-        if ["(?=", "(?!", "(?<=", "(?<!", "(?>"].iter().any(|begin| expression.contains(begin)) {
-            return Err("expressions here have no lookahead and no lookbehind".to_string());
-        }
+        expression::check_groups(expression)?;
         let groups = expression.split("(?<").skip(1).filter_map(|rest| rest.split_once('>'));
         let language = Language {
             maps: language.maps.clone(),

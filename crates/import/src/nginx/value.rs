@@ -1,6 +1,6 @@
 //! Converts variables, times and sizes of nginx.
 
-use super::language::Language;
+use super::language::{Language, UpToVariable, first_variable};
 
 /// A time in seconds: `30`, `30s`, `1h30m`, `500ms` (at least one second).
 pub fn seconds(text: &str) -> Option<u64> {
@@ -72,20 +72,12 @@ pub fn template(text: &str, facts: &Facts<'_>, language: &Language<'_>) -> Resul
     let mut out = String::new();
     let mut keeps_query = !facts.drops_query;
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let (name, end) = match after.strip_prefix('{') {
-            Some(inner) => {
-                let end = inner.find('}').ok_or("a '}' is missing")?;
-                (&inner[..end], end + 2)
-            }
-            None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-                (&after[..end], end)
-            }
-        };
-        rest = &after[end..];
+    while let Some(UpToVariable { plain, name, is_closed, rest: after }) = first_variable(rest) {
+        if !is_closed {
+            return Err("a '}' is missing".to_string());
+        }
+        out.push_str(plain);
+        rest = after;
         match name {
             "host" | "http_host" => out.push_str("$host"),
             "server_name" => out.push_str(facts.name),
