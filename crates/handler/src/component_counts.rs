@@ -1,30 +1,9 @@
 //! Counts of WebAssembly components in this process, for metrics and status. They are in this crate because
 //! builds without components have the metrics too.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-/// A number that all cores may change.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    /// Adds to it.
-    pub fn add(&self, number: u64) {
-        self.0.fetch_add(number, Ordering::Relaxed);
-    }
-
-    /// Takes from it what was added before.
-    pub fn take(&self, number: u64) {
-        self.0.fetch_sub(number, Ordering::Relaxed);
-    }
-
-    /// The number now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::named_counts::{Count, NamedCounts};
 
 /// Why a component gave no answer, or only a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,26 +70,16 @@ pub struct Name {
     pub component: String,
 }
 
-type Known = BTreeMap<Name, Weak<Counts>>;
-
-static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
 
 /// The counts of a component. They are kept over reloads.
 pub fn of_component(name: Name) -> Arc<Counts> {
-    let known = &mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|_, counts| counts.strong_count() > 0);
-    if let Some(counts) = known.get(&name).and_then(Weak::upgrade) {
-        return counts;
-    }
-    let counts = Arc::default();
-    known.insert(name, Arc::downgrade(&counts));
-    counts
+    KNOWN.of(name)
 }
 
 /// All components that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.iter().filter_map(|(name, counts)| Some((name.clone(), counts.upgrade()?))).collect()
+    KNOWN.all()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
 //! | `variables` | the values of variables of conditions and texts |
+//! | `named_counts` | counts that are kept under a name, for the next two |
 //! | `component_counts` | what is counted of WebAssembly components |
 //! | `stream_counts` | what is counted of streams: connections without requests |
 //!
@@ -23,6 +24,7 @@ pub mod answer;
 pub mod component_counts;
 pub mod handler;
 pub mod interim;
+pub mod named_counts;
 pub mod pipe;
 pub mod reason_phrase;
 pub mod request;

@@ -1,10 +1,9 @@
 //! Counts of streams in this process, for metrics and status: connections and datagrams that are passed on
 //! as they are.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-use crate::component_counts::Count;
+use crate::named_counts::{Count, NamedCounts};
 
 /// Why a connection, or a client's exchange of datagrams, has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,24 +114,16 @@ impl Counts {
 /// The name of a stream, and `tcp` or `udp`.
 pub type Name = (String, &'static str);
 
-static KNOWN: Mutex<BTreeMap<Name, Weak<Counts>>> = Mutex::new(BTreeMap::new());
+static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
 
 /// The counts of a stream. They are kept over reloads.
 pub fn of_stream(name: Name) -> Arc<Counts> {
-    let known = &mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|_, counts| counts.strong_count() > 0);
-    if let Some(counts) = known.get(&name).and_then(Weak::upgrade) {
-        return counts;
-    }
-    let counts = Arc::default();
-    known.insert(name, Arc::downgrade(&counts));
-    counts
+    KNOWN.of(name)
 }
 
 /// All streams that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.iter().filter_map(|(name, counts)| Some((name.clone(), counts.upgrade()?))).collect()
+    KNOWN.all()
 }
 
 #[cfg(test)]
