@@ -169,7 +169,7 @@ async fn connect(
     let name = format!("stream {}, client {}", stream.setup.config.name, client.ip().to_canonical());
     let relay = &stream.relays[destination.target];
     // Each failure has been logged with its origin.
-    let origin = relay.connect((client, server), destination.preface, &name).await.ok()?;
+    let origin = relay.connect((client, server), destination.preface, &name).await?;
     record.origin.replace(origin.origin.clone());
     Some(origin)
 }

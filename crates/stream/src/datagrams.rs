@@ -202,9 +202,7 @@ impl Session {
             false => self.record.stream().setup.counts.dropped_datagrams.add(1),
         }
     }
-}
 
-impl Session {
     /// Sends a datagram to the origin; false if it cannot be sent now.
     fn send_to_origin(&self, link: &DatagramLink, datagram: &[u8]) -> bool {
         let sent = link.socket.try_send(datagram);
@@ -247,7 +245,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
     // Streams of datagrams have no routes.
     let Some(relay) = stream.relays.first() else { return End::NoRoute };
     // Each failure has been logged with its origin.
-    let Ok(link) = relay.open_datagrams(client, &name).await else { return End::NoOrigin };
+    let Some(link) = relay.open_datagrams(client, &name).await else { return End::NoOrigin };
     session.record.origin.replace(link.origin.clone());
     let link = Rc::new(link);
     // Before that, the event loop does not know that the socket takes anything.

@@ -99,7 +99,7 @@ impl Record {
 
     fn append(&self, line: &mut Vec<u8>, clock: &LogClock) {
         let config = &self.stream.setup.config;
-        let protocol = if config.is_udp { "udp" } else { "tcp" };
+        let protocol = config.protocol();
         let time = String::from_utf8_lossy(clock.rfc3339());
         let (server_name, origin) = (self.server_name.borrow(), self.origin.borrow());
         let (seconds, end) = (self.began.elapsed().as_secs_f64(), self.end.get().label());

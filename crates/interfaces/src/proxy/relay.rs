@@ -60,9 +60,7 @@ impl DatagramLink {
 
     /// The origin cannot be reached.
     pub fn failed(&self, error: io::Error, name: &str) {
-        let failure = Failure::Connect(error);
-        self.group.failed(self.index, &failure);
-        self.group.log_failure(self.index, &failure, name);
+        note_failure(&self.group, self.index, &Failure::Connect(error), name);
     }
 }
 
@@ -86,95 +84,81 @@ impl Relay {
     }
 
     /// Connects to an origin for a client, which came to the second address; tries others if one fails.
-    /// `preface` is agreed on first. `name` is for the log. The error is that of the last origin.
+    /// `preface` is agreed on first. `name` is for the log, which has each failure. `None`: all have failed.
     pub async fn connect(
         &self,
         client: (SocketAddr, SocketAddr),
         preface: Option<Preface>,
         name: &str,
-    ) -> Result<RelayConnection, String> {
+    ) -> Option<RelayConnection> {
         let (group, settings) = (&self.group, self.group.settings());
         let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, Some(client)));
         let begins_with = begins_with.unwrap_or_default();
-        let mut tried = Vec::new();
-        let mut last = None;
-        while let Some((index, guard)) = self.next(&mut tried, client.0, &mut last) {
+        let open = async |index: usize| -> Result<Connection, Failure> {
             let member = group.member(index);
-            let opened = async {
-                let grant = member.origin.connections.grant(group.server.core(), false).await;
-                let ConnectionGrant::New(permit) = grant.map_err(Failure::Full)? else {
-                    return Err(Failure::Full("no new connection may be opened"));
-                };
-                let Opened::Http1(connection) = member.open(settings, permit, &begins_with, true).await?
-                else {
-                    return Err(Failure::Tls("it has chosen a protocol that was not offered".to_string()));
-                };
-                if let Some(preface) = preface {
-                    agree(&connection.stream, preface, settings).await?;
-                }
-                Ok(*connection)
+            let grant = member.origin.connections.grant(group.server.core(), false).await;
+            let ConnectionGrant::New(permit) = grant.map_err(Failure::Full)? else {
+                return Err(Failure::Full("no new connection may be opened"));
             };
-            match opened.await {
-                Ok(connection) => {
-                    group.connected(index);
-                    return Ok(RelayConnection { connection, origin: member.name.clone(), _guard: guard });
-                }
-                Err(failure) => last = Some(self.note(index, failure, name)),
+            let Opened::Http1(connection) = member.open(settings, permit, &begins_with, true).await? else {
+                return Err(Failure::Tls("it has chosen a protocol that was not offered".to_string()));
+            };
+            if let Some(preface) = preface {
+                agree(&connection.stream, preface, settings).await?;
             }
-            if tried.len() > settings.retry.most as usize {
-                break;
-            }
-        }
-        Err(last.unwrap_or_else(|| "there is no origin that may be asked".to_string()))
+            Ok(*connection)
+        };
+        let (connection, index, guard) = self.first(client.0, name, open).await?;
+        group.connected(index);
+        Some(RelayConnection { connection, origin: group.member(index).name.clone(), _guard: guard })
     }
 
-    /// Opens a socket to an origin for the datagrams of a client.
-    pub async fn open_datagrams(&self, client: SocketAddr, name: &str) -> Result<DatagramLink, String> {
+    /// Opens a socket to an origin for the datagrams of a client, in the same way.
+    pub async fn open_datagrams(&self, client: SocketAddr, name: &str) -> Option<DatagramLink> {
         let (group, settings) = (&self.group, self.group.settings());
-        let mut tried = Vec::new();
-        let mut last = None;
-        while let Some((index, guard)) = self.next(&mut tried, client, &mut last) {
-            let member = group.member(index);
-            let opened = async {
-                let none = || Failure::Resolve(io::ErrorKind::NotFound.into());
-                let addresses = member.origin.addresses.as_ref().ok_or_else(none)?;
-                let found = timed(
-                    settings.times.resolve,
-                    TimedStep::Resolve,
-                    addresses.get(settings.resolve_interval),
-                );
-                let found = found.await?.map_err(Failure::Resolve)?;
-                let address = *found.first().ok_or_else(none)?;
-                let any: IpAddr = match address {
-                    SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                    SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
-                socket.connect(address).await.map_err(Failure::Connect)?;
-                Ok(socket)
+        let open = async |index: usize| -> Result<UdpSocket, Failure> {
+            let none = || Failure::Resolve(io::ErrorKind::NotFound.into());
+            let addresses = group.origin(index).addresses.as_ref().ok_or_else(none)?;
+            let found = addresses.get(settings.resolve_interval);
+            let found = timed(settings.times.resolve, TimedStep::Resolve, found).await?;
+            let address = *found.map_err(Failure::Resolve)?.first().ok_or_else(none)?;
+            let any: IpAddr = match address {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            match opened.await {
-                Ok(socket) => {
-                    member.counts.opened.fetch_add(1, Relaxed);
-                    let (origin, group) = (member.name.clone(), group.clone());
-                    return Ok(DatagramLink { socket, origin, group, index, _guard: guard });
-                }
-                Err(failure) => last = Some(self.note(index, failure, name)),
+            let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
+            socket.connect(address).await.map_err(Failure::Connect)?;
+            Ok(socket)
+        };
+        let (socket, index, guard) = self.first(client, name, open).await?;
+        let member = group.member(index);
+        member.counts.opened.fetch_add(1, Relaxed);
+        let (origin, group) = (member.name.clone(), group.clone());
+        Some(DatagramLink { socket, origin, group, index, _guard: guard })
+    }
+
+    /// What `open` opens at the first origin where it does not fail, with the origin's index.
+    async fn first<T>(
+        &self,
+        client: SocketAddr,
+        name: &str,
+        open: impl AsyncFn(usize) -> Result<T, Failure>,
+    ) -> Option<(T, usize, RequestGuard)> {
+        let mut tried = Vec::new();
+        while let Some((index, guard)) = self.next(&mut tried, client) {
+            match open(index).await {
+                Ok(opened) => return Some((opened, index, guard)),
+                Err(failure) => note_failure(&self.group, index, &failure, name),
             }
-            if tried.len() > settings.retry.most as usize {
+            if tried.len() > self.group.settings().retry.most as usize {
                 break;
             }
         }
-        Err(last.unwrap_or_else(|| "there is no origin that may be asked".to_string()))
+        None
     }
 
     /// The next origin that has room, besides those in `tried`, to which it is added.
-    fn next(
-        &self,
-        tried: &mut Vec<usize>,
-        client: SocketAddr,
-        last: &mut Option<String>,
-    ) -> Option<(usize, RequestGuard)> {
+    fn next(&self, tried: &mut Vec<usize>, client: SocketAddr) -> Option<(usize, RequestGuard)> {
         let (group, settings) = (&self.group, self.group.settings());
         let key = match client.ip().to_canonical() {
             IpAddr::V4(address) => hash(&address.octets()),
@@ -191,18 +175,15 @@ impl Relay {
                 member.counts.attempts.fetch_add(1, Relaxed);
                 return Some((index, guard));
             }
-            let failure = Failure::Full("it has as many connections as it may have");
-            *last = Some(format!("{}: {failure}", member.name));
-            group.failed(index, &failure);
+            group.failed(index, &Failure::Full("it has as many connections as it may have"));
         }
     }
+}
 
-    /// Records a failure; gives the text of it.
-    fn note(&self, index: usize, failure: Failure, name: &str) -> String {
-        self.group.failed(index, &failure);
-        self.group.log_failure(index, &failure, name);
-        format!("{}: {failure}", self.group.member(index).name)
-    }
+/// Counts a failure of an origin, and logs it. `name` names what has failed there.
+fn note_failure(group: &Group, index: usize, failure: &Failure, name: &str) {
+    group.failed(index, failure);
+    group.log_failure(index, failure, name);
 }
 
 /// Sends a question, and waits for the byte that agrees.
