@@ -191,7 +191,10 @@ impl InstanceRun {
                 }
                 Destination::Next => {
                     let Some(next) = self.next.clone() else { continue };
-                    let unread = self.feed.take_if(|(feeder, _)| feeder.is_unread());
+                    // A component that has opened a body of its own may still read the client's: in a thread
+                    // it may not have asked for it yet.
+                    let is_unopened = outgoing_request.request.body().is_end_stream();
+                    let unread = self.feed.take_if(|(feeder, _)| is_unopened && feeder.is_unread());
                     let client_body = unread.map(|(_, receiver)| receiver);
                     next::carry_out(outgoing_request, next, &self.asked, client_body, &self.next_answer);
                 }
