@@ -227,8 +227,8 @@ async fn step(
         if let Some(policy) = rules.and_then(SiteRules::policy) {
             policy.common().apply(&mut answer.fields);
         }
-        if let Some(fields) = rules.and_then(SiteRules::fields) {
-            add_fields(&[(fields, Vec::new())], snapshot, &request, progress, answered, &mut answer);
+        if let Some(rules) = rules {
+            add_site_fields(rules, snapshot, &request, progress, answered, &mut answer);
         }
         return NextStep::Answer(answer);
     }
@@ -257,6 +257,7 @@ async fn step(
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
+        add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
         return NextStep::Answer(answer);
     }
     let mut resolved = rules.resolve(&view);
@@ -269,13 +270,13 @@ async fn step(
     let browser = BrowserFields::new(&resolved, &view);
     let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
-        NextStep::Answer(answer) => {
-            let mut answer = routed.apply(answer);
+        NextStep::Answer(mut answer) => {
+            routed.browser.apply(answer.status, &mut answer.fields);
             add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
-            if let Some(fields) = rules.fields() {
-                add_fields(&[(fields, Vec::new())], snapshot, &came, progress, answered, &mut answer);
+            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            if !routed.cookies.is_empty() {
+                forward_auth::add_cookies(&routed.cookies, &mut answer);
             }
-            routed.add_cookies(&mut answer);
             let delivery = rules.delivery_at(routed.resolved.route.map(|route| route.index));
             NextStep::Answer(match delivery.and_then(|delivery| delivery.rate) {
                 Some(rate) => send_rate::limit(answer, rate),
@@ -296,18 +297,17 @@ struct RoutedRequest<'r, 'v> {
     cookies: Vec<u8>,
 }
 
-impl RoutedRequest<'_, '_> {
-    /// Adds the fields for browsers.
-    fn apply(&self, mut answer: Answer) -> Answer {
-        self.browser.apply(answer.status, &mut answer.fields);
-        answer
-    }
-
-    /// Adds the cookies of an authority.
-    fn add_cookies(&self, answer: &mut Answer) {
-        if !self.cookies.is_empty() {
-            forward_auth::add_cookies(&self.cookies, answer);
-        }
+/// Adds the fields of the site whose values have variables.
+fn add_site_fields(
+    rules: &SiteRules,
+    snapshot: &Snapshot,
+    came: &Request,
+    progress: &Progress,
+    answered: &ExchangeAnswer,
+    answer: &mut Answer,
+) {
+    if let Some(fields) = rules.fields() {
+        add_fields(&[(fields, Vec::new())], snapshot, came, progress, answered, answer);
     }
 }
 

@@ -106,6 +106,19 @@ fn fields_of_answers_have_values_of_their_requests() {
 }
 
 #[test]
+fn a_preflight_has_the_fields_of_the_site() {
+    let tree = Tree::standard();
+    let keys = "headers = { X-Client = '$client' }\n\
+                cors = { origins = ['https://a.example'], methods = ['PUT'] }\n";
+    let server = server(&tree, "", keys);
+    let request = "OPTIONS /alphabet.txt HTTP/1.1\r\nHost: www.example.org\r\nOrigin: https://a.example\r\n\
+                   Access-Control-Request-Method: PUT\r\nConnection: close\r\n\r\n";
+    let answer = server.connect().ask(request);
+    assert_eq!(answer.field("access-control-allow-origin"), Some("https://a.example"));
+    assert_eq!(answer.field("x-client"), Some("127.0.0.1"));
+}
+
+#[test]
 fn redirects_and_rewrites_with_maps() {
     let tree = Tree::standard();
     let server = server(
