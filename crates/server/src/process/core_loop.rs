@@ -35,9 +35,9 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// An order of the starting thread to a core.
 pub enum CoreOrder {
-    /// Apply a new configuration. These sockets are new; those that the configuration
-    /// does not name are closed. Then send the previous configuration back: the drop of its last handle waits
-    /// for its watcher of files, and a core must not wait.
+    /// Apply a new configuration. These sockets are new; those that the configuration does not name are
+    /// closed. Then send the previous configuration back: the drop of its last handle waits for its watcher
+    /// of files, and a core must not wait.
     Reload(Arc<Snapshot>, NewSockets, Sender<Arc<Snapshot>>),
     /// Use these HTTP/3 sockets too.
     Http3(http3::CoreSockets),
@@ -174,9 +174,12 @@ fn listen(
 ) -> io::Result<()> {
     for seed in listeners {
         let listener = Listener::new(seed)?;
-        listener.defer_accept(streams.of_listener(listener.configured).is_none());
         tokio::task::spawn_local(listener.clone().run(core.clone(), streams.clone()));
         open.push(listener);
+    }
+    // A reload may give an address that stays to a stream, or take it from one.
+    for listener in open.iter() {
+        listener.defer_accept(streams.of_listener(listener.configured).is_none());
     }
     Ok(())
 }
@@ -189,9 +192,8 @@ fn reload(
 ) -> io::Result<Arc<Snapshot>> {
     let before = core.apply_config(snapshot.clone());
     let named = |listener: &Rc<Listener>| {
-        let is_for_stream = streams.of_listener(listener.configured).is_some();
-        listener.defer_accept(!is_for_stream);
-        is_for_stream || snapshot.listeners.iter().any(|sites| sites.address == listener.configured)
+        streams.of_listener(listener.configured).is_some()
+            || snapshot.listeners.iter().any(|sites| sites.address == listener.configured)
     };
     for gone in open.extract_if(.., |listener| !named(listener)) {
         gone.stop();

@@ -193,17 +193,12 @@ impl Listener {
             if !core.has_room() {
                 return AcceptResult::Exhausted;
             }
-            let (descriptor, peer) = match self.accept(core) {
+            let (descriptor, peer) = match self.accept(core.wants_peers()) {
                 Ok(accepted) => accepted,
-                Err(rustix::io::Errno::AGAIN) => return AcceptResult::Drained(accepted),
-                // The client has aborted the connection; that needs no handling.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
-                Err(errno) => {
-                    let message = format_args!("cannot accept a connection: {errno}");
-                    core.counts.refused(Refused::AcceptFailed);
-                    core.error_log.limited(LogLevel::Error, "accept failed", message);
-                    return AcceptResult::Exhausted;
-                }
+                Err(errno) => match after_failure(core, accepted, errno) {
+                    Some(end) => return end,
+                    None => continue,
+                },
             };
             core.counts.accepted.add(1);
             let Admission::Admitted(permit) = core.admit(peer) else {
@@ -227,23 +222,14 @@ impl Listener {
         streams: &CoreStreams,
         stream: &Rc<StreamOfCore>,
     ) -> AcceptResult {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for accepted in 0..ACCEPT_TURN {
-            match rustix::net::acceptfrom_with(self.socket.get_ref(), flags) {
-                Ok((descriptor, address)) => {
-                    let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-                    if let Some(peer) = peer {
-                        streams.accept(stream, descriptor, peer);
-                    }
-                }
-                Err(rustix::io::Errno::AGAIN) => return AcceptResult::Drained(accepted),
-                // The client has aborted the connection; that needs no handling.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+            match self.accept(true) {
+                Ok((descriptor, Some(peer))) => streams.accept(stream, descriptor, peer),
+                Ok((_, None)) => {}
                 Err(errno) => {
-                    let message = format_args!("cannot accept a connection: {errno}");
-                    core.counts.refused(Refused::AcceptFailed);
-                    core.error_log.limited(LogLevel::Error, "accept failed", message);
-                    return AcceptResult::Exhausted;
+                    if let Some(end) = after_failure(core, accepted, errno) {
+                        return end;
+                    }
                 }
             }
         }
@@ -277,9 +263,9 @@ impl Listener {
 
     /// Accepts a connection. Asks for the client's address only if something needs it.
     #[inline]
-    fn accept(&self, core: &Core) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
+    fn accept(&self, wants_peer: bool) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        if core.wants_peers() {
+        if wants_peer {
             let (descriptor, address) = rustix::net::acceptfrom_with(self.socket.get_ref(), flags)?;
             Ok((descriptor, address.and_then(|address| SocketAddr::try_from(address).ok())))
         } else {
@@ -310,6 +296,21 @@ impl Listener {
                 break;
             }
             tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// The result of a turn whose next accept has failed; `None`: the turn goes on.
+fn after_failure(core: &Core, accepted: usize, errno: rustix::io::Errno) -> Option<AcceptResult> {
+    match errno {
+        rustix::io::Errno::AGAIN => Some(AcceptResult::Drained(accepted)),
+        // The client has aborted the connection; that needs no handling.
+        rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR => None,
+        _ => {
+            let message = format_args!("cannot accept a connection: {errno}");
+            core.counts.refused(Refused::AcceptFailed);
+            core.error_log.limited(LogLevel::Error, "accept failed", message);
+            Some(AcceptResult::Exhausted)
         }
     }
 }

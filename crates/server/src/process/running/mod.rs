@@ -183,7 +183,7 @@ impl Running {
     fn stream_addresses(&self) -> Vec<(String, String)> {
         let parts = &self.parts;
         let of_stream = |stream: &touchstone_config::StreamConfig| {
-            let scheme = if stream.is_udp { "udp" } else { "tcp" };
+            let scheme = stream.protocol();
             let bound: Vec<_> = match stream.is_udp {
                 true => parts.datagrams.bound().collect(),
                 false => parts.listening.bound().collect(),

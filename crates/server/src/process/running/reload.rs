@@ -28,6 +28,7 @@ struct OpenedConfig {
     wanted: Vec<SocketAddr>,
     added: Added,
     http3: http3::Opened,
+    wanted_datagrams: Vec<SocketAddr>,
     datagrams: datagram_sockets::Added,
 }
 
@@ -109,12 +110,12 @@ impl Running {
             let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
             reconfigured.map_err(|error| error.to_string())?;
         }
-        Ok(OpenedConfig { snapshot, wanted, added, http3, datagrams })
+        Ok(OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams })
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it.
     fn apply(&mut self, ready: OpenedConfig) {
-        let OpenedConfig { snapshot, wanted, added, http3, datagrams } = ready;
+        let OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams } = ready;
         let parts = &mut self.parts;
         for (configured, bound) in added.addresses() {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
@@ -125,7 +126,6 @@ impl Running {
         let shares = parts.listening.apply(added, &wanted);
         let (done, all_done) = channel();
         let http3_shares = parts.http3.apply(http3);
-        let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
         let datagram_shares = parts.datagrams.apply(datagrams, &wanted_datagrams);
         parts.metrics.reload_taken_up();
         let shares = shares.into_iter().zip(http3_shares).zip(datagram_shares);
