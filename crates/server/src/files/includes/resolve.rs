@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use touchstone_access as access;
 use touchstone_files::percent::encode_path;
 use touchstone_handler::request::{ReceivedHead, Request};
@@ -72,13 +71,15 @@ pub async fn resolve(
 ) -> Result<ResolvedInclude, String> {
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
-    let held = ResolutionInput::of(&include.request);
-    let connection = held.request.connection_view();
-    let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
-    let view = held.view(&fields, &connection);
+    // The rules may change the request itself.
+    let came = include.request.without_body();
+    let connection = came.connection_view();
+    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
+    let view = view_of(&came, &fields, &connection);
     let resolved = rules.resolve(&view);
     if let Err(refusal) = access::pass(&resolved.gates, &view).await {
-        return Err(format!("{} is refused with {}", held.shown(), refusal.answer().status));
+        let (path, status) = (String::from_utf8_lossy(&came.path), refusal.answer().status);
+        return Err(format!("{path} is refused with {status}"));
     }
     include.apply_rules(snapshot, resolved, &view);
     Ok(include)
@@ -93,16 +94,16 @@ pub fn resolve_at_once(
 ) -> Result<ResolvedInclude, String> {
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
-    let held = ResolutionInput::of(&include.request);
-    let connection = held.request.connection_view();
-    let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
-    let view = held.view(&fields, &connection);
+    let came = include.request.without_body();
+    let connection = came.connection_view();
+    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
+    let view = view_of(&came, &fields, &connection);
     let resolved = rules.resolve(&view);
     // An authority would have to be asked.
     if !resolved.authorities.is_empty()
         || !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some())
     {
-        return Err(format!("{} is refused", held.shown()));
+        return Err(format!("{} is refused", String::from_utf8_lossy(&came.path)));
     }
     include.apply_rules(snapshot, resolved, &view);
     Ok(include)
@@ -135,43 +136,20 @@ fn rules_for<'s>(
     }
 }
 
-/// The values that rules use, independent of the request that they may change.
-struct ResolutionInput {
-    /// For what is known of its connection.
-    request: Request,
-    received: Rc<ReceivedHead>,
-    client: Option<std::net::IpAddr>,
-    path: Bytes,
-    query: Option<Bytes>,
-    host: Option<Bytes>,
-}
-
-impl ResolutionInput {
-    fn of(request: &Request) -> ResolutionInput {
-        ResolutionInput {
-            request: request.without_body(),
-            received: request.received.clone(),
-            client: request.client.map(|client| client.ip()),
-            path: request.path.clone(),
-            query: request.query.clone(),
-            host: request.host.clone(),
-        }
-    }
-
-    fn view<'a>(&'a self, fields: &'a HeadFields<'a>, connection: &'a ConnectionView<'a>) -> RequestView<'a> {
-        RequestView {
-            client: self.client,
-            method: b"GET",
-            path: &self.path,
-            query: self.query.as_deref(),
-            host: self.host.as_deref(),
-            fields,
-            connection: Some(connection),
-        }
-    }
-
-    fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.path).into_owned()
+/// The parts of a request that rules use.
+fn view_of<'a>(
+    request: &'a Request,
+    fields: &'a HeadFields<'a>,
+    connection: &'a ConnectionView<'a>,
+) -> RequestView<'a> {
+    RequestView {
+        client: request.client.map(|client| client.ip()),
+        method: b"GET",
+        path: &request.path,
+        query: request.query.as_deref(),
+        host: request.host.as_deref(),
+        fields,
+        connection: Some(connection),
     }
 }
 
