@@ -85,7 +85,7 @@ impl BodyDecoder {
 
     /// A decoder for a request without a body.
     pub fn done() -> BodyDecoder {
-        BodyDecoder { rest: Rest::Done, trailers: Vec::new(), decoded_bytes: 0 }
+        BodyDecoder::new(RequestBody::None)
     }
 
     /// Whether nothing of the body is left.

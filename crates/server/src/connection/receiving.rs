@@ -76,7 +76,7 @@ impl Connection {
         deadline.wakes(context.waker());
         deadline.session.requests.set(self.requests);
         let limits = &state.snapshot.config.limits;
-        let now_ms = self.core.clock.coarse_ms();
+        let now_ms = self.now_ms();
         if !self.input.is_empty() {
             // Counted from the first byte, so a client gains no time by sending single bytes.
             if self.timing.waiting != Waiting::Head {

@@ -67,10 +67,7 @@ impl BodyFeed {
             most_bytes,
             waits_to_be_asked: head.expectation == Expectation::Continue,
             rate_check: RateCheck::begin(minimum),
-            wait_began_ms: None,
-            has_other_deadline: false,
-            is_half_closed: false,
-            problem: None,
+            ..BodyFeed::none()
         };
         (feed, receiver)
     }

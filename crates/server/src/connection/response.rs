@@ -167,8 +167,8 @@ impl Connection {
             if let Poll::Ready(value) = polled {
                 return Poll::Ready(Some(value));
             }
-            if let Some(rate_check) = progress.signals.take_receive_rate() {
-                feed.set_minimum_rate(rate_check);
+            if let Some(minimum) = progress.signals.take_receive_rate() {
+                feed.set_minimum_rate(minimum);
             }
             feed.poll(self, progress.signals.is_handler_running(), context).map(|()| None)
         })

@@ -83,7 +83,7 @@ impl Connection {
         let minimum = self.timing.minimum.unwrap_or_else(usual);
         let mut rate_check = self.timing.send_check.unwrap_or(RateCheck::begin(minimum));
         rate_check.record(std::mem::take(&mut self.timing.sent_since_wait), Duration::ZERO);
-        let began_ms = core.clock.coarse_ms();
+        let began_ms = self.now_ms();
         self.set_deadline(rate_check.allowance());
         self.set_writing(true);
         feed.has_other_deadline = true;
@@ -103,7 +103,7 @@ impl Connection {
         feed.has_other_deadline = false;
         self.set_writing(false);
         self.clear_deadline();
-        rate_check.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        rate_check.record(0, Duration::from_millis(self.now_ms().saturating_sub(began_ms)));
         self.timing.send_check = Some(rate_check);
         result
     }

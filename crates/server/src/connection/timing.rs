@@ -50,7 +50,7 @@ impl Connection {
     pub(super) fn set_deadline(&mut self, limit: Duration) {
         self.timing.waiting = Waiting::Nothing;
         if let Some(deadline) = &self.timing.deadline {
-            deadline.set(self.core.clock.coarse_ms(), limit, false);
+            deadline.set(self.now_ms(), limit, false);
         }
     }
 

@@ -236,7 +236,6 @@ impl ServerConnection {
                 self.take_output(out);
                 return None;
             }
-            let open = self.streams.slot(slot);
             open.unsent -= length as u64;
             open.send_window.sent(length);
             let is_last = open.ends && open.unsent == 0;

@@ -147,7 +147,7 @@ pub struct BodyRateCheck {
 }
 
 impl BodyRateCheck {
-    /// The rate_check of a new body.
+    /// The check of a new body.
     pub fn new(minimum: MinimumRate, progress: Rc<Progress>) -> BodyRateCheck {
         BodyRateCheck { rate_check: RateCheck::begin(minimum), progress, is_awaited: false, noted_bytes: 0 }
     }

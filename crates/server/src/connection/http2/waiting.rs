@@ -90,7 +90,7 @@ impl Http2 {
             deadline.session.requests.set(self.connection.requests);
             match awaited {
                 Awaited::Handler => deadline.clear(),
-                _ => deadline.set(core.clock.coarse_ms(), limit, idle),
+                _ => deadline.set(self.connection.now_ms(), limit, idle),
             }
         }
         let is_timed = self.patience.window_check.is_some() || !self.incoming.is_empty();
@@ -238,15 +238,9 @@ impl Http2 {
         for incoming in &mut self.incoming {
             progress |= incoming.poll_release(&mut self.engine, context).is_ready();
         }
-        let state = &mut *core.state.borrow_mut();
-        let received = self.connection.transport.poll_receive(context, &mut state.receive_buffer);
-        match received {
-            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-            Poll::Ready(Ok(count)) => {
-                self.connection.input.extend_from_slice(&state.receive_buffer[..count]);
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        match self.connection.poll_receive_more(context) {
+            Poll::Ready(None) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Some(_)) => Poll::Ready(Ok(())),
             Poll::Pending if progress => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
         }
