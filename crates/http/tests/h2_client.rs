@@ -426,6 +426,8 @@ fn windows_and_frames_of_every_size() {
             .max_frame_size(frame_bytes);
         setup.limits.stream_window_bytes = stream_window.max(100);
         setup.limits.connection_window_bytes = connection_window;
+        // DATA frames of one byte count as control frames.
+        setup.limits.control_frames = 100_000;
         // A window of one byte is a frame for each.
         let number = if stream_window == 1 { 20 } else { 60 };
         let served = setup.run(usize::MAX, |send_request, _| check_many(send_request, number));
