@@ -22,10 +22,10 @@ pub enum Failure {
     Own(String),
 }
 
-/// Whether the account is unknown (RFC 8555 section 6.7).
+/// The problem of an unknown account (RFC 8555 section 6.7).
 const ACCOUNT_DOES_NOT_EXIST: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// Whether the certificate that the order replaces has already been replaced (RFC 9773 section 7.4).
+/// The problem of an order whose certificate has already been replaced (RFC 9773 section 7.4).
 const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
 
 impl Failure {
