@@ -8,14 +8,14 @@ pub(crate) mod tomcat;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::support::{AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, wait_until};
+use crate::support::{AnswerTo, Origin, Response, Server, Tree, bytes_of, curl, free_port, wait_until};
 use certificates::make_certificates;
 use rustix::process::Signal;
 use tomcat::{Options, SECRET, Tomcat};
@@ -650,6 +650,7 @@ fn a_request_that_waits_in_a_container_that_hangs_goes_to_another() {
 }
 
 /// A container that answers every request with an empty page, as long as it does not hang.
+#[derive(Clone, Default)]
 struct Container {
     address: String,
     /// No request is answered, pings are.
@@ -662,52 +663,33 @@ struct Container {
 
 impl Container {
     fn start() -> Container {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let container = Container {
-            address: listener.local_addr().unwrap().to_string(),
-            hold: Arc::default(),
-            hangs: Arc::default(),
-            requests: Arc::default(),
-            pings: Arc::default(),
-        };
-        let (hold, hangs) = (container.hold.clone(), container.hangs.clone());
-        let (requests, pings) = (container.requests.clone(), container.pings.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (hold, hangs) = (hold.clone(), hangs.clone());
-                let (requests, pings) = (requests.clone(), pings.clone());
-                std::thread::spawn(move || answer_ajp(stream.unwrap(), &hold, &hangs, &requests, &pings));
-            }
-        });
-        container
+        let container = Container::default();
+        let serving = container.clone();
+        let origin = Origin::start(move |stream| serving.answer(stream));
+        Container { address: origin.address.to_string(), ..container }
     }
-}
 
-/// Answers the packets of a connection until it ends.
-fn answer_ajp(
-    mut stream: std::net::TcpStream,
-    hold: &AtomicBool,
-    hangs: &AtomicBool,
-    requests: &AtomicUsize,
-    pings: &AtomicUsize,
-) {
-    let mut head = [0; 4];
-    while stream.read_exact(&mut head).is_ok() {
-        let mut packet = vec![0; usize::from(u16::from_be_bytes([head[2], head[3]]))];
-        if stream.read_exact(&mut packet).is_err() {
-            return;
-        }
-        let is_ping = packet == [10];
-        if is_ping { pings } else { requests }.fetch_add(1, Relaxed);
-        while hangs.load(Relaxed) || !is_ping && hold.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let answer: &[u8] = match is_ping {
-            true => b"AB\x00\x01\x09",
-            false => b"AB\x00\x0a\x04\x00\xc8\x00\x02OK\x00\x00\x00AB\x00\x02\x05\x01",
-        };
-        if stream.write_all(answer).is_err() {
-            return;
+    /// Answers the packets of a connection until it ends.
+    fn answer(&self, stream: &mut TcpStream) {
+        let mut head = [0; 4];
+        while stream.read_exact(&mut head).is_ok() {
+            let mut packet = vec![0; usize::from(u16::from_be_bytes([head[2], head[3]]))];
+            if stream.read_exact(&mut packet).is_err() {
+                return;
+            }
+            let is_ping = packet == [10];
+            let count = if is_ping { &self.pings } else { &self.requests };
+            count.fetch_add(1, Relaxed);
+            while self.hangs.load(Relaxed) || !is_ping && self.hold.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let answer: &[u8] = match is_ping {
+                true => b"AB\x00\x01\x09",
+                false => b"AB\x00\x0a\x04\x00\xc8\x00\x02OK\x00\x00\x00AB\x00\x02\x05\x01",
+            };
+            if stream.write_all(answer).is_err() {
+                return;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{Attack, Bytes, PATIENCE};
+use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end};
 use crate::support::Server;
 
 const CONNECTIONS: usize = 40;
@@ -130,13 +130,7 @@ pub(super) const ATTACKS: &[Attack] = &[
 ];
 
 fn connections(server: &Server, count: usize) -> Vec<TcpStream> {
-    let connect = |_| {
-        let stream = TcpStream::connect(server.address()).expect("the server takes connections");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        stream
-    };
-    (0..count).map(connect).collect()
+    (0..count).map(|_| connect(server.address())).collect()
 }
 
 /// Sends a beginning on many connections, and then a byte each, until the server has ended all of them.
@@ -171,7 +165,7 @@ fn byte_by_byte(server: &Server, beginning: &str) -> Bytes {
 fn refused(server: &Server, request: &[u8], status: u16) -> Bytes {
     let (mut bytes, mut told) = (Bytes::default(), 0);
     for _ in 0..20 {
-        let mut stream = connections(server, 1).remove(0);
+        let mut stream = connect(server.address());
         // The server need not take all of it.
         let _ = stream.write_all(request);
         bytes.sent += request.len() as u64;
@@ -190,7 +184,7 @@ fn refused(server: &Server, request: &[u8], status: u16) -> Bytes {
 
 /// Sends a request so many times on a connection, each answered before the next.
 fn answered(server: &Server, request: &str, times: usize) -> Bytes {
-    let mut stream = connections(server, 1).remove(0);
+    let mut stream = connect(server.address());
     let (mut bytes, mut buffer) = (Bytes::default(), vec![0; 64 * 1024]);
     for _ in 0..times {
         stream.write_all(request.as_bytes()).expect("it is sent");
@@ -208,7 +202,7 @@ fn answered(server: &Server, request: &str, times: usize) -> Bytes {
 
 /// A body of 200,000 chunks of one byte: the server must pass over it, or refuse it.
 fn tiny_chunks(server: &Server) -> Bytes {
-    let mut stream = connections(server, 1).remove(0);
+    let mut stream = connect(server.address());
     let head =
         "GET /page.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let request = format!("{head}{}0\r\n\r\n", "1\r\nx\r\n".repeat(200_000));
@@ -220,7 +214,7 @@ fn many_ranges(server: &Server) -> Bytes {
     let ranges = vec!["0-"; 1300].join(",");
     let request =
         format!("GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes={ranges}\r\n\r\n");
-    let mut stream = connections(server, 1).remove(0);
+    let mut stream = connect(server.address());
     stream.write_all(request.as_bytes()).expect("it is sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("it is answered");
@@ -229,7 +223,7 @@ fn many_ranges(server: &Server) -> Bytes {
 }
 
 fn unread_pipeline(server: &Server) -> Bytes {
-    let mut stream = connections(server, 1).remove(0);
+    let mut stream = connect(server.address());
     stream.set_nonblocking(true).expect("it does not block");
     let requests = "GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
     let (mut bytes, until) = (Bytes::default(), Instant::now() + Duration::from_secs(3));
@@ -250,18 +244,7 @@ fn unread_pipeline(server: &Server) -> Bytes {
 /// Reads until the server has ended each connection.
 fn until_all_end(streams: Vec<TcpStream>, mut bytes: Bytes) -> Bytes {
     for mut stream in streams {
-        let mut buffer = vec![0; 256 * 1024];
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => bytes.received += count as u64,
-                Err(error) => {
-                    let is_silent = error.kind() == std::io::ErrorKind::WouldBlock;
-                    assert!(!is_silent, "the connection is not ended");
-                    break;
-                }
-            }
-        }
+        bytes.received += read_until_the_end(&mut stream);
     }
     bytes
 }

@@ -9,7 +9,7 @@ use touchstone_http::h2::frame::{self, Frame, FrameHeader, FrameType, HEADER_BYT
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::settings::SettingId;
 
-use super::{Attack, Bytes, PATIENCE};
+use super::{Attack, Bytes, PATIENCE, connect, read_until_the_end};
 use crate::support::Server;
 
 /// Far more of anything than a connection may have.
@@ -254,13 +254,6 @@ fn hello(settings: &[(SettingId, u32)]) -> Vec<u8> {
     out
 }
 
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address()).expect("the server takes connections");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-    stream
-}
-
 /// What is sent all the time beside reading, in one thread, so that its processor time is all of the costs.
 struct Exchange {
     stream: TcpStream,
@@ -270,7 +263,7 @@ struct Exchange {
 
 impl Exchange {
     fn begin(server: &Server) -> Exchange {
-        let stream = connect(server);
+        let stream = connect(server.address());
         stream.set_nonblocking(true).expect("it does not block");
         Exchange { stream, received: Received::default(), sent: 0 }
     }
@@ -483,7 +476,7 @@ fn one_byte_windows(server: &Server) -> Bytes {
 }
 
 fn unread_answers(server: &Server) -> Bytes {
-    let mut stream = connect(server);
+    let mut stream = connect(server.address());
     let mut out = hello(&[(SettingId::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
     frame::append_window_update(0, 0x7fff_0000, &mut out);
     for number in 0..100 {
@@ -491,17 +484,7 @@ fn unread_answers(server: &Server) -> Bytes {
     }
     stream.write_all(&out).expect("it is sent");
     std::thread::sleep(Duration::from_secs(3));
-    let (mut received, mut buffer) = (0, vec![0; 256 * 1024]);
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => received += count as u64,
-            Err(error) => {
-                assert_ne!(error.kind(), ErrorKind::WouldBlock, "the connection is not ended");
-                break;
-            }
-        }
-    }
+    let received = read_until_the_end(&mut stream);
     assert!(received < 100 << 20, "all of it was sent");
     Bytes { sent: out.len() as u64, received }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection, Endpoint, SendStream, TransportConfig, VarInt};
+use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::ServerName;
@@ -251,17 +251,23 @@ async fn slow_requests(connection: &Connection) {
         send.write_all(&[1, 100, 0, 0]).await.expect("the beginning is sent");
         streams.push((send, receive));
     }
+    until_none_is_left(streams, async |(mut send, mut receive)| {
+        let answer = tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(100, true)).await;
+        let stays = answer.is_err() && send.write_all(&[0xd1]).await.is_ok();
+        stays.then_some((send, receive))
+    })
+    .await;
+}
+
+/// Gives each stream its turn again and again, until none comes back from it.
+async fn until_none_is_left<S>(mut streams: Vec<S>, mut turn: impl AsyncFnMut(S) -> Option<S>) {
     let until = std::time::Instant::now() + PATIENCE;
     while !streams.is_empty() {
         assert!(std::time::Instant::now() < until, "{} streams are still there", streams.len());
         tokio::time::sleep(Duration::from_millis(30)).await;
         let mut left = Vec::new();
-        for (mut send, mut receive) in streams {
-            let is_over =
-                tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(100, true)).await;
-            if is_over.is_err() && send.write_all(&[0xd1]).await.is_ok() {
-                left.push((send, receive));
-            }
+        for stream in streams {
+            left.extend(turn(stream).await);
         }
         streams = left;
     }
@@ -275,20 +281,27 @@ async fn slow_bodies(connection: &Connection) {
         send.write_all(&request_for(b"POST", b"/cgi/count", &[])).await.expect("the head is sent");
         streams.push((send, receive));
     }
-    let until = std::time::Instant::now() + PATIENCE;
-    while !streams.is_empty() {
-        assert!(std::time::Instant::now() < until, "{} requests are not answered", streams.len());
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let mut left = Vec::new();
-        for (mut send, mut receive) in streams {
-            let answer = tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(100, true));
-            if answer.await.is_err() {
-                let _ = send.write_all(&[0, 1, b'x']).await;
-                left.push((send, receive));
-            }
+    until_none_is_left(streams, async |(mut send, mut receive)| {
+        let answer = tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(100, true)).await;
+        if answer.is_ok() {
+            return None;
         }
-        streams = left;
+        let _ = send.write_all(&[0, 1, b'x']).await;
+        Some((send, receive))
+    })
+    .await;
+}
+
+/// So many requests for the large file.
+async fn large_requests(connection: &Connection, count: usize) -> Vec<RecvStream> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let (mut send, receive) = connection.open_bi().await.expect("a stream");
+        let _ = send.write_all(&request(&[])).await;
+        let _ = send.finish();
+        streams.push(receive);
     }
+    streams
 }
 
 /// Large answers of which the client takes a byte at a time.
@@ -297,40 +310,22 @@ fn tiny_windows(server: &Server) -> Bytes {
     transport.stream_receive_window(VarInt::from_u32(1));
     with_transport(server, transport, |connection, _| {
         Box::pin(async move {
-            let mut streams = Vec::new();
-            for _ in 0..20 {
-                let (mut send, receive) = connection.open_bi().await.expect("a stream");
-                let _ = send.write_all(&request(&[])).await;
-                let _ = send.finish();
-                streams.push(receive);
-            }
-            let until = std::time::Instant::now() + PATIENCE;
-            while !streams.is_empty() {
-                assert!(std::time::Instant::now() < until, "{} streams are still there", streams.len());
-                tokio::time::sleep(Duration::from_millis(30)).await;
-                let mut left = Vec::new();
-                for mut receive in streams {
-                    let read = tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(1, true));
-                    match read.await {
-                        Err(_) | Ok(Ok(Some(_))) => left.push(receive),
-                        Ok(Ok(None)) => panic!("all of the answer was taken"),
-                        Ok(Err(_)) => {}
-                    }
+            let streams = large_requests(connection, 20).await;
+            until_none_is_left(streams, async |mut receive| {
+                let read = tokio::time::timeout(Duration::from_micros(10), receive.read_chunk(1, true)).await;
+                match read {
+                    Err(_) | Ok(Ok(Some(_))) => Some(receive),
+                    Ok(Ok(None)) => panic!("all of the answer was taken"),
+                    Ok(Err(_)) => None,
                 }
-                streams = left;
-            }
+            })
+            .await;
         })
     })
 }
 
 async fn unread_answers(connection: &Connection) {
-    let mut streams = Vec::new();
-    for _ in 0..50 {
-        let (mut send, receive) = connection.open_bi().await.expect("a stream");
-        let _ = send.write_all(&request(&[])).await;
-        let _ = send.finish();
-        streams.push(receive);
-    }
+    let streams = large_requests(connection, 50).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (mut received, mut broken) = (0, 0);
     for mut receive in streams {

@@ -11,7 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-use super::{Attack, Bytes, PATIENCE, cost};
+use super::{Attack, Bytes, cost, read_until_the_end};
 use crate::support::Server;
 
 pub(super) const ATTACKS: &[Attack] = &[
@@ -91,7 +91,7 @@ pub(super) const ATTACKS: &[Attack] = &[
 
 /// Takes any certificate.
 #[derive(Debug)]
-pub(super) struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -142,10 +142,7 @@ pub(super) fn client(protocol: &[u8]) -> ClientConfig {
 }
 
 fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.announced_addresses()[1]).expect("the server takes connections");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-    stream
+    super::connect(server.announced_addresses()[1])
 }
 
 fn broken_handshakes(server: &Server) -> Bytes {
@@ -200,14 +197,6 @@ fn raw(server: &Server, bytes: &[u8]) -> Bytes {
 
 fn after_hello(server: &Server, bytes: &[u8]) -> Bytes {
     raw(server, &[&hello(), bytes].concat())
-}
-
-fn read_until_the_end(stream: &mut TcpStream) -> u64 {
-    let mut rest = Vec::new();
-    let ended = stream.read_to_end(&mut rest);
-    let is_silent = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
-    assert!(!is_silent, "the connection is not ended");
-    rest.len() as u64
 }
 
 fn completed_handshakes(server: &Server) -> Bytes {
