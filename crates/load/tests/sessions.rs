@@ -229,7 +229,7 @@ fn what_cannot_be_is_refused_before_the_run() {
     let server = Server::start(|_, _| After::Close);
     for (path, extract_from, said) in [
         ("/b?${toke}", "json $.t", "is \"token\" meant"),
-        ("/b?${token", "json $.t", "no } after it"),
+        ("/b?${token", "json $.t", "the } of a variable is missing"),
         ("/b", "xpath //t", "write header NAME"),
         ("/b", "json t", "not a JSON path"),
     ] {
