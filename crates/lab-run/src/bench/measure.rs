@@ -41,8 +41,6 @@ pub(super) struct Measured {
     pub(super) outcome: Outcome,
     pub(super) recording: Recording,
     pub(super) ending: Ending,
-    /// What it is held against, bound to the plan.
-    pub(super) thresholds: Vec<Threshold>,
     /// The load machines, where there are several.
     pub(super) fleet: Option<FleetUse>,
     /// When the counted window began.
@@ -116,14 +114,7 @@ impl Measurement<'_> {
             (Ending::Whole, Some(reason)) => Ending::LoadFailed(reason),
             (ending, _) => ending,
         };
-        Ok(Measured {
-            outcome: generated.outcome,
-            recording,
-            ending,
-            thresholds: self.thresholds.clone(),
-            fleet: generated.fleet,
-            window_start,
-        })
+        Ok(Measured { outcome: generated.outcome, recording, ending, fleet: generated.fleet, window_start })
     }
 }
 

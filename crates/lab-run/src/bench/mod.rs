@@ -366,12 +366,12 @@ impl<'a> Run<'a> {
             }
         };
         let mut ended = Ok(());
-        for ((turn, title), measured) in chosen.iter().zip(&titles).zip(measured) {
+        for ((turn, measurement), measured) in chosen.iter().zip(&measurements).zip(measured) {
             let measured = measured?;
             let running = &mut self.running[turn.running];
             let run = turn.run as u64 + 1;
             running.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
-            ended = ended.and(self.keep(*turn, title, &mix, measured));
+            ended = ended.and(self.keep(*turn, measurement, &mix, measured));
         }
         ended
     }
@@ -428,7 +428,14 @@ impl<'a> Run<'a> {
     }
 
     /// Keeps what a turn measured; an error is the reason why the run ends here.
-    fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
+    fn keep(
+        &mut self,
+        turn: PlannedTurn,
+        measurement: &Measurement<'_>,
+        mix: &Mix,
+        measured: Measured,
+    ) -> Result<(), String> {
+        let title = measurement.turn.system;
         let running = &self.running[turn.running];
         let part = &self.prepared.suite.parts[turn.part];
         // Where other machines made the load, this one's processors had no part in it.
@@ -441,7 +448,7 @@ impl<'a> Run<'a> {
             run: turn.run as u64 + 1,
             load_cpus,
             cpus: running.cpus(),
-            thresholds: &measured.thresholds,
+            thresholds: &measurement.thresholds,
             uncounted: running.does_not_count(&part.needs()),
         };
         let result = record::mix_result(mix, &place, &measured);

@@ -87,7 +87,6 @@ impl ProcessTree {
 
     /// Reads every process of the tree; `None` when none is left.
     pub fn read(&mut self) -> Option<TreeReading> {
-        let ticks_per_second = procfs::ticks_per_second() as f64;
         let page_bytes = procfs::page_size();
         let mut reading = TreeReading::default();
         let mut left: Vec<i32> = self.members.keys().chain(&self.roots).copied().collect();
@@ -98,9 +97,8 @@ impl ProcessTree {
             }
             let Some(stat) = self.stat(pid) else { continue };
             read.insert(pid, stat.starttime);
-            let seconds = |ticks: u64| ticks as f64 / ticks_per_second;
             let reaped = |ticks: i64| seconds(u64::try_from(ticks).unwrap_or(0));
-            let (user_s, system_s) = exact(pid, seconds(stat.utime), seconds(stat.stime));
+            let (user_s, system_s) = exact(&stat);
             reading.user_s += user_s + reaped(stat.cutime);
             reading.system_s += system_s + reaped(stat.cstime);
             reading.resident_bytes += stat.rss * page_bytes;
@@ -129,13 +127,18 @@ impl ProcessTree {
 
 /// User and system time of a process so that their sum is what its own clock shows, to the nanosecond. The
 /// kernel tells the two apart in ticks only, which are ten milliseconds: too coarse for a short mix.
-fn exact(pid: i32, user_s: f64, system_s: f64) -> (f64, f64) {
-    let clock = nix::time::ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(pid));
+fn exact(stat: &procfs::process::Stat) -> (f64, f64) {
+    let (user_s, system_s) = (seconds(stat.utime), seconds(stat.stime));
+    let clock = nix::time::ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(stat.pid));
     let Ok(time) = clock.and_then(nix::time::ClockId::now) else { return (user_s, system_s) };
     let exact_s = Duration::from(time).as_secs_f64();
     let ticked_s = user_s + system_s;
     let user_share = if ticked_s > 0.0 { user_s / ticked_s } else { 0.0 };
     (exact_s * user_share, exact_s * (1.0 - user_share))
+}
+
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / procfs::ticks_per_second() as f64
 }
 
 fn process(stat: &procfs::process::Stat, threads_left: &mut usize) -> Option<ProcessReading> {
@@ -144,8 +147,7 @@ fn process(stat: &procfs::process::Stat, threads_left: &mut usize) -> Option<Pro
     let io = |name| io.as_deref().and_then(|text| value(text, name));
     let threads = threads(pid, *threads_left);
     *threads_left -= threads.len();
-    let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
-    let (user_s, system_s) = exact(pid, seconds(stat.utime), seconds(stat.stime));
+    let (user_s, system_s) = exact(stat);
     Some(ProcessReading {
         pid,
         name: stat.comm.clone(),
