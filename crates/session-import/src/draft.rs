@@ -1,5 +1,6 @@
 //! Sessions as a reader has found them, and their text.
 
+use crate::variables::PREDEFINED;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -67,15 +68,13 @@ impl Draft {
 
     /// Gives the variables that come from nowhere a data file, and says so.
     pub(crate) fn complete(&mut self) {
-        let mut known: BTreeSet<String> = ["client", "session", "random"].map(str::to_string).into();
+        let mut known: BTreeSet<String> = PREDEFINED.map(str::to_string).into();
         known.extend(self.data.iter().flat_map(|(_, columns)| columns.iter().cloned()));
         let mut missing = BTreeSet::new();
         for session in &self.sessions {
             let mut own = known.clone();
             for request in &session.requests {
-                let texts = [&request.path].into_iter().chain(&request.headers).chain(&request.body);
-                let used = texts.flat_map(|text| crate::variables::names(text));
-                missing.extend(used.filter(|name| !own.contains(name)));
+                missing.extend(request.uses().filter(|name| !own.contains(name)));
                 own.extend(request.extract.iter().map(|(name, _)| name.clone()));
             }
         }
@@ -135,6 +134,27 @@ impl Draft {
 }
 
 impl DraftRequest {
+    /// The names of the values that are put into it.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = String> {
+        let texts = [&self.path].into_iter().chain(&self.headers).chain(&self.body);
+        texts.flat_map(|text| crate::variables::names(text))
+    }
+
+    /// Whether it takes a value of that name from its answer.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.extract.iter().any(|(taken, _)| taken == name)
+    }
+
+    pub(crate) fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|field| is_header(field, name))
+    }
+
+    /// Adds `name=value` to its query.
+    pub(crate) fn add_query(&mut self, pairs: &str) {
+        self.path.push(if self.path.contains('?') { '&' } else { '?' });
+        self.path += pairs;
+    }
+
     fn text(&self, is_first: bool) -> String {
         let mut text = format!("\n[[session.requests]]  # {}\n", one_line(&self.name));
         text += &format!("path = {}\n", quoted(&self.path));
@@ -166,6 +186,11 @@ impl DraftRequest {
         }
         text
     }
+}
+
+/// Whether a header field, `name: value`, has that name.
+pub(crate) fn is_header(field: &str, name: &str) -> bool {
+    field.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
 
 fn list(texts: &[String]) -> String {

@@ -1,7 +1,7 @@
 //! JMeter's test plans (.jmx): each thread group becomes a session, with its samplers in order, and the
 //! header fields, defaults, timers, extractors and assertions that stand with them.
 
-use crate::draft::{Draft, DraftRequest, DraftSession};
+use crate::draft::{Draft, DraftRequest, DraftSession, is_header};
 use crate::postman::sendable;
 use crate::variables::{form_text, names, plain_name, replace};
 use roxmltree::{Document, Node};
@@ -186,10 +186,7 @@ impl Reader<'_, '_> {
                 for header in elements_of(element, "HeaderManager.headers") {
                     let (name, value) = (property(header, "Header.name"), property(header, "Header.value"));
                     let value = self.text(value);
-                    let is_same = |field: &String| {
-                        field.split(':').next().is_some_and(|other| other.eq_ignore_ascii_case(name))
-                    };
-                    scope.headers.retain(|field| !is_same(field));
+                    scope.headers.retain(|field| !is_header(field, name));
                     scope.headers.push(format!("{name}: {value}"));
                 }
             }
@@ -359,8 +356,7 @@ impl Reader<'_, '_> {
             request.body = Some(form);
             request.headers.push("Content-Type: application/x-www-form-urlencoded".to_string());
         } else {
-            let sign = if request.path.contains('?') { '&' } else { '?' };
-            request.path += &format!("{sign}{form}");
+            request.add_query(&form);
         }
     }
 

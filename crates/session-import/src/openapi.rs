@@ -77,7 +77,6 @@ fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -
         let own = scheme["name"].as_str().unwrap_or_default();
         let value = format!("${{{}}}", crate::variables::plain_name(name));
         let kind = scheme["type"].as_str().unwrap_or("unknown");
-        let sign = if request.path.contains('?') { '&' } else { '?' };
         match (kind, scheme["scheme"].as_str().unwrap_or_default(), scheme["in"].as_str()) {
             ("oauth2" | "openIdConnect", _, _) => {
                 request.headers.push(format!("Authorization: Bearer {value}"))
@@ -92,7 +91,7 @@ fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -
             ("apiKey", _, Some("header")) => request.headers.push(format!("{own}: {value}")),
             ("apiKey", _, Some("cookie")) => request.headers.push(format!("Cookie: {own}={value}")),
             ("apiKey", _, Some("query")) => {
-                request.path += &format!("{sign}{own}={}", value.replace('}', "|query}"));
+                request.add_query(&format!("{own}={}", value.replace('}', "|query}")));
             }
             _ => return Some(format!("{name}, which is of the type {kind}")),
         }

@@ -211,14 +211,11 @@ impl Reader {
     }
 
     fn body(&mut self, draft: &mut DraftRequest, body: &Value, place: &str) {
-        let has_type = |draft: &DraftRequest| {
-            draft.headers.iter().any(|field| field.to_ascii_lowercase().starts_with("content-type:"))
-        };
         match body["mode"].as_str() {
             None => {}
             Some("raw") => {
                 draft.body = body["raw"].as_str().map(|raw| self.filled(raw));
-                if body["options"]["raw"]["language"] == "json" && !has_type(draft) {
+                if body["options"]["raw"]["language"] == "json" && !draft.has_header("content-type") {
                     draft.headers.push("Content-Type: application/json".to_string());
                 }
             }
@@ -231,7 +228,7 @@ impl Reader {
                     Some(format!("{}={}", form_text(key), form_text(&value)))
                 };
                 draft.body = Some(pairs.iter().filter_map(pair).collect::<Vec<_>>().join("&"));
-                if !has_type(draft) {
+                if !draft.has_header("content-type") {
                     draft.headers.push("Content-Type: application/x-www-form-urlencoded".to_string());
                 }
             }

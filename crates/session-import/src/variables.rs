@@ -1,5 +1,8 @@
 //! Variables in texts: ours are `${name}`.
 
+/// The variables that every session has.
+pub(crate) const PREDEFINED: [&str; 3] = ["client", "session", "random"];
+
 /// The names of the variables in a text of ours.
 pub(crate) fn names(text: &str) -> Vec<String> {
     let mut names = Vec::new();

@@ -14,8 +14,7 @@ impl Interpreter {
             Value::Native(module) => native_member(&format!("{module}.{name}")),
             Value::Object(_) => self.field(target, name).unwrap_or(Value::Undefined),
             Value::List(_) if name == "length" => {
-                let length = self.elements(target).map_or(0, |elements| elements.len());
-                Value::Number(length as f64)
+                Value::Number(self.list_at(target).map_or(0, <[Value]>::len) as f64)
             }
             Value::Text(text) if name == "length" => match plain(text) {
                 Some(text) => Value::Number(text.chars().count() as f64),
@@ -50,18 +49,18 @@ impl Interpreter {
     pub(super) fn element(&mut self, target: &Value, place: &Value) -> Value {
         match (target, place) {
             (Value::List(_), Value::Number(number)) => {
-                let elements = self.elements(target).unwrap_or_default();
-                elements.get(*number as usize).cloned().unwrap_or(Value::Undefined)
+                let element = self.list_at(target).and_then(|list| list.get(*number as usize));
+                element.cloned().unwrap_or(Value::Undefined)
             }
             (Value::List(_), _) => {
-                let elements = self.elements(target).unwrap_or_default();
-                if elements.len() > 1 {
+                let list = self.list_at(target).unwrap_or_default();
+                let (count, first) = (list.len(), list.first().cloned());
+                if count > 1 {
                     self.note(&format!(
-                        "of {} elements the first is taken: for all of them write a file of [[data]]",
-                        elements.len()
+                        "of {count} elements the first is taken: for all of them write a file of [[data]]"
                     ));
                 }
-                elements.first().cloned().unwrap_or(Value::Undefined)
+                first.unwrap_or(Value::Undefined)
             }
             (Value::Rows(file), _) => Value::Row(file.clone()),
             // A test that was made is taken as met.
@@ -169,11 +168,7 @@ impl Interpreter {
         name: &str,
         arguments: &[Value],
     ) -> Value {
-        let text = match arguments.first() {
-            Some(Value::Text(text)) => plain(text),
-            _ => None,
-        };
-        match (place, name, text) {
+        match (place, name, arguments.first().and_then(Value::plain_text)) {
             (_, "toString" | "trim" | "text" | "valueOf", None) if *place != Place::Html => target.clone(),
             (Place::Html, "find", Some(selector)) => found(request, Place::Element(selector)),
             (Place::Element(outer), "find", Some(selector)) => {
@@ -206,16 +201,16 @@ impl Interpreter {
     }
 
     fn list_method(&mut self, target: &Value, name: &str, arguments: Vec<Value>) -> Value {
+        if name == "push" {
+            let mut length = self.list_at(target).map_or(0, <[Value]>::len);
+            for value in arguments {
+                self.set_element(target, &length.to_string(), value);
+                length += 1;
+            }
+            return Value::Number(length as f64);
+        }
         let elements = self.elements(target).unwrap_or_default();
         match (name, arguments.first()) {
-            ("push", _) => {
-                let mut length = elements.len();
-                for value in arguments {
-                    self.set_element(target, &length.to_string(), value);
-                    length += 1;
-                }
-                Value::Number(length as f64)
-            }
             ("forEach" | "map", Some(function)) => {
                 let mut made = Vec::new();
                 for (at, element) in elements.into_iter().take(MAXIMUM_ROUNDS).enumerate() {
@@ -285,9 +280,8 @@ impl Interpreter {
         let known: Option<Vec<String>> = arguments
             .iter()
             .map(|argument| match argument {
-                Value::Text(text) => plain(text),
                 Value::Number(number) => Some(super::number_text(*number)),
-                _ => None,
+                other => other.plain_text(),
             })
             .collect();
         let arguments = known.unwrap_or_default();

@@ -10,10 +10,10 @@ pub(crate) mod values;
 
 use crate::draft::DraftRequest;
 use crate::javascript::syntax::{Binding, Expression, Function, Key, Kind, Statement};
-use crate::variables::plain_name;
+use crate::variables::{PREDEFINED, plain_name};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use values::{Found, Value, literal, number_text};
+use values::{Found, Value, literal, number_text, put};
 
 /// Expressions and calls in each other.
 const MAXIMUM_DEPTH: usize = 120;
@@ -84,6 +84,12 @@ impl Interpreter {
         }
     }
 
+    /// A note with the statement that it is about.
+    fn note_statement(&mut self, words: &str) {
+        let note = format!("{words}: {}", self.source);
+        self.note(&note);
+    }
+
     /// A note without a line, once.
     pub(crate) fn note_once(&mut self, words: &str) {
         if !self.notes.iter().any(|note| note == words) {
@@ -114,30 +120,36 @@ impl Interpreter {
         Value::Object(self.kept.len() - 1)
     }
 
+    /// A list where it is kept.
+    fn list_at(&self, value: &Value) -> Option<&[Value]> {
+        let Value::List(at) = value else { return None };
+        match &self.kept[*at] {
+            Kept::List(values) => Some(values),
+            Kept::Object(_) => None,
+        }
+    }
+
+    /// An object where it is kept.
+    fn object_at(&self, value: &Value) -> Option<&[(String, Value)]> {
+        let Value::Object(at) = value else { return None };
+        match &self.kept[*at] {
+            Kept::Object(fields) => Some(fields),
+            Kept::List(_) => None,
+        }
+    }
+
     /// The elements of a list.
     pub(crate) fn elements(&self, value: &Value) -> Option<Vec<Value>> {
-        match value {
-            Value::List(at) => match &self.kept[*at] {
-                Kept::List(values) => Some(values.clone()),
-                Kept::Object(_) => None,
-            },
-            _ => None,
-        }
+        self.list_at(value).map(<[Value]>::to_vec)
     }
 
     /// The fields of an object.
     pub(crate) fn fields(&self, value: &Value) -> Option<Vec<(String, Value)>> {
-        match value {
-            Value::Object(at) => match &self.kept[*at] {
-                Kept::Object(fields) => Some(fields.clone()),
-                Kept::List(_) => None,
-            },
-            _ => None,
-        }
+        self.object_at(value).map(<[(String, Value)]>::to_vec)
     }
 
     pub(crate) fn field(&self, value: &Value, name: &str) -> Option<Value> {
-        self.fields(value)?.into_iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+        self.object_at(value)?.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
     fn set_element(&mut self, target: &Value, key: &str, value: Value) -> bool {
@@ -191,15 +203,12 @@ impl Interpreter {
         };
         let wanted = found.name.clone().unwrap_or_else(derived);
         let wanted = match plain_name(&wanted).trim_matches('_') {
-            "" | "client" | "session" | "random" => "value".to_string(),
+            name if name.is_empty() || PREDEFINED.contains(&name) => "value".to_string(),
             name => plain_name(name),
-        };
-        let is_used = |name: &str, requests: &[DraftRequest]| {
-            requests.iter().any(|request| request.extract.iter().any(|(used, _)| used == name))
         };
         let mut name = wanted.clone();
         let mut number = 2;
-        while is_used(&name, &self.requests) {
+        while self.requests.iter().any(|request| request.takes(&name)) {
             name = format!("{wanted}{number}");
             number += 1;
         }
@@ -379,19 +388,13 @@ impl Interpreter {
             (None, Value::Claim(claim)) => {
                 let is_true = claim.is_expected();
                 if !no.is_empty() || is_true {
-                    self.note(&format!(
-                        "taken as {is_true}, since the answer tells: {}",
-                        self.source.clone()
-                    ));
+                    self.note_statement(&format!("taken as {is_true}, since the answer tells"));
                 }
                 is_true
             }
             (None, _) => {
                 let is_true = !ends(yes);
-                self.note(&format!(
-                    "taken as {is_true}, since it is not known before: {}",
-                    self.source.clone()
-                ));
+                self.note_statement(&format!("taken as {is_true}, since it is not known before"));
                 is_true
             }
         };
@@ -418,7 +421,7 @@ impl Interpreter {
                 }
                 Some(false) => {}
                 None => {
-                    self.note(&format!("its first case is taken: {}", self.source.clone()));
+                    self.note_statement("its first case is taken");
                     start = Some(place);
                     break;
                 }
@@ -454,15 +457,12 @@ impl Interpreter {
             }
             (None, Some(elements)) => elements,
             _ => {
-                self.note(&format!(
-                    "made once, since its rounds are not known before: {}",
-                    self.source.clone()
-                ));
+                self.note_statement("made once, since its rounds are not known before");
                 vec![self.element(&value, &Value::Unknown)]
             }
         };
         if elements.len() > MAXIMUM_ROUNDS {
-            self.note(&format!("made {MAXIMUM_ROUNDS} times: {}", self.source.clone()));
+            self.note_statement(&format!("made {MAXIMUM_ROUNDS} times"));
             elements.truncate(MAXIMUM_ROUNDS);
         }
         for element in elements {
@@ -493,14 +493,11 @@ impl Interpreter {
                 None => false,
             };
             if round == MAXIMUM_ROUNDS {
-                self.note(&format!("made {MAXIMUM_ROUNDS} times: {}", self.source.clone()));
+                self.note_statement(&format!("made {MAXIMUM_ROUNDS} times"));
                 return Flow::Next;
             }
             if !is_known {
-                self.note(&format!(
-                    "made once, since its rounds are not known before: {}",
-                    self.source.clone()
-                ));
+                self.note_statement("made once, since its rounds are not known before");
             }
             let inner = self.new_scope(scope);
             match self.statements(body, inner) {
@@ -663,8 +660,7 @@ impl Interpreter {
                 Key::Spread => self.fields(&value).unwrap_or_default(),
             };
             for (name, value) in new {
-                fields.retain(|(known, _)| *known != name);
-                fields.push((name, value));
+                put(&mut fields, name, value);
             }
         }
         self.object(fields)

@@ -1,7 +1,7 @@
 //! Functions of the language and of k6 that send nothing.
 
 use super::Interpreter;
-use super::values::{Found, Place, Value, literal, plain};
+use super::values::{Found, Place, Value, literal, plain, put};
 use base64::Engine as _;
 
 impl Interpreter {
@@ -14,7 +14,7 @@ impl Interpreter {
         }
         let first = arguments.first().cloned().unwrap_or(Value::Undefined);
         match name {
-            "group" | "k6.group" => match arguments.get(1) {
+            "group" | "k6.group" | "new SharedArray" => match arguments.get(1) {
                 Some(function) => self.call_value(&function.clone(), Vec::new()),
                 None => self.missed(),
             },
@@ -22,10 +22,6 @@ impl Interpreter {
             "sleep" | "k6.sleep" => self.sleep(&first),
             // What ends the session is taken as not happening.
             "fail" | "k6.fail" => Value::Undefined,
-            "new SharedArray" => match arguments.get(1) {
-                Some(function) => self.call_value(&function.clone(), Vec::new()),
-                None => self.missed(),
-            },
             "open" => match &first {
                 Value::Text(path) => Value::File(plain(path).unwrap_or_default()),
                 _ => self.missed(),
@@ -85,10 +81,7 @@ impl Interpreter {
     }
 
     fn find_between(&mut self, arguments: &[Value]) -> Value {
-        let text = |at: usize| match arguments.get(at) {
-            Some(Value::Text(text)) => plain(text),
-            _ => None,
-        };
+        let text = |at: usize| arguments.get(at).and_then(Value::plain_text);
         match (arguments.first(), text(1), text(2)) {
             (Some(Value::Found(Found { request, place: Place::Body, .. })), Some(left), Some(right)) => {
                 let pattern = format!("{}(.*?){}", regex::escape(&left), regex::escape(&right));
@@ -230,8 +223,7 @@ impl Interpreter {
             "Object.assign" => {
                 for more in &arguments[1..] {
                     for (key, value) in self.fields(more).unwrap_or_default() {
-                        fields.retain(|(known, _)| *known != key);
-                        fields.push((key, value));
+                        put(&mut fields, key, value);
                     }
                 }
                 self.object(fields)

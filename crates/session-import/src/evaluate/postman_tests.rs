@@ -1,7 +1,7 @@
 //! What scripts of Postman do: `pm.test`, `pm.expect`, `tests[...]`, and variables that they set.
 
 use super::Interpreter;
-use super::values::{Claim, Found, Place, Value, plain};
+use super::values::{Claim, Found, Place, Value, put};
 use crate::variables::plain_name;
 
 /// Words of chai that say nothing by themselves.
@@ -14,10 +14,7 @@ impl Interpreter {
     /// Calls a function of Postman; `None` where the name is none of its.
     pub(super) fn call_postman(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
         let first = arguments.first();
-        let word = |at: usize| match arguments.get(at) {
-            Some(Value::Text(text)) => plain(text),
-            _ => None,
-        };
+        let word = |at: usize| arguments.get(at).and_then(Value::plain_text);
         if let Some(rest) = name.strip_prefix("postman.") {
             return Some(match (rest, word(0), arguments.get(1)) {
                 ("setEnvironmentVariable" | "setGlobalVariable", Some(name), Some(value)) => {
@@ -66,11 +63,7 @@ impl Interpreter {
 
     /// `tests["name"] = value`
     pub(super) fn test(&mut self, name: &Value, value: &Value) {
-        let is_taken = match self.claim(value) {
-            Some(claim) => self.want(&claim),
-            None => matches!(value, Value::Bool(true)),
-        };
-        if !is_taken {
+        if !self.want_value(value) {
             let name = self.text(name).unwrap_or_default();
             self.note(&format!("left out: the test {name:?}"));
         }
@@ -82,9 +75,7 @@ impl Interpreter {
             let (Some(source), Some(request)) = (source, self.requests.get_mut(*request)) else {
                 return self.missed();
             };
-            let pair = (plain_name(name), source);
-            request.extract.retain(|(known, _)| *known != pair.0);
-            request.extract.push(pair);
+            put(&mut request.extract, plain_name(name), source);
             return Value::Undefined;
         }
         match self.text(value) {

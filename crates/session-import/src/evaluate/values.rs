@@ -40,6 +40,16 @@ pub(crate) enum Value {
     Unknown,
 }
 
+impl Value {
+    /// A text without variables, as it is.
+    pub(crate) fn plain_text(&self) -> Option<String> {
+        match self {
+            Value::Text(text) => plain(text),
+            _ => None,
+        }
+    }
+}
+
 /// A place in an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
@@ -87,7 +97,7 @@ impl Place {
 }
 
 /// What must be true of an answer.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) request: usize,
     pub(crate) statuses: Option<BTreeSet<u16>>,
@@ -95,14 +105,10 @@ pub(crate) struct Claim {
     pub(crate) asserts: Vec<String>,
 }
 
-/// All statuses that an answer can have.
-pub(crate) fn all_statuses() -> impl Iterator<Item = u16> {
-    100..600
-}
-
 impl Claim {
     pub(crate) fn statuses(request: usize, is_one: impl Fn(f64) -> bool) -> Claim {
-        let statuses = all_statuses().filter(|status| is_one(f64::from(*status))).collect();
+        // All that an answer can have.
+        let statuses = (100..600_u16).filter(|status| is_one(f64::from(*status))).collect();
         Claim { request, statuses: Some(statuses), asserts: Vec::new() }
     }
 
@@ -124,17 +130,13 @@ impl Claim {
     pub(crate) fn or(self, other: Claim) -> Option<Claim> {
         let is_plain = self.asserts.is_empty() && other.asserts.is_empty() && self.request == other.request;
         match (self.statuses, other.statuses) {
-            (Some(one), Some(two)) if is_plain => Some(
-                Claim { statuses: Some(one.union(&two).copied().collect()), ..Claim::default() }
-                    .of(self.request),
-            ),
+            (Some(one), Some(two)) if is_plain => Some(Claim {
+                request: self.request,
+                statuses: Some(one.union(&two).copied().collect()),
+                asserts: Vec::new(),
+            }),
             _ => None,
         }
-    }
-
-    fn of(mut self, request: usize) -> Claim {
-        self.request = request;
-        self
     }
 
     pub(crate) fn not(self) -> Option<Claim> {
@@ -163,6 +165,12 @@ impl Claim {
         });
         is_success && !self.asserts.iter().any(|one| one.starts_with("not "))
     }
+}
+
+/// Gives a name a value, instead of the one that it may have.
+pub(crate) fn put<T>(pairs: &mut Vec<(String, T)>, name: String, value: T) {
+    pairs.retain(|(known, _)| *known != name);
+    pairs.push((name, value));
 }
 
 /// A number as scripts write it.

@@ -262,9 +262,7 @@ impl Parser<'_> {
             } else {
                 list.push(self.assignment()?);
             }
-            if !self.take_sign(",") && !self.is_sign(close) {
-                return None;
-            }
+            self.comma_before(close)?;
         }
         Some(list)
     }

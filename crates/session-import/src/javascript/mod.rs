@@ -4,7 +4,7 @@
 //! understood is kept with its place, and what follows it is read all the same.
 
 mod expressions;
-pub(crate) mod parser;
+mod parser;
 pub(crate) mod syntax;
 mod tokens;
 

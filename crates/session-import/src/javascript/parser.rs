@@ -75,6 +75,11 @@ impl Parser<'_> {
         self.take_sign(sign).then_some(())
     }
 
+    /// After one of several in brackets: a comma, or the bracket that closes.
+    pub(super) fn comma_before(&mut self, close: &str) -> Option<()> {
+        (self.take_sign(",") || self.is_sign(close)).then_some(())
+    }
+
     pub(super) fn is_word(&self, word: &str) -> bool {
         matches!(self.token(), Token::Name(name) if name == word)
     }
@@ -286,9 +291,7 @@ impl Parser<'_> {
                 } else {
                     list.push(self.binding(true)?);
                 }
-                if !self.take_sign(",") && !self.is_sign("]") {
-                    return None;
-                }
+                self.comma_before("]")?;
             }
             return Some(Binding::List(list));
         }
@@ -317,9 +320,7 @@ impl Parser<'_> {
                 };
                 fields.push((key, binding));
             }
-            if !self.take_sign(",") && !self.is_sign("}") {
-                return None;
-            }
+            self.comma_before("}")?;
         }
         Some(Binding::Object(fields))
     }
@@ -347,9 +348,7 @@ impl Parser<'_> {
         let mut parameters = Vec::new();
         while !self.take_sign(")") {
             parameters.push(self.binding(true)?);
-            if !self.take_sign(",") && !self.is_sign(")") {
-                return None;
-            }
+            self.comma_before(")")?;
         }
         Some(parameters)
     }
@@ -368,9 +367,7 @@ impl Parser<'_> {
                     let there = self.name()?;
                     let here = if self.take_word("as") { self.name()? } else { there.clone() };
                     names.push((there, here));
-                    if !self.take_sign(",") && !self.is_sign("}") {
-                        return None;
-                    }
+                    self.comma_before("}")?;
                 }
             } else if self.take_sign("*") {
                 self.take_word("as").then_some(())?;
@@ -398,9 +395,7 @@ impl Parser<'_> {
                 if self.take_word("as") && self.name()? == "default" {
                     default = Some(here);
                 }
-                if !self.take_sign(",") && !self.is_sign("}") {
-                    return None;
-                }
+                self.comma_before("}")?;
             }
             if self.take_word("from") {
                 self.advance();
@@ -512,9 +507,7 @@ impl Parser<'_> {
         let mut fields = Vec::new();
         while !self.take_sign("}") {
             fields.push(self.field()?);
-            if !self.take_sign(",") && !self.is_sign("}") {
-                return None;
-            }
+            self.comma_before("}")?;
         }
         Some(Expression::Object(fields))
     }

@@ -8,7 +8,7 @@
 mod options;
 mod requests;
 
-use crate::draft::{Draft, DraftSession};
+use crate::draft::{Draft, DraftRequest, DraftSession};
 use crate::evaluate::Interpreter;
 use crate::evaluate::values::Value;
 use crate::javascript::parse;
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
 }
 
 /// The requests of a user: those of `setup` only where their answers are used.
-fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<crate::draft::DraftRequest> {
+fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<DraftRequest> {
     let data = match interpreter.global("setup") {
         Some(setup @ Value::Function(..)) => interpreter.call_value(&setup, Vec::new()),
         _ => Value::Undefined,
@@ -75,14 +75,8 @@ fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<crate::draft:
     interpreter.call_value(function, vec![data]);
     let mut requests = std::mem::take(&mut interpreter.requests);
     // A value that only `setup` itself uses is no reason to keep it.
-    let used: Vec<String> = requests[of_setup..]
-        .iter()
-        .flat_map(|request| [&request.path].into_iter().chain(&request.headers).chain(&request.body))
-        .flat_map(|text| crate::variables::names(text))
-        .collect();
-    let is_used = requests[..of_setup]
-        .iter()
-        .any(|request| request.extract.iter().any(|(name, _)| used.contains(name)));
+    let used: Vec<String> = requests[of_setup..].iter().flat_map(DraftRequest::uses).collect();
+    let is_used = requests[..of_setup].iter().any(|request| used.iter().any(|name| request.takes(name)));
     if is_used {
         interpreter.note_once("what setup() asks for is asked for by each session");
     } else if of_setup > 0 {

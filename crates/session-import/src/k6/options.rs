@@ -74,8 +74,8 @@ fn text(interpreter: &Interpreter, object: &Value, name: &str) -> Option<String>
     }
 }
 
-/// `1m30s` is one time in k6 and two words here.
-fn time(text: &str) -> String {
+/// The seconds of a time such as `1m30s`.
+fn seconds(text: &str) -> Option<f64> {
     let mut seconds = 0.0;
     let mut rest = text;
     while !rest.is_empty() {
@@ -86,16 +86,20 @@ fn time(text: &str) -> String {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            _ => return text.to_string(),
+            _ => return None,
         };
-        let Ok(number) = rest[..digits].parse::<f64>() else { return text.to_string() };
-        seconds += number * factor;
+        seconds += rest[..digits].parse::<f64>().ok()? * factor;
         rest = &rest[unit_end..];
     }
-    if seconds >= 1.0 {
-        format!("{}s", number_text(seconds))
-    } else {
-        format!("{}ms", number_text(seconds * 1e3))
+    Some(seconds)
+}
+
+/// `1m30s` is one time in k6 and two words here.
+fn time(text: &str) -> String {
+    match seconds(text) {
+        None => text.to_string(),
+        Some(seconds) if seconds >= 1.0 => format!("{}s", number_text(seconds)),
+        Some(seconds) => format!("{}ms", number_text(seconds * 1e3)),
     }
 }
 
@@ -105,15 +109,19 @@ fn load(interpreter: &Interpreter, object: &Value) -> Vec<String> {
     if let Some(stages) =
         stages(interpreter, object, number(interpreter, object, "startVUs").unwrap_or(0.0), 1.0)
     {
-        return vec!["--stages".to_string(), stages];
+        return vec![format!("--stages {stages}")];
     }
-    if let Some(clients) = number(interpreter, object, "vus") {
-        words.extend(["--clients".to_string(), number_text(clients)]);
-    }
-    if let Some(duration) = text(interpreter, object, "duration") {
-        words.extend(["--duration".to_string(), time(&duration)]);
-    }
+    words.extend(number(interpreter, object, "vus").map(clients));
+    words.extend(duration(interpreter, object));
     words
+}
+
+fn clients(count: f64) -> String {
+    format!("--clients {}", number_text(count))
+}
+
+fn duration(interpreter: &Interpreter, object: &Value) -> Option<String> {
+    text(interpreter, object, "duration").map(|duration| format!("--duration {}", time(&duration)))
 }
 
 /// Ramps from a start over the targets.
@@ -137,22 +145,17 @@ fn stages(interpreter: &Interpreter, object: &Value, start: f64, factor: f64) ->
 
 fn read_scenario(interpreter: &Interpreter, name: &str, scenario: &Value) -> (Scenario, Vec<String>) {
     let executor = text(interpreter, scenario, "executor").unwrap_or_default();
-    let clients =
+    let most =
         ["maxVUs", "preAllocatedVUs", "vus"].into_iter().find_map(|key| number(interpreter, scenario, key));
-    let unit = text(interpreter, scenario, "timeUnit").map_or(1.0, |unit| {
-        let seconds = time(&unit);
-        seconds.trim_end_matches('s').parse::<f64>().unwrap_or(1.0)
-    });
+    let unit = text(interpreter, scenario, "timeUnit").and_then(|unit| seconds(&unit));
+    let unit = unit.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let rate = number(interpreter, scenario, "rate").map(|rate| rate / unit);
     let mut words = Vec::new();
     match executor.as_str() {
         "constant-arrival-rate" => {
-            words.extend(["--rate".to_string(), number_text(rate.unwrap_or(1.0))]);
-            words.extend(clients.iter().flat_map(|clients| ["--clients".to_string(), number_text(*clients)]));
-            words.extend(
-                text(interpreter, scenario, "duration")
-                    .map(|duration| format!("--duration {}", time(&duration))),
-            );
+            words.push(format!("--rate {}", number_text(rate.unwrap_or(1.0))));
+            words.extend(most.map(clients));
+            words.extend(duration(interpreter, scenario));
         }
         "ramping-arrival-rate" => {
             let start = number(interpreter, scenario, "startRate").unwrap_or(0.0);
@@ -160,12 +163,12 @@ fn read_scenario(interpreter: &Interpreter, name: &str, scenario: &Value) -> (Sc
                 stages(interpreter, scenario, start, 1.0 / unit)
                     .map(|stages| format!("--rate-stages {stages}")),
             );
-            words.extend(clients.iter().flat_map(|clients| ["--clients".to_string(), number_text(*clients)]));
+            words.extend(most.map(clients));
         }
         _ => words.extend(load(interpreter, scenario)),
     }
     let function = text(interpreter, scenario, "exec").unwrap_or_else(|| "default".to_string());
-    let weight = rate.or(number(interpreter, scenario, "vus")).or(clients).unwrap_or(1.0);
+    let weight = rate.or(number(interpreter, scenario, "vus")).or(most).unwrap_or(1.0);
     (Scenario { name: name.to_string(), function, weight }, words)
 }
 
@@ -203,18 +206,10 @@ fn threshold(metric: &str, written: &str) -> Option<String> {
         (false, false) => "<=",
         (false, true) => "<",
     };
-    let time = || {
-        if limit >= 1000.0 {
-            format!("{}s", number_text(limit / 1e3))
-        } else {
-            format!("{}ms", number_text(limit))
-        }
-    };
     let prefix = match metric {
-        "http_req_duration" | "iteration_duration" => "",
+        "http_req_duration" | "http_req_waiting" => "",
         "http_req_connecting" => "connect.",
         "http_req_tls_handshaking" => "handshake.",
-        "http_req_waiting" => "",
         "http_req_failed" if measure == "rate" => {
             return Some(format!("errors{opposite}{}%", number_text((limit * 1e6).round() / 1e4)));
         }
@@ -233,16 +228,18 @@ fn threshold(metric: &str, written: &str) -> Option<String> {
         }
         _ => return None,
     };
-    if metric == "iteration_duration" {
-        return None;
-    }
     let figure = match measure {
         "avg" => "mean".to_string(),
         "med" => "p50".to_string(),
         "min" | "max" => measure.to_string(),
         _ => format!("p{}", measure.strip_prefix("p(")?.strip_suffix(')')?),
     };
-    Some(format!("{prefix}{figure}{opposite}{}", time()))
+    let limit = if limit >= 1000.0 {
+        format!("{}s", number_text(limit / 1e3))
+    } else {
+        format!("{}ms", number_text(limit))
+    };
+    Some(format!("{prefix}{figure}{opposite}{limit}"))
 }
 
 #[cfg(test)]
@@ -263,5 +260,6 @@ mod tests {
         assert_eq!(threshold("my_trend", "p(95)<500"), None);
         assert_eq!(time("1m30s"), "90s");
         assert_eq!(time("200ms"), "200ms");
+        assert_eq!((seconds("500ms"), seconds("soon")), (Some(0.5), None));
     }
 }

@@ -4,7 +4,7 @@ use crate::draft::DraftRequest;
 use crate::evaluate::Interpreter;
 use crate::evaluate::values::{Claim, Value, literal, plain};
 use crate::postman::{sendable, split};
-use crate::variables::form_text;
+use crate::variables::{PREDEFINED, form_text};
 use base64::Engine as _;
 use std::collections::BTreeSet;
 
@@ -18,10 +18,8 @@ impl Interpreter {
         let method = match function {
             "get" | "head" | "options" | "post" | "put" | "patch" | "del" => function,
             "request" | "asyncRequest" => {
-                let method = match arguments.first() {
-                    Some(Value::Text(method)) => plain(method).unwrap_or_default(),
-                    _ => return Some(self.missed()),
-                };
+                let Some(Value::Text(method)) = arguments.first() else { return Some(self.missed()) };
+                let method = plain(method).unwrap_or_default();
                 return Some(self.request(&method, &arguments[1..], true));
             }
             "batch" => return Some(self.batch(arguments.first())),
@@ -44,17 +42,14 @@ impl Interpreter {
         self.note("the requests of a batch are made one after the other");
         let mut answers = Vec::new();
         for request in elements {
-            let text = |value: Option<Value>| match value {
-                Some(Value::Text(text)) => plain(&text),
-                _ => None,
-            };
             let answer = if let Some(list) = self.elements(&request) {
-                match text(list.first().cloned()) {
+                match list.first().and_then(Value::plain_text) {
                     Some(method) => self.request(&method, &list[1..], true),
                     None => self.missed(),
                 }
             } else if self.fields(&request).is_some() {
-                let method = text(self.field(&request, "method")).unwrap_or_else(|| "GET".to_string());
+                let method = self.field(&request, "method").and_then(|method| method.plain_text());
+                let method = method.unwrap_or_else(|| "GET".to_string());
                 let parts: Vec<Value> = ["url", "body", "params"]
                     .into_iter()
                     .map(|part| self.field(&request, part).unwrap_or(Value::Undefined))
@@ -92,7 +87,7 @@ impl Interpreter {
         if let Some(body) = arguments.get(1).filter(|_| has_body) {
             self.body(body, &mut request);
         }
-        if let Some(credentials) = credentials.filter(|_| !has_field(&request, "authorization")) {
+        if let Some(credentials) = credentials.filter(|_| !request.has_header("authorization")) {
             let encoded = base64::prelude::BASE64_STANDARD.encode(credentials);
             request.headers.push(format!("Authorization: Basic {encoded}"));
         }
@@ -129,9 +124,9 @@ impl Interpreter {
 
     /// Whether a name stands for a value of an answer, or of a file.
     fn is_taken(&self, name: &str) -> bool {
-        matches!(name, "client" | "session" | "random")
+        PREDEFINED.contains(&name)
             || self.files.values().flatten().any(|column| column == name)
-            || self.requests.iter().any(|request| request.extract.iter().any(|(taken, _)| taken == name))
+            || self.requests.iter().any(|request| request.takes(name))
     }
 
     /// `{ headers: { 'X-A': '1' }, ... }`
@@ -194,7 +189,7 @@ impl Interpreter {
                 }
             }
             request.body = Some(pairs.join("&"));
-            if !has_field(request, "content-type") {
+            if !request.has_header("content-type") {
                 request.headers.push("Content-Type: application/x-www-form-urlencoded".to_string());
             }
             return;
@@ -215,16 +210,20 @@ impl Interpreter {
                 value => value.clone(),
             };
             self.has_missed = outer;
-            let is_taken = match self.claim(&value) {
-                Some(claim) => self.want(&claim),
-                None => matches!(value, Value::Bool(true)),
-            };
-            if !is_taken {
+            if !self.want_value(&value) {
                 self.note(&format!("left out: the check {name:?}"));
             }
         }
         // It is taken as met.
         Value::Bool(true)
+    }
+
+    /// A value must be true: a claim on an answer, or known; false where it cannot be said in a session.
+    pub(crate) fn want_value(&mut self, value: &Value) -> bool {
+        match self.claim(value) {
+            Some(claim) => self.want(&claim),
+            None => matches!(value, Value::Bool(true)),
+        }
     }
 
     /// What must be true of an answer; false where it cannot be said in a session.
@@ -250,11 +249,6 @@ impl Interpreter {
         let success: BTreeSet<u16> = (200..300).collect();
         *statuses == success && request.redirects > 0
     }
-}
-
-fn has_field(request: &DraftRequest, name: &str) -> bool {
-    let is_one = |field: &String| field.split(':').next().is_some_and(|key| key.eq_ignore_ascii_case(name));
-    request.headers.iter().any(is_one)
 }
 
 /// `http://user:password@host/`: the URL without them, and them.
