@@ -1,8 +1,15 @@
 """What the scripts in Python have in common."""
 
+import os
 import pathlib
 import socket
 import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+# Where cargo builds, and the setup puts what belongs to a checkout.
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
+# Where the setup puts what all checkouts share.
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
 
 
 def free_port():
@@ -12,7 +19,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def missing(what):
+def missing(*lines):
     """Says what the script takes and does not find, and ends it with the exit code for that."""
-    print(f"{pathlib.Path(sys.argv[0]).stem}: {what}", file=sys.stderr)
+    name = f"{pathlib.Path(sys.argv[0]).stem}: "
+    print(name + ("\n" + " " * len(name)).join(lines), file=sys.stderr)
     sys.exit(3)

@@ -36,10 +36,9 @@ import time
 import urllib.parse
 import zipfile
 
-from common import free_port, missing
+from common import CACHE, TARGET, TOP, free_port, missing
 
 TOMCAT = "apache-tomcat-11.0.25"
-TOP = pathlib.Path(__file__).resolve().parent.parent
 
 JETTY = "org.eclipse.jetty:jetty-distribution:10.0.0.beta1:tar.gz!" \
     "jetty-distribution-10.0.0.beta1/demo-base/webapps/"
@@ -69,14 +68,13 @@ def parts(binary):
     for program, package in (("mvn", "maven"), ("java", "default-jre-headless")):
         if shutil.which(program) is None:
             missing(f"there is no {program}: install {package}")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
-    if not (cache / TOMCAT).exists():
+    if not (CACHE / TOMCAT).exists():
         missing("there is no Tomcat: run scripts/setup-tomcat.sh")
     if not binary.exists():
         missing(f"there is no {binary}: run 'make build', or name another with --binary")
     if not (binary.resolve().parent.parent / "java/touchstone-servlet.jar").exists():
         missing("the jars for servlets are missing: run 'make java'")
-    return cache / TOMCAT
+    return CACHE / TOMCAT
 
 
 def fetch(artifact, directory):
@@ -435,9 +433,8 @@ def compare(artifact, war, arguments, program):
 
 
 def main():
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=pathlib.Path, default=target / "release/touchstone")
+    parser.add_argument("--binary", type=pathlib.Path, default=TARGET / "release/touchstone")
     parser.add_argument("--isolated", action="store_true", help="in a process of its own")
     parser.add_argument("--pages", type=int, default=300, help="at most so many requests for each")
     parser.add_argument("applications", nargs="*",
@@ -447,7 +444,7 @@ def main():
     program = parts(arguments.binary)
     differences = 0
     for artifact in arguments.applications or APPLICATIONS:
-        war, kept = pathlib.Path(artifact), target / "java-applications/compared"
+        war, kept = pathlib.Path(artifact), TARGET / "java-applications/compared"
         if artifact == "examples":
             war = examples(program, kept)
         elif not war.is_file():

@@ -40,9 +40,8 @@ import tempfile
 import threading
 import time
 
-from common import free_port, missing
+from common import TARGET, TOP, free_port, missing
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TOP / "docs/load.md"
 CLIENTS = 64
 RATE = 2000
@@ -408,9 +407,7 @@ SOCKETS = 16
 
 def sockets(options, server):
     """Each client sends the next message when the last one is answered; CPU is that of the tool."""
-    python = TOP / "target/websockets/bin/python"
-    if "CARGO_TARGET_DIR" in os.environ:
-        python = pathlib.Path(os.environ["CARGO_TARGET_DIR"]) / "websockets/bin/python"
+    python = TARGET / "websockets/bin/python"
     if not python.exists():
         missing("there is no WebSocket server: run scripts/setup-websockets.sh")
     port = free_port()
@@ -457,7 +454,8 @@ def sockets(options, server):
     return table([f"{SOCKETS} WebSockets", *heads], rows)
 
 
-PARTS = {"closed": closed, "open": open_load, "stall": stall, "versions": versions, "values": values, "sockets": sockets}
+PARTS = {"closed": closed, "open": open_load, "stall": stall, "versions": versions, "values": values,
+         "sockets": sockets}
 
 
 def write(tables):

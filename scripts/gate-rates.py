@@ -5,8 +5,9 @@
 
 nginx, the same nginx again, and a third nginx whose sendfile() spends so much more processor time that a
 request costs 3 % more have three mixes in each run, all three at the same time (bench --at-once). A
-comparison takes five of these runs, drawn at random, and asks `touchstone compare --against`: of the same nginx its "worse" is a false alarm, of the third
-its "no change" a missed one. It prints both rates, and the change that all runs together show.
+comparison takes five of these runs, drawn at random, and asks `touchstone compare --against`: of the same
+nginx its "worse" is a false alarm, of the third its "no change" a missed one. It prints both rates, and the
+change that all runs together show.
 
 Exit codes: 0 measured, 1 a run failed, 3 something that it takes is missing (nginx, cc).
 """
@@ -21,9 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from common import missing
+from common import TOP, missing
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 SUITE = "webbench-1.1-static"
 CHANGE = 0.03
 IN_A_COMPARISON = 5

@@ -28,9 +28,8 @@ import threading
 import time
 import urllib.request
 
-from common import free_port
+from common import TARGET, TOP, free_port
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 PARTS = ["kill", "hang", "exhaust", "reload", "hostile"]
 QUIET_SECONDS = 10
 # Requests a second of each load; with so few, the processors are never the limit.
@@ -320,7 +319,7 @@ def main():
     program = os.environ.get("TOUCHSTONE")
     if not program:
         subprocess.run(["cargo", "build", "--release", "--locked", "-p", "touchstone"], cwd=TOP, check=True)
-        program = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")) / "release/touchstone"
+        program = TARGET / "release/touchstone"
     held = [
         run(program, protocol, part, seconds)
         for protocol in arguments.protocol or ["wsgi", "asgi"]

@@ -28,21 +28,16 @@ import time
 import xml.etree.ElementTree
 import zipfile
 
+from common import CACHE, TARGET, TOP, free_port, missing
+
 VERSION = "6.1.0"
 TOMCAT = "apache-tomcat-11.0.25"
 PARTS = ("servlet-tck", "servlet-tck-util", "servlet-tck-runtime")
-TOP = pathlib.Path(__file__).resolve().parent.parent
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
 USERS = """<tomcat-users>
 <user username="j2ee" password="j2ee" roles="Administrator,Employee"/>
 <user username="javajoe" password="javajoe" roles="VP,Manager"/>
 </tomcat-users>
 """
-
-
-def missing(*lines):
-    print("tck: " + "\n     ".join(lines), file=sys.stderr)
-    sys.exit(3)
 
 
 def maven(*arguments, quiet=True):
@@ -150,12 +145,6 @@ def parts(binary):
     if not (jars / "touchstone-servlet.jar").exists():
         missing(f"{jars} does not hold the jars for servlets: run 'make java'")
     return tomcat, jars
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Server:
@@ -295,16 +284,15 @@ def compare(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
     parser.add_argument("--kit", type=pathlib.Path, help="the published archive, or the sources")
-    parser.add_argument("--binary", type=pathlib.Path, default=target / "release/touchstone")
+    parser.add_argument("--binary", type=pathlib.Path, default=TARGET / "release/touchstone")
     parser.add_argument("--tests", default="", help="only these, as Maven's -Dtest takes them")
     parser.add_argument("--results", type=pathlib.Path, default=TOP / "results/tck")
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     program, jars = parts(binary)
     version = find_kit(arguments.kit)
-    results, build = arguments.results.resolve(), target / "tck-build"
+    results, build = arguments.results.resolve(), TARGET / "tck-build"
     own_api = next(jars.glob("tomcat-embed-core-*.jar"))
     starts = {
         "touchstone": lambda directory: (touchstone(directory, binary, "in-process"), own_api),

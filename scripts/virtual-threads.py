@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from common import free_port, missing
+from common import CACHE, free_port, missing
 
 TOMCAT = "apache-tomcat-11.0.25"
 HEAP = "512m"
@@ -52,12 +52,11 @@ public class Wait extends HttpServlet {
 
 def parts(binary):
     """Java's home, Tomcat's, and the directory of our jars."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"
-    homes = [cache / f"java-{version}" for version in (25, 21)]
+    homes = [CACHE / f"java-{version}" for version in (25, 21)]
     home = next((home for home in homes if (home / "bin/java").exists()), None)
     if home is None:
         missing("there is no Java 21 or later: run scripts/setup-java.sh")
-    tomcat = cache / TOMCAT
+    tomcat = CACHE / TOMCAT
     if not tomcat.exists():
         missing("there is no Tomcat: run scripts/setup-tomcat.sh")
     if not binary.exists():
