@@ -51,7 +51,8 @@ pub fn component_totals() -> Vec<ComponentTotals> {
         busy: counts.busy.get(),
         made: counts.made.get(),
         instances: counts.instances.get(),
-        // An instance returns its memory before it is uncounted; read in this order, the memory of one that is gone is not seen.
+        // After the number: an instance returns its memory before it is uncounted, so the memory of an
+        // instance that has ended is not shown.
         memory_bytes: counts.memory_bytes.get(),
         moved: counts.moved.get(),
         failures: Cause::ALL.map(|cause| counts.failures(cause)),
