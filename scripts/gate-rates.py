@@ -4,10 +4,10 @@
     scripts/gate-rates.py --binary target/release/touchstone [--runs 100] [--comparisons 200] [--length 400ms]
 
 nginx, the same nginx again, and a third nginx whose sendfile() spends so much more processor time that a
-request costs 3 % more have three mixes in each run, all three at the same time (bench --at-once). A
-comparison takes five of these runs, drawn at random, and asks `touchstone compare --against`: of the same
-nginx its "worse" is a false alarm, of the third its "no change" a missed one. It prints both rates, and the
-change that all runs together show.
+request costs 3 % more have three mixes in each run, all three at the same time and started anew before each
+run (bench --at-once --restart). A comparison takes five of these runs, drawn at random, and asks `touchstone
+compare --against`: of the same nginx its "worse" is a false alarm, of the third its "no change" a missed one.
+It prints both rates, and the change that all runs together show.
 
 Exit codes: 0 measured, 1 a run failed, 3 something that it takes is missing (nginx, cc).
 """
@@ -78,7 +78,7 @@ def definition(scratch, name, environment):
 
 def bench(binary, systems, runs, length, output):
     command = [binary, "bench", SUITE, "--quick", "--runs", str(runs), "--clients", "4,16,64"]
-    command += ["--at-once"] if len(systems) > 1 else []
+    command += ["--at-once", "--restart"] if len(systems) > 1 else []
     command += ["--length", length, "--ramp-up", "50ms", "--ramp-down", "50ms", "--no-report"]
     command += ["--sut", ",".join(systems), "--output", str(output), "--progress", "plain"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -117,7 +117,7 @@ fn options(place: &Path, systems: Vec<String>) -> Options {
     }
 }
 
-/// Notes which mixes were run in which order.
+/// Notes which systems were started and which mixes were run, in which order.
 #[derive(Default)]
 struct Notes {
     turns: Vec<String>,
@@ -128,6 +128,7 @@ impl Observer for Notes {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::MixStarted(turn) => self.turns.push(format!("{} {}", turn.system, turn.mix)),
+            Event::Starting { system } => self.turns.push(format!("start {system}")),
             Event::Tick(_) => self.ticks += 1,
             _ => {}
         }
@@ -170,7 +171,8 @@ fn two_systems_take_turns_and_leave_a_whole_result() {
     let systems = vec![definition(place.path(), "a", "serve"), definition(place.path(), "b", "serve")];
     let mut notes = Notes::default();
     let finished = run_until_counted(options(place.path(), systems), &mut notes);
-    assert_eq!(notes.turns, ["a 1_client", "b 1_client", "b 3_clients", "a 3_clients"]);
+    let turns = ["start a", "start b", "a 1_client", "b 1_client", "b 3_clients", "a 3_clients"];
+    assert_eq!(notes.turns, turns);
     assert!(notes.ticks > 0);
 
     let result = read_back(&finished);
@@ -215,7 +217,7 @@ fn what_comes_before_the_first_mix_is_told_and_not_counted() {
     let warm_up = Some(Duration::from_millis(400));
     let finished = run_until_counted(Options { warm_up, ..options(place.path(), systems) }, &mut notes);
     let turns = ["warm-up of a 3_clients", "warm-up of b 3_clients", "a 1_client", "b 1_client"];
-    assert_eq!(notes.turns[..4], turns);
+    assert_eq!(notes.turns[2..6], turns);
     let result = read_back(&finished);
     assert_eq!((result.method.warm_up_s, result.status), (0.4, RunStatus::Complete));
     for system in &result.systems {
@@ -230,6 +232,37 @@ fn what_comes_before_the_first_mix_is_told_and_not_counted() {
     };
     assert_eq!(reason, "it ended in the warm-up of mortal (exit status: 70)");
     assert!(finished.result.systems[0].mixes.is_empty() && finished.report.is_some());
+}
+
+#[test]
+fn systems_are_started_anew_before_each_run() {
+    let place = tempfile::tempdir().unwrap();
+    let systems = vec![definition(place.path(), "a", "serve"), definition(place.path(), "b", "serve")];
+    let mut notes = Notes::default();
+    let anew = Options {
+        restart: true,
+        at_once: true,
+        runs: Some(2),
+        clients: Some(vec![1]),
+        ..options(place.path(), systems)
+    };
+    let finished = run_until_counted(anew.clone(), &mut notes);
+    let starts = notes.turns.iter().filter(|turn| turn.starts_with("start ")).count();
+    assert_eq!(starts, 4, "{:?}", notes.turns);
+    let last_start = notes.turns.iter().rposition(|turn| turn == "start b").unwrap();
+    assert_eq!(notes.turns[last_start + 1..].len(), 2, "{:?}", notes.turns);
+    let result = read_back(&finished);
+    assert!(result.status == RunStatus::Complete && result.method.restarts);
+    assert!(result.warnings.iter().any(|warning| warning.contains("started anew before each run")));
+    for system in &result.systems {
+        assert_eq!(system.mixes.iter().map(|mix| mix.run).collect::<Vec<_>>(), [1, 2]);
+        assert!(system.mixes.iter().all(|mix| mix.complete && mix.errors.total() == 0));
+    }
+
+    let url = "http://127.0.0.1:9/".to_string();
+    let refused = run(Options { systems: vec![url], at_once: false, ..anew }, &mut Notes::default());
+    let Err(BenchError::Refused(message)) = refused else { panic!("{refused:?}") };
+    assert!(message.contains("is not started on this machine by this run"), "{message}");
 }
 
 #[test]

@@ -100,13 +100,17 @@ pub struct MethodRecord {
     /// share their processors.
     #[serde(default)]
     pub at_once: bool,
+    /// Whether all systems were started anew before each run but the first, so that what one start has by
+    /// chance, such as where its memory lies, is another thing in each run.
+    #[serde(default)]
+    pub restarts: bool,
     /// What a load must fulfil to be useful.
     pub useful: Criteria,
 }
 
 impl Default for MethodRecord {
     fn default() -> MethodRecord {
-        MethodRecord { runs: 1, warm_up_s: 0.0, at_once: false, useful: Criteria::default() }
+        MethodRecord { runs: 1, warm_up_s: 0.0, at_once: false, restarts: false, useful: Criteria::default() }
     }
 }
 

@@ -66,6 +66,8 @@ pub struct Options {
     pub search: bool,
     /// Whether all systems have each mix at the same time, and not in turns.
     pub at_once: bool,
+    /// Whether all systems are started anew before each run of the mixes but the first.
+    pub restart: bool,
     /// The command that reaches other machines, with its options.
     pub ssh: Vec<String>,
     /// Each system is measured on each of these numbers of processors; empty: once, on those of `placement`.
@@ -302,6 +304,13 @@ impl<'a> Run<'a> {
         let turns = self.turns();
         let mut number = 0;
         while number < turns.len() {
+            let begins_run = number > 0 && turns[number].run != turns[number - 1].run;
+            if begins_run
+                && self.prepared.method.restarts
+                && let Err(reason) = self.restart_systems()
+            {
+                return RunStatus::Incomplete(reason);
+            }
             let count = if self.prepared.method.at_once { at_once::count(&turns[number..]) } else { 1 };
             if let Err(reason) = self.run_turns(&turns, number, count) {
                 return RunStatus::Incomplete(reason);
@@ -505,6 +514,16 @@ impl<'a> Run<'a> {
             }
             Ending::Whole => Ok(()),
         }
+    }
+
+    /// Ends all systems, starts them anew and warms them up. An error is the reason why the run ends here.
+    fn restart_systems(&mut self) -> Result<(), String> {
+        for running in &mut self.running {
+            self.observer.event(Event::Starting { system: &running.system.title });
+            running.restart(&self.prepared, self.interrupt)?;
+            self.observer.event(Event::Ready { system: &running.system.title });
+        }
+        self.warm_up()
     }
 
     /// Ends all systems: first all are asked, then each is waited for.

@@ -91,6 +91,10 @@ const AT_ONCE: &str = "All systems had each mix at the same time (--at-once): wh
     disturbed all alike, so that their processor times can be compared with each other; their rates and \
     latencies are those of servers that share their processors.";
 
+/// The same of systems that were started anew before each run.
+const RESTARTED: &str = "All systems were started anew before each run (--restart): what one start has by \
+    chance differs from run to run, and is in the intervals.";
+
 /// Checks the options and acquires what the run needs; the text of an error states what is wrong and what to
 /// do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
@@ -101,6 +105,15 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let Entered { selected, programs, held_ports } = system_selection::enter(&options, &suite, &placement)?;
     if options.at_once && selected.len() < 2 {
         return Err("--at-once compares systems with each other: name two or more with --sut".to_string());
+    }
+    if options.restart
+        && let Some(system) = selected.iter().find(|system| !system.is_started_here())
+    {
+        return Err(format!(
+            "--restart starts the systems anew before each run, and {} is not started on this machine by \
+             this run: leave it out, or --restart",
+            system.title
+        ));
     }
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
     provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
@@ -116,6 +129,9 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     }
     if options.at_once {
         warnings.push(AT_ONCE.to_string());
+    }
+    if method.restarts {
+        warnings.push(RESTARTED.to_string());
     }
     warnings.dedup();
     let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
@@ -206,7 +222,8 @@ fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     };
     let warm_up_s = if options.quick { suite.quick_warm_up_s } else { suite.warm_up_s };
     let warm_up_s = options.warm_up.map_or(warm_up_s, |time| time.as_secs_f64());
-    Ok(MethodRecord { runs, warm_up_s, at_once: options.at_once, useful })
+    let restarts = options.restart && runs > 1;
+    Ok(MethodRecord { runs, warm_up_s, at_once: options.at_once, restarts, useful })
 }
 
 /// The exporter, when it answers as one.

@@ -106,6 +106,25 @@ impl RunningSystem {
         Ok(running)
     }
 
+    /// Ends it and starts it anew, as it was started before: what one start has by chance, such as where its
+    /// memory lies, is another thing in the next. What its origin was seen to do until now is kept.
+    pub(super) fn restart(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), String> {
+        self.ask_to_end();
+        self.stop();
+        let until_now = self.origin();
+        let mut again = RunningSystem::start(self.system.clone(), self.place, prepared, interrupt)
+            .map_err(|error| error.to_string())?;
+        if again.system.parts != self.system.parts {
+            let title = &self.system.title;
+            return Err(format!("{title} was started anew, and does not answer as it did before"));
+        }
+        if let (Some(origin), Some(until_now)) = (again.own_origin(), until_now) {
+            origin.result = until_now;
+        }
+        *self = again;
+        Ok(())
+    }
+
     /// The processes that the monitor watches, with all their descendants.
     pub(super) fn pids(&self) -> Vec<u32> {
         match &self.system.kind {

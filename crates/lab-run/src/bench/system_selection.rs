@@ -115,6 +115,11 @@ impl SelectedSystem {
         }
     }
 
+    /// Whether this run starts it on this machine.
+    pub fn is_started_here(&self) -> bool {
+        matches!(self.kind, SystemKind::Started { .. })
+    }
+
     /// Whether any part of the suite is measured on it.
     pub fn runs(&self) -> bool {
         self.parts.contains(&PartState::Runs)

@@ -60,6 +60,11 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     at_once: bool,
 
+    /// Start all systems anew before each run: each start has its own luck with caches and memory, which then
+    /// counts as noise and not as a difference between the systems
+    #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
+    restart: bool,
+
     /// The time within which 95 of 100 answers must come for a load to be useful, for example 50ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
@@ -306,6 +311,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         runs: arguments.runs,
         search: arguments.find_peak,
         at_once: arguments.at_once,
+        restart: arguments.restart,
         p95: arguments.p95,
         ssh: arguments.ssh.split_whitespace().map(str::to_string).collect(),
         processors: processors(&arguments.cores)?,
