@@ -14,6 +14,7 @@ use touchstone_lab_report::planning::{self, Assumptions};
 /// The arguments of `touchstone plan`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Example:
   touchstone plan results/2026-11-20 --p95 50ms --requests-per-page 40")]
 pub struct Arguments {
     /// The result directory
