@@ -159,7 +159,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "nosniff",
             default: Some("true"),
             example: "true",
-            documentation: "The browser does not guess another media type than the one that is said \
+            documentation: "The browser does not guess another media type than the one of the answer \
                 (`X-Content-Type-Options: nosniff`).",
             kind: Kind::Boolean(|fields, value| fields.nosniff = value),
         },
@@ -167,7 +167,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "referrer_policy",
             default: Some("\"strict-origin-when-cross-origin\""),
             example: "\"no-referrer\"",
-            documentation: "What other sites are told of the page that a visitor comes from \
+            documentation: "What the browser tells other sites about the page with the link \
                 (`Referrer-Policy`).",
             kind: Kind::Checked {
                 what: "policies of referrers after commas",
@@ -236,7 +236,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "These fields replace those of programs and origins. \
-                `false`: what a program or an origin says of itself counts.",
+                `false`: the fields of a program or an origin take precedence.",
             kind: Kind::Boolean(|fields, value| fields.replace = value),
         },
     ],
