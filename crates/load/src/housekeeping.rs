@@ -1,5 +1,4 @@
-//! What an engine thread does every few milliseconds beside its sockets: progress, the caller's stop, time
-//! limits.
+//! The periodic work of an engine thread, every few milliseconds: progress, the caller's stop, time limits.
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
@@ -59,8 +58,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it
-    /// tells.
+    /// Ends the requests whose time is over. Coarse on purpose: a timer for each request would cost more than
+    /// it is worth.
     fn sweep_time_limits(&mut self) {
         let timeout_ns = nanoseconds(self.shared.plan.timeout);
         for index in 0..self.clients.len() {

@@ -53,7 +53,7 @@ impl Engine<'_> {
 
     // ---- starting
 
-    /// The socket is connecting: what goes out first is made ready.
+    /// The socket is connecting: the first bytes to be sent are prepared.
     pub(crate) fn begin_layers(&mut self, index: usize) {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();

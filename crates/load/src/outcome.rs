@@ -320,12 +320,12 @@ impl WebSocketsOutcome {
 /// The code of a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
 pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
 
-/// What the sign says by which a server does not carry the rate of an open load.
+/// The text of the sign that a server cannot serve the rate of an open load.
 pub(crate) const NOT_CARRIED: &str = "the server does not carry the rate";
-/// What stands between several signs of saturation.
+/// The separator between several signs of saturation.
 const BETWEEN_SIGNS: &str = "; ";
 
-/// A start that is this much behind its moment is late.
+/// A start with this delay is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
 /// The TLS handshakes of the whole run that were finished.
@@ -368,7 +368,8 @@ pub enum Saturation {
     Saturated(String),
 }
 
-/// What a run measured. Unless said otherwise, only what ended between the ramps counts.
+/// What a run measured. Unless a field says otherwise, only requests that ended between the ramps are
+/// counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The counted time: length without the ramps (as it really was, if the run was ended early).
@@ -445,8 +446,7 @@ pub struct Outcome {
     pub saturation: Saturation,
     /// How long after its moment the first engine thread began.
     pub first_start_lateness: Duration,
-    /// How long after its moment the last engine thread began. It is known where the start was given as a
-    /// moment.
+    /// How long after its moment the last engine thread began. It is known if the start was given as a time.
     pub start_lateness: Duration,
     /// True when [`crate::Progress::stop`] ended the run.
     pub interrupted: bool,
@@ -454,7 +454,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// The signs that the engine itself was at its limit. That the server does not carry the rate of an open
-    /// load is none of them: it is what the load was to find out.
+    /// load is none of them: the purpose of the load is to find this out.
     pub fn engine_signs(&self) -> Option<String> {
         let Saturation::Saturated(signs) = &self.saturation else { return None };
         let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();

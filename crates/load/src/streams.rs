@@ -16,8 +16,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client has all messages that it wants: its answer counts as complete, and what follows of it is
-    /// not waited for.
+    /// The client has all messages that it wants: its answer counts as complete, and the rest of it is not
+    /// awaited.
     pub(crate) fn end_stream(&mut self, index: usize, answer: &Answer) {
         self.complete(index, &Answer { keeps_connection: false, ..*answer });
     }

@@ -17,11 +17,11 @@ use rustls::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Sessions that are kept for later, the oldest of which goes first where there are more. One TLS 1.3 session
-/// serves one connection, so that as many are needed as connections are made at once.
+/// The stored sessions; if there are too many, the oldest is removed. One TLS 1.3 session serves one
+/// connection, so that as many are needed as connections are made at once.
 const MAXIMUM_KEPT_SESSIONS: usize = 4096;
 
-/// The TLS of one target: what takes time to make, made once before the run.
+/// The TLS of one target: the slow part, made once before the run.
 #[derive(Debug)]
 pub(crate) struct TlsBase {
     name: ServerName<'static>,

@@ -1,4 +1,4 @@
-//! WebSockets in the engine: what comes on their connections, what is due on them, and how they end.
+//! WebSockets in the engine: received bytes, due messages, and the end of their connections.
 //!
 //! Only connections to targets of which the plan wants WebSockets come here; they are among those with
 //! layers (see [`crate::layered`]), so that TLS is the same for them.
@@ -107,7 +107,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends and notes what a WebSocket has brought about.
+    /// Sends the output of a WebSocket and records its events.
     fn carry_out(&mut self, index: usize, mut effects: Effects, now_ns: u64) {
         if !effects.out.is_empty() {
             self.layers(index).frames.append(&mut effects.out);

@@ -127,7 +127,7 @@ impl FrameReader {
         }
     }
 
-    /// What the first two bytes may not say.
+    /// Invalid values of the first two bytes.
     fn check_beginning(&self) -> Result<(), WrongFrame> {
         let [first, second, ..] = self.head;
         if first & 0x70 != 0 {
