@@ -50,7 +50,7 @@ impl Choice {
         Choice { columns }
     }
 
-    /// The index of the request that this random number stands for.
+    /// The index of the request for this random number.
     pub(crate) fn draw(&self, random: u64) -> usize {
         let column = ((random >> 32) * self.columns.len() as u64) >> 32;
         let Column { threshold, own, other } = self.columns[column as usize];

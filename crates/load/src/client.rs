@@ -211,7 +211,7 @@ impl Connection {
             if let Some(tls) = &mut layers.tls
                 && layers.out.is_empty()
             {
-                // The goodbye goes out if it can be taken at once.
+                // The close message is sent if the socket accepts it at once.
                 tls.close(&mut layers.out);
                 let _ = rustix::net::send(socket, &layers.out, rustix::net::SendFlags::NOSIGNAL);
             }

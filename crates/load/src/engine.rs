@@ -2,12 +2,12 @@
 //!
 //! Sockets are registered once a connection, edge-triggered, so that a request on a kept connection costs one
 //! send and one receive, and its share of one wait. Edge-triggered means: an event reports that bytes arrived
-//! since the last one. After a whole answer nothing can come but the next answer or the connection's end, and
-//! either brings an event of its own; a short receive has emptied the socket, and what comes later brings an
-//! event too; only a receive that filled the buffer must be repeated.
+//! since the last one. After a complete answer only the next answer or the end of the connection can follow,
+//! and each produces an event; a short receive has emptied the socket, and later bytes produce an event too;
+//! only a receive that filled the buffer must be repeated.
 //!
-//! What a request goes through from its start to its end is in [`crate::exchange`], what happens on a
-//! connection in [`crate::http1`] and, with TLS or HTTP/2 in between, in [`crate::layered`].
+//! The steps of a request are in [`crate::exchange`], those of a connection in [`crate::http1`] and, with TLS
+//! or HTTP/2, in [`crate::layered`].
 
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
 use crate::choice::Choice;
@@ -109,7 +109,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) left_to_start: u64,
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
-    /// What every receive goes into, and what it is decrypted to.
+    /// The buffer of every receive, and the buffer of the decrypted bytes.
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
@@ -346,7 +346,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Starts what is due, the clients' own moments first.
+    /// Starts the due requests, beginning with the clients' own times.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
             if self.next_start_ns() > self.now_ns {

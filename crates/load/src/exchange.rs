@@ -309,7 +309,7 @@ impl Engine<'_> {
         self.send_request(index, now_ns());
     }
 
-    /// The request is over; what follows starts now or at its moment.
+    /// The request is over; the next request starts now or at its time.
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         self.note_messages(index);
         self.under_way -= 1;
@@ -355,8 +355,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; in the middle of a page or of a
-    /// session that is what the next request says.
+    /// The client's next request follows its last one, after its think time; within a page or a session it is
+    /// that of the next request.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
         let mut think_ns = match next {

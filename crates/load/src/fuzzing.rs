@@ -84,7 +84,7 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
                 break;
             }
         }
-        // An answer that opens nothing is handed back with as much of it as has come.
+        // An answer that does not open a WebSocket is returned with its received bytes.
         let after = match after {
             Ok(After::Refused(_)) => Ok(After::Refused(Vec::new())),
             after => after,

@@ -8,13 +8,13 @@ use crate::recent::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A
-/// timer of the thread brings an event then. Waits for sockets have no time limit of their own: it would be
-/// in milliseconds, and the kernel would have to set and clear a timer for each wait.
+/// The interval of the work of a thread that is not tied to a socket: progress, the caller's stop, time
+/// limits. A timer of the thread brings an event then. Waits for sockets have no timeout: it would be in
+/// milliseconds, and the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
-    /// What is done every few milliseconds, whatever the sockets do.
+    /// The work every few milliseconds, independent of the sockets.
     pub(crate) fn keep_house(&mut self) {
         self.look_for_stop();
         self.note_window_edges();

@@ -94,7 +94,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Receives what has come.
+    /// Receives the available bytes.
     pub(crate) fn receive(&mut self, index: usize) {
         let owner = self.connections[index].first_client;
         for _ in 0..RECEIVES_AT_ONCE {

@@ -2,8 +2,8 @@
 //! have them.
 //!
 //! Most tools make such a certificate as an authority's, and a server must not show an authority's
-//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its time and its
-//! name are checked all the same.
+//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its validity and
+//! its name are still checked.
 
 use crate::target::Trust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

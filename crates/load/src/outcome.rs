@@ -71,7 +71,7 @@ pub(crate) enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind as it stands in [`ErrorCounts::by_kind`].
+    /// The kind as in [`ErrorCounts::by_kind`].
     pub(crate) fn name(self) -> &'static str {
         match self {
             ErrorKind::Connect => "connect",
@@ -263,7 +263,7 @@ impl ArrivalsOutcome {
 /// The messages of answers that are streams of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MessagesOutcome {
-    /// Messages that came between the ramps.
+    /// Messages that were received between the ramps.
     pub count: u64,
     /// Messages of the whole run, those of answers that failed included.
     pub total: u64,
@@ -419,8 +419,8 @@ pub struct Outcome {
     pub stages: Vec<StageOutcome>,
     /// Each client's share.
     pub clients: Vec<ClientOutcome>,
-    /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in
-    /// the totals alone.
+    /// The time line, ramps included. Requests that ended after the length, while the last answers were
+    /// awaited, are only in the totals.
     pub intervals: Vec<Interval>,
     /// Every valid answer of the whole run, ramps included: what the server's log must agree with.
     pub total_requests: u64,
@@ -453,8 +453,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The signs that the engine itself was at its limit. That the server does not carry the rate of an open
-    /// load is none of them: the purpose of the load is to find this out.
+    /// The signs that the engine itself was at its limit. That the server cannot serve the rate of an open
+    /// load is not one of them: the purpose of the load is to find this out.
     pub fn engine_signs(&self) -> Option<String> {
         let Saturation::Saturated(signs) = &self.saturation else { return None };
         let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();

@@ -1,4 +1,5 @@
-//! Answers that are streams of messages: what came is noted, and a client that has enough ends its answer.
+//! Answers that are streams of messages: messages are recorded, and a client with enough messages ends its
+//! answer.
 
 use crate::answer::Answer;
 use crate::client::ClientState;

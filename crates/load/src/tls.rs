@@ -1,6 +1,5 @@
 //! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and
-//! bytes to send come out. Records are decrypted where they were received; only what is not whole yet is
-//! kept.
+//! bytes to send come out. Records are decrypted where they were received; only incomplete records are kept.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -26,11 +25,11 @@ pub(crate) struct TlsConnection {
     /// Received and not processed: a part of a record, or of a handshake message.
     kept: Vec<u8>,
     is_open: bool,
-    /// The server has said that it will send nothing more.
+    /// The server has announced that it will send no more data.
     peer_closed: bool,
 }
 
-/// What came of receiving.
+/// The outcome of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
     /// The handshake is done, by this call.

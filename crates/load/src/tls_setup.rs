@@ -1,9 +1,9 @@
 //! State that all TLS connections of an engine thread to one target share: configurations, and sessions to
 //! resume.
 //!
-//! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server
-//! gives; only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it
-//! really was.
+//! Each connection is told in advance whether to resume. Both kinds keep the sessions that the server gives;
+//! only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really
+//! was.
 
 use crate::named_certificate::named_certificates;
 use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};

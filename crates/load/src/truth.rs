@@ -200,7 +200,7 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
         answers.push(sent_ns);
         last_ns = sent_ns;
     }
-    // Messages are due whatever has been answered.
+    // Messages are due independent of the answers.
     let mut answers = answers.into_iter().peekable();
     while let Some(&answer_ns) = answers.peek() {
         let due_ns = socket.socket.next_ns();

@@ -15,7 +15,7 @@ pub struct WebSocketPlan {
     /// the last.
     pub send_every: Option<Duration>,
     /// The client closes after this number of messages of the server; 0: as soon as all of its own are sent,
-    /// and answers are not waited for; `None`: after as many as it sends.
+    /// without waiting for answers; `None`: after as many as it sends.
     pub receives: Option<u64>,
     /// The interval between pings of the client.
     pub ping_every: Option<Duration>,

@@ -31,9 +31,9 @@ pub(crate) enum AtEnd {
     Complete(Answer),
     /// Not one byte of an answer had come.
     Nothing,
-    /// The end came within the head.
+    /// The connection ended within the head.
     InHead,
-    /// The end came within the body.
+    /// The connection ended within the body.
     ShortBody,
 }
 

@@ -383,7 +383,7 @@ impl Plan {
         }
     }
 
-    /// WebSockets are opened over HTTP/1.1, by requests that have nothing else to do.
+    /// WebSockets are opened over HTTP/1.1, by requests without other features.
     fn check_websockets(&self) -> Result<(), PlanError> {
         for request in &self.requests {
             let Some(websocket) = request.websocket else { continue };
@@ -421,7 +421,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A connection needs a local port of its own as long as the target is the same.
+    /// Each connection to the same target needs its own local port.
     fn check_local_ports(&self, connections: usize) -> Result<Vec<String>, PlanError> {
         let Some((first, last)) = local_port_range() else { return Ok(Vec::new()) };
         let ports = usize::from(last - first) + 1;

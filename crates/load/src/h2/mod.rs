@@ -1,9 +1,9 @@
-//! HTTP/2 seen from a client that only counts (RFC 9113): requests that were written before the run go out,
-//! and what comes back is framed, counted and thrown away.
+//! HTTP/2 seen from a client that only counts (RFC 9113): it sends requests that were written before the run,
+//! and parses, counts and discards the answers.
 //!
-//! The connection has as many slots as virtual clients share it; each holds one request at a time, and a
-//! stream of its own for each request. Frames and header compression are those of the http crate. Flow
-//! control hardly limits the server, because its bytes are not kept.
+//! The connection has as many slots as virtual clients share it; each has one request at a time, and a new
+//! stream for each request. Frames and header compression are those of the http crate. Flow control hardly
+//! limits the server, because its bytes are not kept.
 
 mod receive;
 #[cfg(test)]

@@ -240,7 +240,7 @@ impl Http3 {
         while *sent < bytes.len() {
             match quic.write(&bytes[*sent..]) {
                 Ok(count) => *sent += count,
-                // More can be sent later, or the server wants no more of it.
+                // More can be sent later, or the server has stopped reading.
                 Err(_) => return,
             }
         }

@@ -110,7 +110,7 @@ fn short(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// How a threshold came out.
+/// The outcome of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The threshold as it was given.
@@ -226,7 +226,7 @@ impl Threshold {
             .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
     }
 
-    /// How a run that is over came out.
+    /// The outcome of a finished run.
     pub fn judge(&self, outcome: &Outcome) -> Verdict {
         self.judge_figures(&Figures::of(outcome))
     }
