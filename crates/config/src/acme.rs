@@ -358,7 +358,7 @@ impl Reader<'_> {
                 "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name \
                  each host, or give the certificate as a file"
             } else if host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok() {
-                "certificates for addresses are not asked for; name hosts, or give the certificate as a file"
+                "certificates for IP addresses are not supported; name hosts, or give a certificate as a file"
             } else if host.contains('_') {
                 "authorities give no certificates for names with '_'"
             } else {

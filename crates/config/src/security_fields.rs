@@ -281,7 +281,7 @@ fn parse_policy(text: &str, _: &Path) -> Result<String, String> {
             ));
         }
         if seen.iter().any(|other| other.eq_ignore_ascii_case(directive)) {
-            return Err(format!("\"{directive}\" stands twice; browsers ignore the second"));
+            return Err(format!("\"{directive}\" appears twice; browsers ignore the second"));
         }
         seen.push(directive);
     }
@@ -373,7 +373,7 @@ mod tests {
         for (bad, reason) in [
             ("script-src {nonce}", "braces stand for the nonce only"),
             ("script-src 'nonce-{other}'", "braces stand for the nonce only"),
-            ("script-src 'self'; script-src 'none'", "stands twice"),
+            ("script-src 'self'; script-src 'none'", "appears twice"),
             ("'self'", "is not the name of a directive"),
             ("default-src 'self'\r\nX: y", "control"),
         ] {
