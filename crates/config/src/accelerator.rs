@@ -106,9 +106,9 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "default_freshness",
             "\"0s\"",
             "\"5s\"",
-            "How long an answer is fresh if it does not say so itself and has no `Last-Modified`. \
-             With more than 0, answers of programs that never asked for it are cached, as Novell's FastCache \
-             did; but not those that set a cookie, or answer a request with one, unless `ignore_cookies` is \
+            "How long an answer is fresh if it has neither freshness information nor `Last-Modified`. With \
+             more than 0, answers of programs that never asked for it are cached, as Novell's FastCache did; \
+             but not those that set a cookie, or answer a request with one, unless `ignore_cookies` is \
              set.",
             |policy, value| policy.default_freshness = whole_seconds(value),
         ),
@@ -131,8 +131,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "negative_freshness",
             "\"0s\"",
             "\"2s\"",
-            "How long answers such as 404 are fresh if they do not say so themselves. \
-             It holds for 404, 405, 410, 414 and 501.",
+            "How long answers such as 404 are fresh if they have no freshness information. It holds for 404, \
+             405, 410, 414 and 501.",
             |policy, value| policy.negative_freshness = whole_seconds(value),
         ),
         Key {

@@ -367,7 +367,7 @@ fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
 /// The problems of the access keys of a site or route: a key and a message each.
 pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
-    let twice = twice.map(|network| ("deny", format!("'deny': {network} stands in 'allow' too")));
+    let twice = twice.map(|network| ("deny", format!("'deny': {network} is also in 'allow'")));
     let both = access.jwt.is_some() && access.basic_authentication.is_some();
     let both = both.then(|| ("jwt", "'jwt' and 'basic_authentication' do not go together".to_string()));
     twice.into_iter().chain(both).collect()

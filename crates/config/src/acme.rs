@@ -148,17 +148,17 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "storage",
             default: Some("\"/var/lib/touchstone/acme\""),
             example: "\"/var/lib/touchstone/acme\"",
-            documentation: "The directory for the account key, the certificates and their keys. \
-                It is made if missing, for its owner alone. Keep it: lost certificates are requested again \
-                at the next start, but authorities limit how often.",
+            documentation: "The directory for the account key, the certificates and their keys. It is \
+                created if it is missing; only its owner can read it. Keep it: lost certificates are \
+                requested again at the next start, but authorities limit how often.",
             kind: Kind::Directory(|acme, value| acme.storage = value),
         },
         Key {
             name: "ca_certificate",
             default: Some("\"\""),
             example: "\"tls/our-authority.pem\"",
-            documentation: "A PEM file with the authority that the directory's own HTTPS certificate must \
-                come from, for an ACME server of your own. Empty: those that the system trusts.",
+            documentation: "A PEM file with the authority that must have signed the directory's own HTTPS \
+                certificate, for your own ACME server. Empty: those that the system trusts.",
             kind: Kind::File(|acme, value| acme.ca_certificate = value),
         },
         Key {
@@ -358,7 +358,7 @@ impl Reader<'_> {
                 "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name \
                  each host, or give the certificate as a file"
             } else if host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok() {
-                "certificates for addresses are not asked for; name hosts, or give the certificate as a file"
+                "certificates for IP addresses are not supported; name hosts, or give a certificate as a file"
             } else if host.contains('_') {
                 "authorities give no certificates for names with '_'"
             } else {

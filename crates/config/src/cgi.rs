@@ -224,8 +224,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "first_byte_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a program may take until it prints something, counted anew whenever it \
-                reads a part of the request's body. After that it is ended, and the answer is 504.",
+            documentation: "How long a program may take until it prints something; the time starts again \
+                whenever it reads a part of the request's body. After that it is ended, and the answer is \
+                504.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,

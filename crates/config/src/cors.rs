@@ -67,7 +67,7 @@ pub static CORS: Section<CorsConfig> = Section {
             example: "[\"https://www.example.org\", \"https://*.example.net\"]",
             documentation: "The origins whose scripts may read answers, as browsers write them: scheme and \
                 host in lower case, and the port if it is not the usual one. `*.` stands for one or more \
-                labels. `\"*\"` is every origin. An origin that is not listed never stands in an answer. \
+                labels. `\"*\"` is every origin. An origin that is not listed is never sent in an answer. \
                 Empty: none, for a route in a site that has some.",
             kind: Kind::CheckedArray {
                 what: "array of origins",
@@ -93,8 +93,8 @@ pub static CORS: Section<CorsConfig> = Section {
             name: "headers",
             default: Some("[]"),
             example: "[\"Authorization\", \"Content-Type\"]",
-            documentation: "The request fields that their scripts may set, beside those that every script \
-                may; `\"*\"` is all but `Authorization`.",
+            documentation: "The request fields that their scripts may set, in addition to those that every \
+                script may; `\"*\"` is all but `Authorization`.",
             kind: Kind::CheckedArray {
                 what: "array of names of header fields",
                 parse: parse_name,
@@ -105,8 +105,8 @@ pub static CORS: Section<CorsConfig> = Section {
             name: "expose",
             default: Some("[]"),
             example: "[\"ETag\", \"X-Request-Id\"]",
-            documentation: "The fields of an answer that their scripts may read, beside those that every \
-                script may; `\"*\"` is all.",
+            documentation: "The fields of an answer that their scripts may read, in addition to those that \
+                every script may; `\"*\"` is all.",
             kind: Kind::CheckedArray {
                 what: "array of names of header fields",
                 parse: parse_name,

@@ -87,8 +87,8 @@ pub static SUBSTITUTE: Section<SubstituteConfig> = Section {
     repeated: false,
     documentation: "Texts that are replaced in answers, as `sub_filter` of nginx does. \
         `[site.route.substitute]` has the same keys. An answer in which texts may be replaced is sent whole \
-        (no ranges), and compressed after that. Programs and origins are not asked for compressed answers; \
-        an answer that comes compressed stays as it is.",
+        (no ranges), and compressed after that. Programs and origins are asked for uncompressed answers; an \
+        answer that is compressed anyway is not changed.",
     blank: || SubstituteConfig {
         replace: BTreeMap::new(),
         types: Vec::new(),
@@ -101,9 +101,9 @@ pub static SUBSTITUTE: Section<SubstituteConfig> = Section {
             name: "replace",
             default: None,
             example: "{ \"http://localhost:3000/\" = \"https://www.example.org/\" }",
-            documentation: "The texts, each with what takes its place; up to 64 of 1 to 1,024 bytes. \
-                Where two begin at the same place, the longer one counts. An empty table in a route: what \
-                the site says does not hold there.",
+            documentation: "The texts, each with what takes its place; up to 64 of 1 to 1,024 bytes. Where \
+                two begin at the same place, the longer one counts. An empty table in a route turns the \
+                site's setting off.",
             kind: Kind::Pairs {
                 what: "table from texts to what takes their place",
                 check: |text, _| match (1..=LONGEST_TEXT).contains(&text.len()) {
@@ -158,8 +158,8 @@ pub(super) const fn limit_rate<C: HasDelivery>() -> Key<C> {
         name: "limit_rate",
         default: Some(ABSENT),
         example: "\"500KiB\"",
-        documentation: "The most bytes of an answer's body in a second, for each answer by itself. \
-            0: any number, for a route in a site that has a limit.",
+        documentation: "The most bytes of a response body in a second, for each response separately. 0: any \
+            number, for a route in a site that has a limit.",
         kind: Kind::Size { least: 0, most: TIB, set: |of, value| of.delivery().limit_rate = Some(value) },
     }
 }

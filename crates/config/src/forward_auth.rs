@@ -71,9 +71,9 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
     name: "site.forward_auth",
     repeated: false,
     documentation: "Another server decides which requests pass, such as oauth2-proxy or Authelia. \
-        `[site.route.forward_auth]` has the same keys. It is asked with GET, without the request's body. An \
-        answer 2xx lets the request pass; a redirect or an answer 4xx goes to the client. While it cannot be \
-        reached, is late or fails, nothing passes.",
+        `[site.route.forward_auth]` has the same keys. It is asked with GET, without the request's body. \
+        With an answer 2xx the request is allowed; a redirect or an answer 4xx is sent to the client. If it \
+        cannot be reached, is late or fails, no request is allowed.",
     blank: || ForwardAuthConfig {
         url: None,
         send: Vec::new(),
@@ -141,8 +141,8 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             default: Some("\"\""),
             example: "\"/oauth2/start?rd={url}\"",
             documentation: "Where a client is sent (302) whose GET the authority has answered with 401: a \
-                path or a URL. `{url}` is what the client asked for, percent-encoded. Empty: the 401 goes to \
-                the client.",
+                path or a URL. `{url}` is the requested URL, percent-encoded. Empty: the 401 goes to the \
+                client.",
             kind: Kind::Checked {
                 what: "path or URL",
                 parse: parse_sign_in,
@@ -179,9 +179,9 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             name: "remember_by",
             default: Some("[\"method\", \"host\", \"uri\", \"client\"]"),
             example: "[\"host\"]",
-            documentation: "What makes two requests the same beside the fields of `send`: `method`, `host` \
-                (with the scheme), `uri` (path and query), `client` (its address). Leave one out only if the \
-                authority does not look at it.",
+            documentation: "What makes two requests the same, in addition to the fields of `send`: `method`, \
+                `host` (with the scheme), `uri` (path and query), `client` (its address). Leave one out only \
+                if the authority does not use it.",
             kind: Kind::CheckedArray {
                 what: "array of `\"method\"`, `\"host\"`, `\"uri\"` and `\"client\"`",
                 parse: |text| match REMEMBER_BY.contains(&text) {

@@ -84,9 +84,9 @@ pub static GEOIP: Section<GeoIpConfig> = Section {
             name: "files",
             default: Some("[]"),
             example: "[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]",
-            documentation: "The files, each up to 1 GiB, in the order in which they are asked. \
-                A file is read into memory, and again within two seconds when it has changed; one that \
-                cannot be read then leaves the former one in use.",
+            documentation: "The files, each up to 1 GiB, in the order in which they are searched. A file is \
+                read into memory, and again within two seconds when it has changed; one that cannot be read \
+                then leaves the former one in use.",
             kind: Kind::Files(|geoip, value| geoip.files = value),
         },
         Key {

@@ -156,7 +156,7 @@ mod tests {
                 "conf.d/a.toml:1:1: a [[site]] without 'hosts' answers every host on 127.0.0.1:1, and so \
                  does the one of line 4 of main.toml",
             ),
-            ("[limits]\nranges = 2\n", "conf.d/a.toml:1:2: [limits] stands in line 2 of main.toml already"),
+            ("[limits]\nranges = 2\n", "conf.d/a.toml:1:2: [limits] is already in line 2 of main.toml"),
             ("[server]\ncores = 1\n", "conf.d/a.toml:1:2: [server] must stand in main.toml"),
             ("include = 'b.toml'\n", "conf.d/a.toml:1:1: 'include' may stand in main.toml only"),
             ("limit = 1\n", "conf.d/a.toml:1:1: unknown key 'limit' outside of every section"),

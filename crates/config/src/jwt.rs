@@ -189,9 +189,9 @@ pub static JWT: Section<JwtConfig> = Section {
             name: "cookie",
             default: Some("\"\""),
             example: "\"access_token\"",
-            documentation: "The cookie that may hold the token, for requests without `Authorization`. \
-                Empty means that cookies are not looked at. Requests of other sites carry cookies too: use \
-                it with `SameSite`, or for reading only.",
+            documentation: "The cookie that may hold the token, for requests without `Authorization`. Empty: \
+                cookies are not used. Requests of other sites carry cookies too: use it with `SameSite`, or \
+                for reading only.",
             kind: Kind::Token(|jwt, value| jwt.cookie = value),
         },
         Key {

@@ -146,7 +146,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("\"30s\""),
             example: "\"1m\"",
             documentation: "How long a request body or a response may make no progress at all before the \
-                connection is closed. A slow client is safe as long as some bytes move.",
+                connection is closed. A slow client is not disconnected as long as some bytes are \
+                transferred.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,
@@ -210,7 +211,7 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet \
                 proven their address. Above this number a client must first prove its address (Retry), which \
                 costs the client one round trip and the server nothing; so packets with forged addresses \
-                cannot keep the server busy. 0: every client must.",
+                cannot overload the server. 0: every client must.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -310,7 +311,7 @@ pub static CACHE: Section<CacheConfig> = Section {
             default: Some("\"64MiB\""),
             example: "\"256MiB\"",
             documentation: "The most memory that earlier versions of files may take, with which later ones \
-                are compressed, see `dictionaries` of a site. What was not used for longest goes.",
+                are compressed, see `dictionaries` of a site. The least recently used entries are removed.",
             kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.dictionary_bytes = value },
         },
     ],
@@ -598,8 +599,8 @@ pub static SITE: Section<SiteConfig> = Section {
             documentation: "Whether compressed files beside a file are sent in its place: `page.html.br`, \
                 `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. A \
                 compressed file that is older than its original, in whole seconds, is not used. Only for \
-                types that shrink (text, code, JSON, XML, SVG, fonts without a compression of their own) and \
-                files of 256 bytes or more.",
+                compressible types (text, code, JSON, XML, SVG, fonts without a compression of their own) \
+                and files of 256 bytes or more.",
             kind: Kind::Boolean(|site, value| site.precompressed = value),
         },
         Key {
@@ -627,11 +628,11 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "dictionaries",
             default: Some("[]"),
             example: "[\"/js/*\", \"/app/*/main.js\"]",
-            documentation: "Paths of files with which later versions of them are compressed (RFC 9842); `*` \
-                stands for any part of a path. A browser that has one file of a pattern gets the others as \
-                `dcb` or `dcz`: what differs. Over HTTPS, for files that `compression` is for, in codings \
-                that it names (`br` or `zstd`), and only with `cache_control` that lets the browser keep \
-                them.",
+            documentation: "Paths of files that are compression dictionaries for their later versions (RFC \
+                9842); `*` stands for any part of a path. A browser that has one file of a pattern gets the \
+                others as `dcb` or `dcz`: what differs. Over HTTPS, for files that `compression` is for, in \
+                codings that it names (`br` or `zstd`), and only with `cache_control` that lets the browser \
+                keep them.",
             kind: Kind::CheckedArray {
                 what: "array of paths",
                 parse: values::parse_dictionary_pattern,
@@ -671,7 +672,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("10000"),
             example: "1000",
             documentation: "The most entries in a listing. \
-                A directory that has more is listed in part, and the listing says so.",
+                A longer listing is cut off, and says so.",
             kind: Kind::Number {
                 least: 1,
                 most: 1_000_000,

@@ -80,7 +80,7 @@ pub(super) static MAP: Section<MapConfig> = Section {
             name: "default",
             default: Some("\"\""),
             example: "\"web\"",
-            documentation: "The value where nothing fits.",
+            documentation: "The value if no entry matches.",
             kind: Kind::Checked {
                 what: "text with variables",
                 parse: |text, _| values::check_text(text, Known::Answer),

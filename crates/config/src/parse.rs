@@ -275,7 +275,7 @@ impl<'t> Reader<'t> {
                 self.problem(place, message);
             } else if let Some((_, other)) = &first {
                 let line = self.line(*other, place);
-                self.problem(place, format!("{header} stands in {line} already; it may appear only once"));
+                self.problem(place, format!("{header} is already in {line}; it may appear only once"));
             } else {
                 first = Some((self.single_of(section, name, value, places), place));
             }

@@ -180,7 +180,7 @@ pub static PYTHON: Section<PythonConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether workers are replaced when a source file of the application changes. For \
-                development: the files are looked at twice a second.",
+                development: the files are checked twice a second.",
             kind: Kind::Boolean(|python, value| python.settings.reload = value),
         },
         Key {
@@ -212,7 +212,7 @@ pub static LIMITS: Section<Limits> = Section {
             default: Some("\"60s\""),
             example: "\"30s\"",
             documentation: "How long an application may take until its answer begins, after the request and \
-                the last piece of its body have come. After that the client gets 504 Gateway Timeout; a \
+                the last part of its body were received. After that the client gets 504 Gateway Timeout; a \
                 worker with WSGI is replaced, because a thread cannot be stopped. `\"0s\"`: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
@@ -247,7 +247,7 @@ pub static LIMITS: Section<Limits> = Section {
             name: "memory",
             default: Some("0"),
             example: "\"512MiB\"",
-            documentation: "Bytes of memory of a worker. An application that asks for more gets a \
+            documentation: "Bytes of memory of a worker. An application that needs more gets a \
                 `MemoryError`; a worker that uses nine tenths is replaced. 0: no limit.",
             kind: Kind::Size { least: 0, most: 1 << 46, set: |limits, value| limits.memory = value },
         },

@@ -159,7 +159,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "nosniff",
             default: Some("true"),
             example: "true",
-            documentation: "The browser does not guess another media type than the one that is said \
+            documentation: "The browser does not guess another media type than the one of the answer \
                 (`X-Content-Type-Options: nosniff`).",
             kind: Kind::Boolean(|fields, value| fields.nosniff = value),
         },
@@ -167,7 +167,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             name: "referrer_policy",
             default: Some("\"strict-origin-when-cross-origin\""),
             example: "\"no-referrer\"",
-            documentation: "What other sites are told of the page that a visitor comes from \
+            documentation: "What the browser tells other sites about the page with the link \
                 (`Referrer-Policy`).",
             kind: Kind::Checked {
                 what: "policies of referrers after commas",
@@ -236,7 +236,7 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "These fields replace those of programs and origins. \
-                `false`: what a program or an origin says of itself counts.",
+                `false`: the fields of a program or an origin take precedence.",
             kind: Kind::Boolean(|fields, value| fields.replace = value),
         },
     ],
@@ -281,7 +281,7 @@ fn parse_policy(text: &str, _: &Path) -> Result<String, String> {
             ));
         }
         if seen.iter().any(|other| other.eq_ignore_ascii_case(directive)) {
-            return Err(format!("\"{directive}\" stands twice; browsers ignore the second"));
+            return Err(format!("\"{directive}\" appears twice; browsers ignore the second"));
         }
         seen.push(directive);
     }
@@ -373,7 +373,7 @@ mod tests {
         for (bad, reason) in [
             ("script-src {nonce}", "braces stand for the nonce only"),
             ("script-src 'nonce-{other}'", "braces stand for the nonce only"),
-            ("script-src 'self'; script-src 'none'", "stands twice"),
+            ("script-src 'self'; script-src 'none'", "appears twice"),
             ("'self'", "is not the name of a directive"),
             ("default-src 'self'\r\nX: y", "control"),
         ] {

@@ -83,8 +83,8 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "cores",
             default: Some("0"),
             example: "2",
-            documentation: "How many event loops run, each on a thread of its own. \
-                0 means as many as there are processors that the process may run on.",
+            documentation: "How many event loops run, each in its own thread. 0 means as many as there are \
+                processors that the process may run on.",
             kind: Kind::Number { least: 0, most: 1024, set: |server, value| server.cores = as_usize(value) },
         },
         Key {
@@ -172,7 +172,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             default: Some(super::section::ABSENT),
             example: "[\"ssl-cert\"]",
             documentation: "The supplementary groups of the user, by name or number. \
-                Not given: those of the group database; `[]`: none.",
+                By default those of the group database; `[]`: none.",
             kind: Kind::CheckedArray {
                 what: "names or numbers of groups",
                 parse: |text| match text {

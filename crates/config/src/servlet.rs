@@ -86,7 +86,7 @@ pub static JAVA: Section<JavaConfig> = Section {
             default: Some("[]"),
             example: "[\"-XX:+UseParallelGC\", \"-Duser.timezone=UTC\"]",
             documentation: "Options for the virtual machine, as the command `java` takes them. \
-                A wrong one keeps Java from starting; the log says so, and servlets get 503.",
+                With a wrong one Java does not start; the log says so, and servlets get 503.",
             kind: Kind::CheckedArray {
                 what: "array of options",
                 parse: option,

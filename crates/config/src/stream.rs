@@ -427,14 +427,14 @@ pub static STREAM: Section<StreamConfig> = Section {
             example: "[\"10.0.0.0/8\"]",
             documentation: "Addresses and networks whose connections begin with a PROXY header, of version 1 \
                 or 2: the client that it names counts for `allow`, `deny`, limits, logs and origins. A \
-                connection from there without a header is closed. A header from elsewhere is not looked at.",
+                connection from there without a header is closed. A header from another address is ignored.",
             kind: Kind::Networks(|stream, value| stream.proxy_protocol_from = value),
         },
         Key {
             name: "allow",
             default: Some("[]"),
             example: "[\"10.0.0.0/8\"]",
-            documentation: "Addresses and networks that are let in. Empty: all that `deny` does not name. \
+            documentation: "Addresses and networks that may connect. Empty: all that `deny` does not name. \
                 The most specific network that contains the client's address decides.",
             kind: Kind::Networks(|stream, value| stream.allow = value),
         },
@@ -442,7 +442,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "deny",
             default: Some("[]"),
             example: "[\"10.66.0.0/16\"]",
-            documentation: "Addresses and networks that are not let in: their connections are closed.",
+            documentation: "Addresses and networks that may not connect: their connections are closed.",
             kind: Kind::Networks(|stream, value| stream.deny = value),
         },
         Key {
@@ -548,8 +548,7 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "idle_timeout",
             default: Some("\"10m\""),
             example: "\"1h\"",
-            documentation: "How long nothing may be sent in either direction before the connection is \
-                closed.",
+            documentation: "How long both directions may be silent before the connection is closed.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -593,8 +592,8 @@ pub static STREAM: Section<StreamConfig> = Section {
             default: Some("\"32KiB\""),
             example: "\"64KiB\"",
             documentation: "The most bytes of a connection that wait here in each direction; a side that \
-                takes nothing more makes the other one wait. A connection without bytes on their way takes \
-                no buffer.",
+                does not read makes the other one wait. A connection without bytes on their way takes no \
+                buffer.",
             kind: Kind::Size {
                 least: 1024,
                 most: MIB,
@@ -776,7 +775,7 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
     repeated: false,
     documentation: "When one of several origins gets no connections because others to it have failed; a \
         single origin always gets them. The keys are those of `[site.route.proxy.health]`; here a failure is \
-        a connection that does not come about, and there are no server errors.",
+        a failed connection, and there are no server errors.",
     blank: tables::HEALTH.blank,
     keys: tables::HEALTH.keys,
 };

@@ -84,9 +84,9 @@ pub static WASM: Section<WasmConfig> = Section {
 pub static MIDDLEWARE: Section<WasmConfig> = Section {
     name: "site.route.middleware",
     repeated: true,
-    documentation: "A WebAssembly component that stands before what the route does: a file, a program or \
-        another server. It may look at a request, change its fields and body, answer it, or pass it on. \
-        Several stand one behind another. See [WebAssembly](wasm.md#middleware).",
+    documentation: "A WebAssembly component (middleware) that runs before the action of the route: a file, a \
+        program or another server. It may read a request, change its fields and body, answer it, or pass it \
+        on. Several run one after another. See [WebAssembly](wasm.md#middleware).",
     blank,
     keys: KEYS,
 };
@@ -171,7 +171,7 @@ const KEYS: &[Key<WasmConfig>] = &[
         default: Some("\"16MiB\""),
         example: "\"64MiB\"",
         documentation: "How much a bucket may hold when this component writes to it: its keys and values, \
-                and 96 bytes for each. What does not fit is refused, and the component is told so.",
+                and 96 bytes for each. A write beyond it is refused, and the component gets an error.",
         kind: Kind::Size { least: 4 << 10, most: 16 << 30, set: |wasm, value| wasm.bucket_size = value },
     },
     Key {
@@ -204,8 +204,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "reuse",
         default: Some("1"),
         example: "100",
-        documentation: "Requests that an instance answers, one after another. 1: each request gets a \
-                fresh instance, so nothing of one visitor is there for the next. More is faster; then the \
+        documentation: "Requests that an instance answers, one after another. 1: each request gets a fresh \
+                instance, so that no data of one client is left for the next. More is faster; then the \
                 component must not keep what belongs to one visitor.",
         kind: Kind::Number { least: 1, most: 1_000_000, set: |wasm, value| wasm.reuse = value },
     },
@@ -221,8 +221,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "memory",
         default: Some("\"128MiB\""),
         example: "\"64MiB\"",
-        documentation: "The most memory of an instance. One that asks for more is refused it, which ends \
-                most programs: 500 Internal Server Error.",
+        documentation: "The most memory of an instance. A request for more memory fails, which ends most \
+            programs: 500 Internal Server Error.",
         kind: Kind::Size { least: 64 << 10, most: 1 << 30, set: |wasm, value| wasm.memory = value },
     },
     Key {

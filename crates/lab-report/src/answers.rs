@@ -1,9 +1,9 @@
 //! The five questions that a result answers: which server, which interface, how many users, what breaks
 //! first, what to change first. Each answer is a few words with the figures that it rests on; if the result
-//! does not tell, the answer states that and what to measure.
+//! has no answer, the text says so and what to measure.
 //!
 //! They are on the first screen of the report and at the end of a run. Accelerated systems do not compete
-//! with the servers: what they gain is an answer to what to change.
+//! with the servers: their gain is a part of what to change.
 
 use crate::planning::Plan;
 use crate::planning::users;
@@ -121,7 +121,7 @@ fn what_breaks_of_open_loads(_: &ResultFile, system: &SystemResult) -> Told {
     }
 }
 
-/// An answer, and what it rests on.
+/// An answer, and its evidence.
 type Told = (String, String);
 
 fn not_measured() -> Told {
@@ -346,7 +346,7 @@ impl Leader<'_> {
 /// A program's interface and its price.
 struct Program {
     title: String,
-    /// False of a page with directives, which has no code of its own.
+    /// False for a page with directives, which has no code.
     runs_code: bool,
     /// The capability that a system needs for it.
     needs: String,

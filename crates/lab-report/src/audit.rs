@@ -134,7 +134,7 @@ pub(crate) fn little_clients(suite: &SuiteRecord, mix: &MixResult) -> f64 {
 }
 
 fn little(suite: &SuiteRecord, mix: &MixResult) -> Finding {
-    // In an open load clients wait for what is due.
+    // In an open load clients wait for due requests.
     if mix.clients == 0 || mix.requests == 0 || mix.arrivals.is_some() {
         return absent();
     }
@@ -155,7 +155,7 @@ fn little(suite: &SuiteRecord, mix: &MixResult) -> Finding {
 fn arrivals(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     let Some(arrivals) = mix.arrivals.as_ref().filter(|_| mix.complete) else { return absent() };
     let (due, expected) = (arrivals.due as f64, arrivals.per_second * mix.window_s);
-    // What follows on a page or in a session is due when the answer before it has come.
+    // The next request of a page or session is due when the previous answer has arrived.
     let follows = suite.classes.iter().any(|class| class.page_requests > 1);
     let tolerance = arrivals.tolerance(mix.window_s);
     let as_many = due >= expected - tolerance && (follows || due <= expected + tolerance);
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(little(&suite, &mix).holds, Some(true));
         mix.requests_per_second = 113.0 / (latency_s + 2.0);
         assert_eq!(little(&suite, &mix).holds, Some(false));
-        // Without think time there is no chance.
+        // Without think times there is no random variation.
         (mix.think_time_s, suite.classes[0].session_think_s) = (0.0, 0.0);
         assert_eq!(suite.littles_law_tolerance(&mix), 0.03);
     }

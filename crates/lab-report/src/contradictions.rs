@@ -63,7 +63,7 @@ fn with_room(mix: &mut MixResult) {
     }
 }
 
-/// The server stood still for 0.3 s of a window of 5 s: no client got an answer meanwhile.
+/// The server was paused for 0.3 s of a window of 5 s: no client got an answer meanwhile.
 fn stall(mix: &mut MixResult) {
     mix.latency.max_us = 300_000.0;
 }
@@ -111,7 +111,7 @@ fn made(kind: &Kind, mut seed: u64) -> ResultFile {
     result
 }
 
-/// The text of a page, a line for each element that stands by itself.
+/// The text of a page, a line for each block element.
 fn lines(html: &str) -> Vec<String> {
     let mut text = String::new();
     for piece in html.split('<') {
@@ -161,8 +161,8 @@ fn no_two_sentences_of_a_hundred_reports_contradict_each_other_or_the_figures() 
     assert!(read >= 100);
 }
 
-/// Of open loads, whose rates are commanded, nothing is said that only a search for the highest rate can
-/// tell, and what was carried is said in one way.
+/// For open loads, whose rates are given, there are no statements that need a search for the highest rate,
+/// and served rates are named in one way.
 #[test]
 fn open_loads_are_told_without_peaks_and_without_contradictions() {
     let share = |rate: f64, answered: f64| if rate > 3_000.0 { answered } else { 1.0 };
@@ -214,7 +214,7 @@ fn check(found: &mut Vec<String>, holds: bool, problem: &str) {
     }
 }
 
-/// Who is ahead is said in one way, and no more is claimed than the comparison of the pairs shows.
+/// The leader is named in one way, and no more is claimed than the comparison of the pairs shows.
 fn ahead(result: &ResultFile, said: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let claimed = any(said, " is ahead");
@@ -243,7 +243,7 @@ fn ahead(result: &ResultFile, said: &[String]) -> Vec<String> {
     found
 }
 
-/// A load engine at its limit is said everywhere or nowhere.
+/// A load engine at its limit is reported everywhere or nowhere.
 fn engine(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let rivals = || result.systems.iter().filter(|system| !system.is_limit);
@@ -266,7 +266,7 @@ fn engine(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     found
 }
 
-/// What held a system back, failures and peaks agree with the figures and are said once.
+/// Bottlenecks, failures and peaks agree with the figures and are stated once.
 fn rest(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for plan in plans {
@@ -297,7 +297,8 @@ fn rest(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     found
 }
 
-/// The five answers of the first screen follow from the same figures as all else, and the class is said once.
+/// The five answers of the first screen follow from the same figures as the rest, and the class is stated
+/// once.
 fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let all = answers::of(result, plans);
@@ -332,7 +333,7 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
         users.answer.contains("indicative (one run)") == (result.method.runs == 1),
         "one run is indicative",
     );
-    // What breaks and what to change are about the bottleneck that is told.
+    // What breaks and what to change are about the stated bottleneck.
     let (breaks, change) = (answer("What breaks"), answer("What to change"));
     check(&mut found, breaks.because.contains(&plan.bottleneck.told()), "what breaks is another bottleneck");
     let remedy = match plan.bottleneck.verdict {
@@ -343,11 +344,11 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
         _ => "",
     };
     check(&mut found, change.answer.starts_with(remedy), &format!("{remedy}: {change:?}"));
-    // A rate beyond those measured stands under its condition.
+    // A rate beyond the measured ones has its condition.
     if plan.bottleneck.verdict == Verdict::ServerCpu {
         check(&mut found, change.because.contains("would change that"), &change.because);
     }
-    // The class is one, wherever it is said.
+    // The class is the same everywhere.
     let class = run_rules::Standing::of(result, None);
     let validity = format!("{}, by the run rules", class.class.name());
     for other in ["certified", "indicative", "invalid"].map(|name| format!("{name}, by the run rules")) {

@@ -1,11 +1,11 @@
-//! Network cards, disks, switch and sponsor in words, for the report and its other forms. What a machine does
-//! not tell, and what the person who measured does not say, is named as such.
+//! Network cards, disks, switch and sponsor in words, for the report and its other forms. Facts that are
+//! missing are named as such.
 
 use crate::{number, words};
 use touchstone_lab::hardware::{Disk, NetworkCard};
 use touchstone_lab::result::{Disclosure, MachineFacts};
 
-/// The network cards of a machine, each with what it tells of itself.
+/// The network cards of a machine, with their known facts.
 pub(crate) fn network_cards(machine: &MachineFacts) -> String {
     let one = |card: &NetworkCard| {
         let speed = card
@@ -72,7 +72,7 @@ pub(crate) fn switch(disclosure: &Disclosure, machine: &MachineFacts) -> String 
     }
 }
 
-/// Who asked and paid for the measurement.
+/// The sponsor of the measurement.
 pub(crate) fn sponsor(disclosure: &Disclosure) -> String {
     disclosure.sponsor.as_ref().map_or_else(
         || "not stated (touchstone bench --sponsor)".to_owned(),

@@ -1,7 +1,7 @@
-//! The reports of the laboratory: what a result says, in every form, and whether it may be trusted.
+//! The reports of the laboratory: the outcome of a result, in every form, and its checks.
 //!
 //! [`report`] is the page, [`export`] has the other forms, [`table`] the one for a terminal. [`certify`]
-//! checks every figure against the raw data and signs; [`planning`] and [`answers`] say what follows from a
+//! checks every figure against the raw data and signs; [`planning`] and [`answers`] draw conclusions from a
 //! result.
 
 pub mod answers;

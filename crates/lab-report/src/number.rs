@@ -1,5 +1,5 @@
 //! How figures are written in the report: thousands grouped by commas, a fixed number of decimals in a
-//! column, units beside them. What was not measured is said in words and never filled in.
+//! column, units beside them. A figure that was not measured is shown as a text, never as a number.
 
 /// Printed in the place of a figure that is absent or not finite.
 pub(super) const NOT_MEASURED: &str = "not measured";
@@ -10,7 +10,7 @@ pub(super) fn grouped(value: f64, decimals: usize) -> String {
         return NOT_MEASURED.to_owned();
     }
     if value.abs() >= 1e15 {
-        // Nothing that was measured is so large; what stands in a damaged file must not break the page.
+        // Nothing that was measured is so large; values of a damaged file must not break the page.
         return format!("{value:.2e}");
     }
     let written = format!("{:.*}", decimals, value.abs());

@@ -44,9 +44,9 @@ fn nothing(system: &SystemResult) -> String {
     }
 }
 
-/// The SPICE measures, ready to be printed: a block an interface, a row a system, and what the reports had
-/// for it. Efficiencies by rate and by latency stand in one cell. Empty where the suite compares no
-/// interfaces.
+/// The SPICE measures, ready to be printed: a block for each interface, a row for each system, and the
+/// figures of the reports. Efficiencies by rate and by latency are in one cell. Empty where the suite
+/// compares no interfaces.
 pub fn spice(result: &ResultFile) -> String {
     let rows = spice::rows(result);
     let mut text = String::new();
@@ -122,7 +122,7 @@ fn report_line(figures: &ReportFigures) -> String {
 }
 
 fn row(mix: &MixResult) -> [String; 8] {
-    // Of an open load nothing that was due in the window may have been answered.
+    // In an open load it is possible that no request that was due in the window was answered.
     let latency = |us: f64| if mix.latency.count == 0 { "-".to_string() } else { milliseconds(us) };
     let server = |figure: fn(f64, f64) -> String| {
         mix.server

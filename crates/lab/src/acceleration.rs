@@ -1,6 +1,6 @@
 //! What an accelerator makes of its origin, in the style of report 004: how many times faster the same origin
-//! is with it than alone in the same run (Table 5), each at its own peak, and what is left for the origin to
-//! do.
+//! is with it than alone in the same run (Table 5), each at its own peak, and the remaining work of the
+//! origin.
 
 use crate::figures::{percent, significant};
 use crate::peaks::{peak, rate_is_the_servers};
@@ -105,8 +105,8 @@ impl<'a> Acceleration<'a> {
         self.origin.mixes.iter().find(|mix| mix.mix == peak.name && mix.run == peak.run)
     }
 
-    /// The share of requests that would be answered from what is stored: of each class what was found stored,
-    /// by its weight. Absent where the suite compares interfaces, which have no weights.
+    /// The share of requests that would be answered from the store: the hits of each class, by its weight.
+    /// Absent where the suite compares interfaces, which have no weights.
     pub fn hit_share(&self, result: &ResultFile) -> Option<f64> {
         if result.suite.classes.is_empty() {
             return None;

@@ -1,14 +1,14 @@
-//! Mixes of an open load: what their load is told by, whether the server carried it, and what was lost.
+//! Mixes of an open load: the name of their load, whether the server served it, and which requests were lost.
 
 use crate::figures::{clients, count, list, percent, rate};
 use crate::result::{ArrivalFigures, MixResult, ResultFile};
 
-/// The share of what was due that must be answered for a rate to be carried.
+/// The share of the due requests that must be answered for a rate to be served.
 pub const CARRIED_SHARE: f64 = 0.99;
 
 impl ArrivalFigures {
-    /// How many more or fewer than the rate says may be due in a window: one, and for arrivals at random five
-    /// standard deviations.
+    /// The tolerance of the number of due requests in a window: one, and for arrivals at random five standard
+    /// deviations.
     pub fn tolerance(&self, window_s: f64) -> f64 {
         let expected = self.per_second * window_s;
         let chance = if self.at_random { 5.0 * expected.max(0.0).sqrt() } else { 0.0 };
@@ -18,7 +18,7 @@ impl ArrivalFigures {
 }
 
 impl MixResult {
-    /// What its load is told by, and rises by from mix to mix: arrivals a second of an open load, and virtual
+    /// The measure of its load, which rises from mix to mix: arrivals a second of an open load, and virtual
     /// clients otherwise.
     pub fn load(&self) -> u64 {
         self.arrivals.as_ref().map_or(self.clients, |arrivals| arrivals.per_second.round() as u64)
@@ -50,7 +50,7 @@ pub fn is_open(result: &ResultFile) -> bool {
     result.systems.iter().flat_map(|system| &system.mixes).any(|mix| mix.arrivals.is_some())
 }
 
-/// What became of what was due and not answered.
+/// The due requests that were not answered.
 pub fn lost(mix: &MixResult) -> String {
     let Some(arrivals) = &mix.arrivals else { return String::new() };
     let share = percent(1.0 - mix.answered_share().unwrap_or(0.0));

@@ -1,9 +1,8 @@
-//! What held a system back: a verdict with its evidence.
+//! What limited a system: a verdict with its evidence.
 //!
 //! The method is Gregg's (USE): a resource is the bottleneck when it is used up, or when work waits for it.
-//! Every rule prints the figure that it looked at and the limit that it holds it against, also where it did
-//! not speak, so that a reader can disagree. A figure that was not measured is told as such and speaks
-//! neither for nor against.
+//! Every rule prints its figure and its limit, also if it does not apply, so that a reader can check it. A
+//! figure that was not measured is shown as such and does not affect the outcome.
 
 use crate::figures::{clients, percent, significant};
 use crate::peaks::{OTHER_WORK_CPUS, other_work_cpus};
@@ -37,7 +36,7 @@ pub enum Verdict {
     LocksOrOther,
     /// The load engine.
     Generator,
-    /// It cannot be told.
+    /// It is not known.
     Undetermined,
 }
 
@@ -59,14 +58,14 @@ impl Verdict {
     }
 }
 
-/// What a rule looked at.
+/// The figure of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
     /// What it speaks for.
     pub verdict: Verdict,
     /// The figure, in words.
     pub figure: String,
-    /// What it is held against.
+    /// Its limit.
     pub limit: String,
     /// Whether it speaks; absent: not measured.
     pub speaks: Option<bool>,
@@ -91,8 +90,8 @@ const SOFTIRQ: f64 = 0.60;
 const THROTTLED: f64 = 0.10;
 /// A link with this share of its speed used is full: frames and gaps take the rest.
 const LINK: f64 = 0.90;
-/// A queueing discipline that made packets wait so often a second, with something waiting in half of the
-/// looks.
+/// A queueing discipline that made packets wait this often a second, with waiting packets in half of the
+/// snapshots.
 const OVER_LIMITS: f64 = 50.0;
 const QUEUE_WAITING: f64 = 0.5;
 /// A disk that is busy for this share of the time.
@@ -111,12 +110,12 @@ const ENGINE_USED: f64 = 0.70;
 /// A server that uses less than this of its processors has room.
 const ROOM: f64 = 0.80;
 
-/// What is looked at.
+/// The data of the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
     /// The mix of the highest rate.
     pub mix: &'a MixResult,
-    /// What the monitor saw in it; absent where the result has no raw data.
+    /// The monitor's data of it; absent where the result has no raw data.
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
@@ -167,7 +166,7 @@ fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
 
 type Rule = fn(&Observed<'_>) -> Evidence;
 
-/// The rules in the order in which they decide: what the kernel itself says to have run out; then the load
+/// The rules in the order in which they decide: resources that the kernel reports as exhausted; then the load
 /// engine, whose limit makes the figures of processors meaningless; then the processors.
 const RULES: [Rule; 11] = [
     accept_queue,
@@ -264,10 +263,10 @@ fn server_share(observed: &Observed<'_>) -> Option<f64> {
 
 fn generator(observed: &Observed<'_>) -> Evidence {
     let sign = observed.mix.generator_saturated.as_deref();
-    // An engine that is full beside a server that is full did not decide.
+    // If the engine and the server are both at their limit, the engine did not decide.
     let server_full = processors_were_full(observed.cpus, observed.mix);
-    // An engine that seldom ran and seldom wanted to is not what the others waited for, however disturbed it
-    // was. What it waited is known from the raw data alone.
+    // An engine that seldom ran and seldom wanted to run did not delay the others, even if it was disturbed.
+    // Its waiting time is known only from the raw data.
     let used = observed.mix.load.busiest_thread + observed.engine_waited.unwrap_or(1.0);
     let throttled =
         observed.usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED);
@@ -398,7 +397,7 @@ fn single_core(observed: &Observed<'_>) -> Evidence {
     let cpus = own_processors(observed);
     let mean = cpus.iter().map(|cpu| cpu.1).sum::<f64>() / cpus.len().max(1) as f64;
     let hottest = cpus.iter().copied().reduce(|most, cpu| if cpu.1 > most.1 { cpu } else { most });
-    // What others keep busy is not where the system waits.
+    // A processor that other programs use is not where the system waits.
     let own = server_share(observed).map(|share| share * cpus.len() as f64);
     let is_own = own.is_none_or(|processors| processors >= HALF_A_PROCESSOR);
     let found = hottest.filter(|_| cpus.len() > 1).map(|(cpu, busy, _)| {
@@ -451,7 +450,7 @@ fn processors(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::ServerCpu, "95 %", found)
 }
 
-/// Whether the system had room and the rate did not rise all the same.
+/// Whether the system was not saturated and the rate still did not rise.
 fn room(observed: &Observed<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let flat = if observed.flat { "did not rise" } else { "still rose" };

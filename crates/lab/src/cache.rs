@@ -2,15 +2,15 @@
 //!
 //! The cache directory is `$TOUCHSTONE_CACHE` where that is set; otherwise the first of these that can be
 //! written: for root `/var/cache/touchstone` (servers that give up root's rights must still be able to read
-//! what is in it), for others `$XDG_CACHE_HOME/touchstone` or `~/.cache/touchstone`, and at last a directory
-//! of the user's own below the temporary directory.
+//! what is in it), for others `$XDG_CACHE_HOME/touchstone` or `~/.cache/touchstone`, and finally a directory
+//! of the user below the temporary directory.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What `make` gives for the first cache directory in which it succeeds; otherwise why it failed in each.
+/// The result of `make` for the first cache directory in which it succeeds; otherwise why it failed in each.
 pub fn prepare<T>(make: impl Fn(&Path) -> io::Result<T>) -> Result<T, String> {
     let mut refusals = Vec::new();
     for cache in cache_directories() {

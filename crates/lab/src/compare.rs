@@ -2,8 +2,8 @@
 //! same mixes of two results.
 //!
 //! Each mix that both completed is a pair. Its ratio is that of the rates and, where both were watched, that
-//! of the processor time of a request, which moves least from run to run. What is said of them is
-//! [`crate::statistics::paired`]'s: an interval, the noise floor where one is given, and a conclusion.
+//! of the processor time of a request, which moves least from run to run. The comparison is that of
+//! [`crate::statistics::paired`]: an interval, the noise floor if one is given, and a conclusion.
 
 use crate::result::{Compared, Figure, MixResult, ResultFile};
 use crate::series::{self, Series};
@@ -93,7 +93,7 @@ pub fn compare(
 }
 
 /// The systems of one result with each other, interface by interface; of more than `each_max` systems, each
-/// with the first. A system that took part twice gives the noise floor of what it is compared with.
+/// with the first. A system that took part twice gives the noise floor of its comparisons.
 pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compared> {
     let sides = sides("", result);
     let systems = result.systems.iter().filter(|system| !system.is_limit).count();
@@ -109,8 +109,8 @@ pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compare
     found
 }
 
-/// What gives the noise floor of two sides: a system of them that took part twice. Of a system beside itself
-/// there is none.
+/// The source of the noise floor of two sides: a system of them that took part twice. There is none for a
+/// system compared with itself.
 pub fn noise_of<'s, 'a>(
     sides: &'s [Side<'a>],
     first: &Side<'_>,
@@ -130,7 +130,7 @@ fn repeated<'s, 'a>(sides: &'s [Side<'a>], of: &Side<'_>) -> Option<(&'s Side<'a
     Some((first, second))
 }
 
-/// Whether a system is another once more: `nginx#2` is `nginx`.
+/// Whether two systems are the same: `nginx#2` is `nginx`.
 fn is_repeat(name: &str, of: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| rest.starts_with('#'))
 }

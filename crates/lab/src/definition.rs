@@ -1,8 +1,8 @@
 //! Strict reading of the laboratory's TOML definitions (suites, systems under test).
 //!
-//! A definition that cannot work is refused with the file, the line and the column, what is wrong there and,
-//! for an unknown key, the nearest known one. A [`Table`] notes every key that its reader asks for;
-//! [`Table::finish`] then refuses all other keys, so that the readers are the only list of keys.
+//! An invalid definition is refused with the file, the line and the column, the mistake and, for an unknown
+//! key, the nearest known one. A [`Table`] records every key that its reader requests; [`Table::finish`] then
+//! refuses all other keys, so that the readers are the only list of keys.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -220,7 +220,7 @@ impl<'t> Table<'t> {
         value.ok_or_else(|| self.error(format!("{} needs `{key}`", self.in_words())))
     }
 
-    /// Refuses every key that was not asked for.
+    /// Refuses every key that was not requested.
     pub fn finish(&self) -> Result<(), DefinitionError> {
         let asked = self.asked.borrow();
         let first_unknown = self

@@ -6,8 +6,7 @@ use crate::arrivals::is_open;
 use crate::result::ResultFile;
 use crate::{compare, loads, speedup, spice};
 
-/// With more systems than this, comparing each with each would give too many comparisons to read; then each
-/// is compared with the first.
+/// With more systems than this there would be too many pairs to read; then each is compared with the first.
 const COMPARED_EACH_MAX: usize = 6;
 
 /// Computes them and replaces the present ones.

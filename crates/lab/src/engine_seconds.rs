@@ -96,7 +96,7 @@ mod tests {
         assert!(found.iter().all(|second| (second.busiest_thread.unwrap() - 0.9).abs() < 1e-9));
         let full = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 1);
         assert!(full.iter().all(|second| second.busiest_thread.is_none()));
-        // Nothing is known of a server that is not watched or not pinned.
+        // It is not known for a server that is not monitored or not pinned.
         let unknown = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 0);
         assert!(unknown.iter().all(|second| second.busiest_thread.is_some()));
     }

@@ -1,7 +1,7 @@
 //! The parts of a machine that decide how fast it serves: its model, the caches of its processors, its
 //! network cards and its disks. The reports of 1996 to 2000 list them; here they are read from `/sys`.
 //!
-//! A fact that the machine does not tell is absent. Most virtual machines tell neither the speed of their
+//! A fact that the machine does not report is absent. Most virtual machines report neither the speed of their
 //! network card nor the model of their disk.
 
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub struct Disk {
     pub scheduler: Option<String>,
 }
 
-/// Everything of this kind that the machine tells.
+/// All devices of this kind that the machine reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hardware {
     /// Vendor and product of the machine.
@@ -62,7 +62,7 @@ pub fn of_this_machine() -> Hardware {
     read_below(Path::new("/sys"))
 }
 
-/// The hardware that a tree like `/sys` tells of.
+/// The hardware in a tree like `/sys`.
 fn read_below(sys: &Path) -> Hardware {
     let dmi = sys.join("class/dmi/id");
     let product = [text(&dmi.join("sys_vendor")), text(&dmi.join("product_name"))];
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A tree like that of a server with one card of 10 Gbit/s and one disk, beside what is none of either.
+    /// A tree like that of a server with one card of 10 Gbit/s and one disk, and with other devices.
     fn tree() -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

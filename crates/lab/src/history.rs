@@ -1,7 +1,7 @@
 //! The history of a gate: a line of JSON for each comparison, in a file that continuous integration keeps.
 //!
-//! Each entry holds the ratio of the new side to the old one. Where the old side stays the same (a release),
-//! the ratios tell of the program alone, whatever machine they were measured on.
+//! Each entry holds the ratio of the new side to the old one. If the old side stays the same (a release), the
+//! ratios depend only on the program, not on the machine.
 
 use crate::regular_file;
 use crate::statistics::change_points::change_points;
@@ -54,7 +54,7 @@ pub struct Line {
     pub changes: Vec<usize>,
 }
 
-/// Adds an entry at the end of a file, which is made if there is none.
+/// Appends an entry to a file, which is created if it is missing.
 pub fn append(path: &Path, entry: &Entry) -> Result<(), String> {
     let place = |problem: String| format!("the history {}: {problem}", path.display());
     if path.exists() {

@@ -1,4 +1,4 @@
-//! What a mix was held to, and why its requests failed, as the result file keeps both.
+//! The thresholds of a mix, and the reasons of its errors, as in the result file.
 
 use serde::{Deserialize, Serialize};
 use touchstone_load::{ErrorReason, Verdict};

@@ -2,8 +2,8 @@
 //! them in words.
 //!
 //! A [`suite::Suite`] describes the requests. A [`result::ResultFile`] is the result of a run in an
-//! [`output::ResultDirectory`]: everything that was measured, with what is needed to check and repeat it;
-//! [`raw`] has the counts that its figures are made of. The [`verdict`] is made from a result alone.
+//! [`output::ResultDirectory`]: all measured data, with everything that is needed to check and repeat the
+//! run; [`raw`] has the counts that its figures are made of. The [`verdict`] is made from a result alone.
 //!
 //! Runs are carried out by `touchstone-lab-run`, reports are made by `touchstone-lab-report`.
 

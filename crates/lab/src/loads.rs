@@ -2,9 +2,9 @@
 //! peak.
 //!
 //! A load is a mix of one interface on one system, and was run once or several times. Medians are of the
-//! runs, never of the best; the run with the median rate stands for the load wherever a single run's figures
-//! are shown, so that what is shown together was measured together. All of it is computed from the mixes of
-//! the result alone.
+//! runs, never of the best; the run with the median rate represents the load wherever a single run's figures
+//! are shown, so that figures shown together were measured together. All of it is computed only from the
+//! mixes of the result.
 
 use crate::arrivals::lost;
 use crate::figures::milliseconds;
@@ -15,7 +15,7 @@ use crate::statistics::{bootstrap, fairness, taint};
 
 /// Intervals are seeded: the same runs always give the same.
 const SEED: u64 = 1;
-/// Fewer seconds of one run do not tell how steady it was.
+/// Fewer seconds of one run do not show whether it was in a steady state.
 const SECONDS_MIN: usize = 5;
 
 /// The mixes of one load, with their places among the system's.
@@ -108,7 +108,7 @@ fn of_runs(values: &[f64]) -> RunsFigure {
     }
 }
 
-/// The rate of one run, with what its seconds tell of it: the block bootstrap of their mean.
+/// The rate of one run, with the interval of its seconds: the block bootstrap of their mean.
 fn within_run(mix: &MixResult) -> RunsFigure {
     let (from_s, to_s) = (mix.ramp_up_s, mix.length_s - mix.ramp_down_s);
     let seconds: Vec<f64> = mix
@@ -122,7 +122,7 @@ fn within_run(mix: &MixResult) -> RunsFigure {
     let interval = (seconds.len() >= SECONDS_MIN && mean > 0.0)
         .then(|| bootstrap::of_series_mean(&seconds, SEED))
         .flatten();
-    // The window may begin in the middle of a second: what the seconds tell is how far they spread.
+    // The window may begin in the middle of a second: the interval shows their spread.
     RunsFigure {
         median: rate,
         low: interval.map(|interval| rate * interval.low / mean),
@@ -130,7 +130,7 @@ fn within_run(mix: &MixResult) -> RunsFigure {
     }
 }
 
-/// How alike the clients of a mix were served. Of an open load nothing is told: an arrival takes any client
+/// How alike the clients of a mix were served. There is none for an open load: an arrival takes any client
 /// that is free.
 pub fn fairness_of(mix: &MixResult) -> Option<fairness::Fairness> {
     if mix.arrivals.is_some() {
@@ -142,7 +142,7 @@ pub fn fairness_of(mix: &MixResult) -> Option<fairness::Fairness> {
     fairness::of_clients(&answered, &waited)
 }
 
-/// A run, as the useful peak looks at it.
+/// A run, with the data for the useful peak.
 fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
     let failed = mix.errors.total() as f64;
     let stood_still = mix.taint.iter().any(|sign| sign.what == taint::STOOD_STILL);

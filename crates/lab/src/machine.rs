@@ -1,6 +1,6 @@
-//! The facts of the measuring program and of the machine that a reader needs to judge and repeat a run.
+//! The facts about the measuring program and the machine that a reader needs to assess and repeat a run.
 //!
-//! A fact that cannot be read is left empty; none of them stops a run.
+//! A fact that cannot be read is left empty; this does not stop a run.
 
 use crate::hardware;
 use crate::result::{MachineFacts, ToolFacts};
@@ -25,7 +25,7 @@ const SYSCTLS: [&str; 13] = [
     "net.ipv4.tcp_tw_reuse",
 ];
 
-/// The facts of this machine. Whether load and server share it is for the caller to say.
+/// The facts of this machine. The caller says whether load and server share it.
 pub fn facts(same_host: bool) -> MachineFacts {
     let cpu_info = read("/proc/cpuinfo");
     let hardware = hardware::of_this_machine();

@@ -61,7 +61,7 @@ pub fn parse_list(texts: &[String]) -> Result<Vec<Size>, String> {
     if sorted.len() < sizes.len() { Err("a size of memory is named twice".to_owned()) } else { Ok(sorted) }
 }
 
-/// The name of a system with so much memory.
+/// The name of a system with this memory limit.
 pub fn name_with(name: &str, size: Size) -> String {
     format!("{name}@{size}")
 }
@@ -69,12 +69,12 @@ pub fn name_with(name: &str, size: Size) -> String {
 /// A system's name without that of its memory.
 fn own_name(system: &SystemResult) -> Option<(String, Size)> {
     let size = Size(system.memory_bytes?);
-    // The processors may stand behind it: nginx@64MiB@2p.
+    // The number of processors may follow: nginx@64MiB@2p.
     let memory = format!("@{size}");
     system.name.contains(&memory).then(|| (system.name.replacen(&memory, "", 1), size))
 }
 
-/// A system with more memory beside itself with the least.
+/// A system with more memory compared with itself with the least.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row<'a> {
     /// The system with the least memory.
@@ -95,8 +95,8 @@ pub struct Row<'a> {
     pub times: f64,
 }
 
-/// Every system with more memory beside itself with the least, for each interface that both were measured
-/// with.
+/// Every system with more memory compared with itself with the least, for each interface that was measured
+/// with both.
 pub fn rows(result: &ResultFile) -> Vec<Row<'_>> {
     let sized: Vec<(String, Size, &SystemResult)> = result
         .systems

@@ -1,8 +1,8 @@
-//! Open loads: mixes whose requests arrive at a rate that is stated, however the server answers.
+//! Open loads: mixes whose requests are sent at a given rate, even if earlier ones are not answered.
 //!
-//! Their rate is commanded and not found, so no peak follows from it. What they show is what a request costs
-//! at that rate, how long an answer takes from the moment when its request was due, and which rates a server
-//! does not carry. A result has only closed loads or only open ones.
+//! Their rate is commanded and not found, so no peak follows from it. They show the cost of a request at that
+//! rate, the time from when a request was due to its answer, and which rates a server cannot serve. A result
+//! has only closed loads or only open ones.
 
 use crate::arrivals::lost;
 use crate::figures::{milliseconds, significant};

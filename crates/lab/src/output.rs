@@ -2,7 +2,8 @@
 //! every virtual client (`clients.csv`), everything that was measured (`raw.jsonl`), and below `systems/` the
 //! configuration and the output of each system under test.
 //!
-//! Every file is written beside its place and then renamed into it, so that a reader never finds half a file.
+//! Every file is written under a temporary name and then renamed, so that a reader never finds an incomplete
+//! file.
 
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
@@ -19,7 +20,7 @@ use touchstone_conformance::record::{self, Line};
 /// The name of the result file in the directory.
 pub const RESULT_FILE: &str = "result.json";
 
-/// Where a run leaves what it measured.
+/// The directory of a run's result.
 #[derive(Debug, Clone)]
 pub struct ResultDirectory {
     path: PathBuf,
@@ -91,7 +92,7 @@ impl ResultDirectory {
         write_atomically(&self.result_path(), &json)
     }
 
-    /// Adds what was measured in one mix to the raw data.
+    /// Adds the data of one mix to the raw data.
     pub fn append_raw(&self, mix: &RawMix) -> io::Result<()> {
         let mut line = serde_json::to_vec(mix).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -100,7 +101,7 @@ impl ResultDirectory {
         file.write_all(&line)
     }
 
-    /// Adds what came back in the cases of conformance.
+    /// Adds the received bytes of the cases of conformance.
     pub fn append_conformance(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = Vec::new();
         for line in lines {
@@ -112,9 +113,9 @@ impl ResultDirectory {
         file.write_all(&text)
     }
 
-    /// Takes the directory away again if the run was refused before it left anything in it.
+    /// Removes the directory again if the run was refused before it wrote anything.
     pub fn remove_if_empty(&self) {
-        // A directory is removed only when nothing is in it.
+        // A directory is removed only if it is empty.
         let _ = fs::remove_dir(self.path.join("systems"));
         for directory in &self.made {
             let _ = fs::remove_dir(directory);
@@ -122,7 +123,7 @@ impl ResultDirectory {
     }
 }
 
-/// Writes a file beside its place and renames it into it.
+/// Writes a file under a temporary name and renames it.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
     let temporary = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
@@ -200,8 +201,8 @@ pub fn clients_csv(result: &ResultFile) -> String {
     csv
 }
 
-/// A field by RFC 4180: quoted where it must be. A text that a spreadsheet would take for a formula gets a
-/// `'` before it, so that a name from outside runs nothing.
+/// A field by RFC 4180: quoted where it must be. A text that a spreadsheet would interpret as a formula gets
+/// a `'` before it, so that a name from outside is not executed.
 pub fn csv_text(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return csv_text(&format!("'{text}"));

@@ -74,8 +74,8 @@ impl std::error::Error for ReadError {
 pub fn read(path: &Path) -> Result<(ResultFile, PathBuf), ReadError> {
     let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
     let text = contents(&file)?;
-    // The version first: a newer file may differ anywhere else, and the reader should be told so and not
-    // where.
+    // The version first: a newer file may differ elsewhere too, so the message names the version and not a
+    // place.
     let version: Version =
         serde_json::from_slice(&text).map_err(|error| ReadError::Corrupt(file.clone(), error))?;
     if version.schema_version > u64::from(SCHEMA_VERSION) {

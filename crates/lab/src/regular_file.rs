@@ -6,8 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Opens a regular file. A symbolic link, a pipe or a device is an error, and none of them makes the reader
-/// wait.
+/// Opens a regular file. A symbolic link, a pipe or a device is an error, and does not block the reader.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -18,7 +17,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(irregular("it is not a regular file")) }
 }
 
-/// Reads a regular file of at most so many bytes.
+/// Reads a regular file of at most this size.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?.take(bytes_max + 1).read_to_end(&mut content)?;

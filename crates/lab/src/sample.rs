@@ -35,7 +35,7 @@ pub fn result() -> ResultFile {
     }
 }
 
-/// What a person says of a measurement.
+/// The information about a measurement that a person gives.
 pub fn disclosure() -> Disclosure {
     Disclosure {
         sponsor: Some("Example Inc.".into()),
@@ -287,7 +287,7 @@ pub fn messages() -> MessageFigures {
     }
 }
 
-/// A class of so many answers of two sizes.
+/// A class with this number of answers of two sizes.
 pub fn class_figures(count: u64) -> ClassFigures {
     let values = |mean: f64| Values { count, mean, stddev: mean / 2.0, min: mean / 2.0, max: mean * 1.5 };
     ClassFigures {
@@ -356,7 +356,7 @@ fn timeline_row(second: u64, rate: f64, mean_us: f64) -> TimelineRow {
     }
 }
 
-/// Says that a check was left out, and why, where the test harness does not hide it.
+/// Prints that a check was skipped, and the reason, where the test harness does not hide it.
 pub fn skipped(why: &str) {
     use std::io::Write;
     writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");

@@ -2,7 +2,7 @@
 
 use crate::result::MixResult;
 
-/// From this share of its processors on, a server is held back by them.
+/// From this share of its processors on, a server is limited by them.
 pub const PROCESSORS_FULL: f64 = 0.95;
 
 /// The share of its processors that a system used, where it was watched. One that was not pinned (no `pinned`
@@ -19,7 +19,7 @@ pub fn processors_were_full(pinned: &[usize], mix: &MixResult) -> bool {
 }
 
 /// The sign by which the load engine was at its limit or disturbed while the server had room: the rate is
-/// then a lower bound. Every statement about a saturated load engine is made by this one measure.
+/// then a lower bound. Every statement about a saturated load engine uses this measure.
 pub fn engine_sign<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<&'a str> {
     let sign = mix.generator_saturated.as_deref()?.trim_end_matches('.');
     (!processors_were_full(pinned, mix)).then_some(sign)

@@ -1,5 +1,5 @@
 //! What belongs together in a result: the mixes of one system, and of one interface where several were
-//! measured by themselves. Where mixes were run several times, the run with the median rate stands for each.
+//! measured by themselves. If mixes were run several times, the run with the median rate represents each.
 
 use crate::loads;
 use crate::peaks::peak_of;

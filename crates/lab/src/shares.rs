@@ -1,5 +1,5 @@
-//! What share of a mix's requests went over TLS, and what share a program answered: as the suite states it,
-//! and as it was counted in the window.
+//! The shares of a mix's requests that used TLS, and that a program answered: as the suite states it, and as
+//! it was counted in the window.
 
 use crate::result::{ClassRecord, MixResult, SuiteRecord};
 
@@ -86,7 +86,7 @@ mod tests {
             );
         }
         assert!((found.iter().map(|share| share.counted).sum::<f64>() - 1.0).abs() < 1e-9);
-        // What failed was asked for as well.
+        // Failed requests are included.
         mix.classes.last_mut().unwrap().errors = 10_000;
         assert!(of(&suite, &mix)[0].counted > 0.3);
     }

@@ -1,5 +1,5 @@
-//! Commands as a POSIX shell reads them: for a reader who repeats one, and for ssh, which hands what it is
-//! given to a shell.
+//! Commands as a POSIX shell reads them: for a reader who repeats one, and for ssh, which passes its
+//! arguments to a shell.
 
 /// The words of a command, each quoted where it must be.
 pub fn line(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {

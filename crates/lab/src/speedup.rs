@@ -7,7 +7,7 @@
 use crate::figures::{count, percent, rate, significant};
 use crate::result::{PeakResult, ResultFile, SpeedupRow, SystemResult};
 
-/// The name of a system on so many processors.
+/// The name of a system on this number of processors.
 pub fn name_on(name: &str, processors: usize) -> String {
     format!("{name}@{processors}p")
 }
@@ -18,8 +18,8 @@ fn own_name(name: &str) -> Option<(&str, u64)> {
     Some((own, suffix.strip_suffix('p')?.parse().ok()?))
 }
 
-/// Every system on more processors beside itself on the fewest, for each interface that both were measured
-/// with.
+/// Every system on more processors compared with itself on the fewest, for each interface that was measured
+/// with both.
 pub fn rows(result: &ResultFile) -> Vec<SpeedupRow> {
     let sized: Vec<(&str, u64, &SystemResult)> = result
         .systems

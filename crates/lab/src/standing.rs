@@ -1,9 +1,9 @@
-//! Which server is ahead, by what, and how sure that is. Every sentence about it is made here.
+//! Which server is ahead, by what, and how sure that is. All sentences about it are made here.
 //!
-//! Servers stand by the rate of their peaks, or by the processor time of a request where the load engine set
-//! some rates, or the suite all of them. A difference is claimed only where the interval over all loads shows
-//! it ([`crate::compare`]) and each load was run more than once. What a single run tells is called
-//! indicative.
+//! Servers are ranked by the rate of their peaks, or by the processor time of a request if the load engine
+//! limited some rates or the suite gives all rates. A difference is claimed only where the interval over all
+//! loads shows it ([`crate::compare`]) and each load was run more than once. The outcome of a single run is
+//! called indicative.
 
 use crate::arrivals::is_open;
 use crate::compare::{self, Side};
@@ -53,9 +53,9 @@ pub struct Distance<'a> {
 pub struct Standing<'a> {
     /// The servers.
     pub servers: Vec<Server<'a>>,
-    /// How far each further one is behind the first, in the same order.
+    /// How far each other one is behind the first, in the same order.
     pub distances: Vec<Distance<'a>>,
-    /// What they stand by.
+    /// The measure of the ranking.
     pub figure: Figure,
     /// Whether the load engine set some of the rates.
     pub some_are_lower_bounds: bool,
@@ -64,9 +64,9 @@ pub struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// By their first interface. Accelerated systems stand only where there is no server alone. Of a run that
-    /// did not come to its end, only the mixes that all servers completed are looked at: the others would
-    /// compare different loads.
+    /// By their first interface. Accelerated systems are ranked only if there is no server without an
+    /// accelerator. Of an incomplete run, only the mixes that all servers completed are used: the others
+    /// would compare different loads.
     pub fn of(result: &'a ResultFile) -> Standing<'a> {
         let servers = |accelerated: bool| -> Vec<&'a SystemResult> {
             let rivals = result.systems.iter().filter(|system| !system.is_limit && peak(system).is_some());
@@ -268,7 +268,7 @@ fn runs_of(server: &Server<'_>) -> usize {
     server.system.mixes.iter().filter(own).count().max(1)
 }
 
-/// Where peaks and loads say the opposite of each other, nothing is shown.
+/// If peaks and loads have opposite outcomes, no difference is shown.
 fn shown(times: f64, runs: usize, over_loads: Option<&Comparison>) -> Shown {
     match over_loads.map(|it| it.conclusion) {
         Some(Conclusion::NoDifferenceShown | Conclusion::SecondHigher) => Shown::NoDifference,

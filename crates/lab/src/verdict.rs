@@ -1,4 +1,4 @@
-//! The verdict: what a result shows, in words. Pure functions of a [`ResultFile`]; every sentence follows
+//! The verdict: the outcome of a result, in words. Pure functions of a [`ResultFile`]; every sentence follows
 //! from figures in it.
 //!
 //! The order is that of a reader's questions: did the run end well, which system is ahead, how far did each
@@ -28,8 +28,8 @@ pub struct HeldBack {
     pub bottleneck: Bottleneck,
 }
 
-/// The bottleneck of each system that is not the limit; none of open loads, which command a rate and do not
-/// look for the highest. `raw` may be empty.
+/// The bottleneck of each system that is not the limit; none for open loads, which have a given rate and do
+/// not search for the highest. `raw` may be empty.
 pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
     if is_open(result) {
         return Vec::new();
@@ -150,7 +150,7 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
 
 /// How far a system is from the kernel's limit with as many clients. Rates are compared only if both are the
 /// servers' own, and on one processor, because the limit is a single thread. A limit whose processor was not
-/// full was held up by something else, and bounds nothing.
+/// full was limited by another resource, and is not a bound.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_load(limit, own.load())?;

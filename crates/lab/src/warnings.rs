@@ -1,9 +1,9 @@
-//! The warnings of a result as a reader is given them: what is said of many mixes is said once, with the list
-//! of those that it concerns. `result.json` keeps each.
+//! The warnings of a result as a reader is given them: a warning about several mixes is shown once, with a
+//! list of them. `result.json` keeps each.
 
 use crate::figures::list;
 
-/// A warning, by whom it concerns and what it says.
+/// A warning, with its subject and its text.
 struct Said<'a> {
     whom: &'a str,
     text: &'a str,
@@ -27,7 +27,7 @@ impl Said<'_> {
     /// The words before the first colon say whom a warning concerns: `nginx 1.22.1, 4 clients: ...`.
     fn of(warning: &str) -> Said<'_> {
         let (whom, text) = warning.split_once(": ").unwrap_or(("", warning));
-        // Without a subject, a figure may be what it is about.
+        // Without a subject, a figure may be the subject.
         let kind = if whom.is_empty() { text.to_owned() } else { without_figures(text) };
         Said { whom, text, kind }
     }

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a run is held against its thresholds; the threads hand over as often.
+/// The interval of the checks of the thresholds; the threads hand their figures over at the same interval.
 const LOOK_EACH: Duration = Duration::from_millis(250);
-/// The counted time that there must be before a run is ended: the first few answers say little.
+/// The counted time before a run may be ended: the first few answers are not significant.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// The thresholds that end a run, and the one that did.
 #[derive(Debug)]
 pub struct AbortWatch {
     thresholds: Vec<Threshold>,
-    /// When the run was looked at last, and what ended it.
+    /// The time of the last check, and the threshold that ended the run.
     looked: Mutex<(Instant, Option<Verdict>)>,
 }
 
@@ -25,19 +25,19 @@ impl AbortWatch {
         AbortWatch { thresholds, looked: Mutex::new((Instant::now(), None)) }
     }
 
-    /// The classes of the plan whose figures are looked at while it runs, beside those of the whole run;
-    /// `None`: nothing is looked at.
+    /// The classes of the plan whose figures are checked during the run, in addition to those of the whole
+    /// run; `None`: no thresholds are checked.
     pub fn wanted(&self) -> Option<Vec<usize>> {
         let classes = self.thresholds.iter().flat_map(Threshold::classes).copied();
         (!self.thresholds.is_empty()).then(|| classes.collect())
     }
 
-    /// Has the run that is about to start hand its figures over.
+    /// Makes the threads of the run that is about to start hand their figures over.
     pub fn begin(&self, progress: &Progress) {
         progress.standings.wanted.store(!self.thresholds.is_empty(), Ordering::Relaxed);
     }
 
-    /// Ends the run where a threshold is missed.
+    /// Ends the run if a threshold is missed.
     pub fn look(&self, progress: &Progress) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, missed) = &mut *looked;

@@ -1,10 +1,10 @@
 //! When requests, or whole sessions, arrive in an open load: a schedule that is fixed before the run and does
-//! not wait for answers, so that a server that stalls is asked on as before ("coordinated omission" cannot
+//! not wait for answers, so that requests continue while a server stalls ("coordinated omission" cannot
 //! occur).
 //!
 //! Each engine thread has its own part of the arrivals. Those of a constant rate, and those that were
-//! recorded, are dealt out in turn; of a Poisson process each thread has one of its own, since several of
-//! them together are one again.
+//! recorded, are dealt out in turn; each thread has its own Poisson process, because the sum of Poisson
+//! processes is one, too.
 
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
@@ -163,7 +163,7 @@ impl ArrivalQueue {
         }
     }
 
-    /// The client has nothing to do any more. It takes on the arrival that waits longest, if one does.
+    /// The client has no further requests. It takes on the arrival that waits longest, if one does.
     pub(crate) fn next_for(&mut self, client: usize) -> Option<Arrival> {
         let arrival = self.backlog.pop_front();
         if arrival.is_none() {

@@ -75,8 +75,8 @@ impl Blocks {
     }
 }
 
-/// Whether the second block changes the table after the first one: fields that are too large to stay in it
-/// together do so each time.
+/// Whether the second block changes the table after the first one: fields that are too large for it together
+/// do so each time.
 fn changes_table(first: &[u8], later: &[u8]) -> bool {
     let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
     let limits = ListLimits { bytes: 0, fields: 0 };

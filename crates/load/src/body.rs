@@ -1,4 +1,4 @@
-//! What becomes of an answer's body: mostly nothing but its length, and where the plan asks for it, more.
+//! What becomes of an answer's body: usually only its length, and more if the plan needs it.
 
 use touchstone_http::h2::hpack::FieldList;
 
@@ -21,7 +21,7 @@ impl BodySink for Vec<u8> {
     }
 }
 
-/// Takes the answers of a connection that several clients share, each with a slot of its own.
+/// Processes the answers of a connection that several clients share, each with its own slot.
 pub(crate) trait SlotSink {
     /// A header section of a final answer, or its trailer section.
     fn section(&mut self, slot: usize, fields: &FieldList);

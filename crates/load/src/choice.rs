@@ -45,12 +45,12 @@ impl Choice {
                 small.push(high);
             }
         }
-        // What is left in either list has a share of one but for rounding: it keeps its whole column, because
+        // The rest of either list has a share of one, except for rounding: it keeps its whole column, because
         // both halves of the column name it.
         Choice { columns }
     }
 
-    /// The index of the request that this random number stands for.
+    /// The index of the request for this random number.
     pub(crate) fn draw(&self, random: u64) -> usize {
         let column = ((random >> 32) * self.columns.len() as u64) >> 32;
         let Column { threshold, own, other } = self.columns[column as usize];
@@ -63,14 +63,14 @@ impl Choice {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator of one virtual client: every client draws its own sequence, so that what it asks for
-    /// does not depend on when the others were answered and a run can be repeated from its seed.
+    /// The generator of one virtual client: every client draws its own sequence, so that its requests do not
+    /// depend on the answers of other clients, and a run can be repeated from its seed.
     pub(crate) fn of_client(seed: u64, client: usize) -> Random {
         let mut of_clients = Random(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Random(of_clients.next())
     }
 
-    /// The generator of what one engine thread leaves to chance: its arrivals.
+    /// The generator of the random choices of an engine thread: its arrivals.
     pub(crate) fn of_thread(seed: u64, thread: usize) -> Random {
         // Numbers that no client has.
         Random::of_client(seed, usize::MAX - thread)

@@ -1,7 +1,7 @@
 //! A virtual client and a connection, as an engine thread keeps them.
 //!
-//! A client has one request under way at a time. In HTTP/1 it has a connection of its own to each target; in
-//! HTTP/2 some clients, a *group*, share one, each with a slot of its own in it.
+//! A client has one request under way at a time. In HTTP/1 it has its own connection to each target; in
+//! HTTP/2 some clients, a *group*, share one, each with its own slot.
 
 use crate::answer::AnswerReader;
 use crate::choice::Random;
@@ -36,9 +36,9 @@ pub(crate) struct Client {
     pub(crate) random: Random,
     /// The request that is under way, an index into the prepared requests, and the connection that it is on.
     pub(crate) request: usize,
-    /// The page that it is of: the request that was chosen, and how many of those after it were made.
+    /// The page that it is of: the chosen request, and how many of its following requests were made.
     pub(crate) page: Page,
-    /// The request that has arrived and is to be made, where it is not chosen by weight.
+    /// The request that has arrived and will be made, if it is not chosen by weight.
     pub(crate) arrived: Option<u32>,
     pub(crate) connection: usize,
     /// How many of its bytes are sent (HTTP/1 without TLS).
@@ -54,7 +54,7 @@ pub(crate) struct Client {
     /// Requests of its session that are still to come.
     pub(crate) session_left: u64,
     pub(crate) answer: AnswerReader,
-    /// What is kept of the answer beside its length, if anything.
+    /// What is kept of the answer in addition to its length, if anything.
     pub(crate) keeper: Option<Box<Keeper>>,
     /// The values of its session, where the plan has any.
     pub(crate) script: Option<Box<State>>,
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Its answer is a stream, and as many messages have come as it wants.
+    /// Its answer is a stream, and it has received as many messages as it wants.
     pub(crate) fn has_all_messages(&self) -> bool {
         let messages = self.keeper.as_ref().and_then(|keeper| keeper.kept.messages.as_ref());
         messages.is_some_and(|messages| messages.is_full())
@@ -114,7 +114,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// None yet: nothing is left to be made of it.
+    /// None yet: none of its requests is left.
     pub(crate) const NONE: Page = Page { first: 0, made: usize::MAX };
 }
 
@@ -142,10 +142,10 @@ pub(crate) struct Connection {
     pub(crate) first_client: usize,
     /// It has carried an answer before.
     pub(crate) reused: bool,
-    /// An event has told that the server ended the connection: what is left to receive must be looked for, as
-    /// no other event will come.
+    /// An event has reported that the server closed the connection: the rest must be received now, because no
+    /// other event will follow.
     pub(crate) hung_up: bool,
-    /// It stands among the unfinished ones.
+    /// It is in the list of unfinished ones.
     pub(crate) unfinished: bool,
     pub(crate) connect_started_ns: u64,
     pub(crate) connect_returned_ns: u64,
@@ -162,7 +162,7 @@ pub(crate) struct Layers {
     pub(crate) h3: Option<Box<Http3>>,
     /// The WebSocket that its client has on it, or had.
     pub(crate) websocket: Option<Box<WebSocket>>,
-    /// What a server that broke off a WebSocket said last.
+    /// The close code and reason of a server that broke off a WebSocket.
     pub(crate) last_words: Option<String>,
     /// When its timer is set to.
     pub(crate) timer_ns: u64,
@@ -205,13 +205,13 @@ impl Connection {
         (self.generation << 32) | index as u64
     }
 
-    /// Ends the connection and forgets what was of it alone. Clients that wait for it stay.
+    /// Ends the connection and resets its own state. Clients that wait for it stay.
     pub(crate) fn close(&mut self) {
         if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) {
             if let Some(tls) = &mut layers.tls
                 && layers.out.is_empty()
             {
-                // The goodbye goes out if it can be taken at once.
+                // The close message is sent if the socket accepts it at once.
                 tls.close(&mut layers.out);
                 let _ = rustix::net::send(socket, &layers.out, rustix::net::SendFlags::NOSIGNAL);
             }

@@ -30,8 +30,8 @@ impl ThreadTime {
         ThreadTime { at_ns: now_ns(), used_ns, waited_ns, user_ticks, system_ticks }
     }
 
-    /// Seconds in user and in system mode since an earlier reading. The sum is exact; how it divides comes
-    /// from the kernel's clock ticks, and counts as user time where `/proc` does not tell.
+    /// Seconds in user and in system mode since an earlier reading. The sum is exact; the division comes from
+    /// the kernel's clock ticks; the whole counts as user time if `/proc` does not have it.
     pub(crate) fn user_and_system_s_since(&self, earlier: &ThreadTime) -> (f64, f64) {
         let used_s = self.used_ns.saturating_sub(earlier.used_ns) as f64 / 1e9;
         let user = self.user_ticks.saturating_sub(earlier.user_ticks) as f64;

@@ -1,13 +1,13 @@
 //! One engine thread: its virtual clients and the loop that serves their sockets.
 //!
 //! Sockets are registered once a connection, edge-triggered, so that a request on a kept connection costs one
-//! send and one receive, and its share of one wait. Edge-triggered means: an event says that something came
-//! since the last one. After a whole answer nothing can come but the next answer or the connection's end, and
-//! either brings an event of its own; a short receive has emptied the socket, and what comes later brings an
-//! event too; only a receive that filled the buffer must be repeated.
+//! send and one receive, and its share of one wait. Edge-triggered means: an event reports that bytes arrived
+//! since the last one. After a complete answer only the next answer or the end of the connection can follow,
+//! and each produces an event; a short receive has emptied the socket, and later bytes produce an event too;
+//! only a receive that filled the buffer must be repeated.
 //!
-//! What a request goes through from its start to its end is in [`crate::exchange`], what happens on a
-//! connection in [`crate::http1`] and, with TLS or HTTP/2 in between, in [`crate::layered`].
+//! The steps of a request are in [`crate::exchange`], those of a connection in [`crate::http1`] and, with TLS
+//! or HTTP/2, in [`crate::layered`].
 
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
 use crate::choice::Choice;
@@ -39,7 +39,7 @@ use touchstone_session::Script;
 
 /// Events taken from the kernel in one call.
 const EVENTS_AT_ONCE: usize = 256;
-/// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so
+/// Clients whose time has come are started in parts of this size, with a check of the sockets in between, so
 /// that a start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -95,7 +95,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) think_ns: u64,
     pub(crate) pacing: Pacing,
     pub(crate) epoll: OwnedFd,
-    /// Ends a wait in time: it brings an event when it is time to keep house, or a client's moment has come.
+    /// Ends a wait in time: it produces an event when the housekeeping or a client is due.
     timer: OwnedFd,
     /// What the timer is set to; the end of time when it is not set.
     timer_ns: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) left_to_start: u64,
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
-    /// What every receive goes into, and what it is decrypted to.
+    /// The buffer of every receive, and the buffer of the decrypted bytes.
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
@@ -152,7 +152,7 @@ pub(crate) enum Pacing {
 }
 
 impl<'a> Engine<'a> {
-    /// Makes everything ready, so that nothing large is allocated once the run has started.
+    /// Prepares everything, so that no large allocation happens during the run.
     pub(crate) fn new(shared: &'a Shared<'a>, part: Part) -> Result<Engine<'a>, PlanError> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
@@ -346,7 +346,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Starts what is due, the clients' own moments first.
+    /// Starts the due requests, beginning with the clients' own times.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
             if self.next_start_ns() > self.now_ns {
@@ -364,7 +364,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Setting the timer again also clears what it brought, so that it need not be read.
+    /// Setting the timer again also clears its event, so that it need not be read.
     fn set_timer(&mut self, at_ns: u64) -> Result<(), PlanError> {
         // 0 would not be a moment long ago but a timer that is off.
         let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns.max(1)) };

@@ -136,8 +136,8 @@ impl Engine<'_> {
     /// Begins a new connection.
     ///
     /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of
-    /// several connections are then sent one right after the other: a server that waits is woken once for all
-    /// of them, and to wake it is dearer than to send.
+    /// several connections are then sent one right after the other: a waiting server is woken once for all of
+    /// them, and waking it costs more than sending.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
         let target = &self.targets[self.connections[index].target];
         if target.version == HttpVersion::Http3 {
@@ -181,7 +181,7 @@ impl Engine<'_> {
         let client = &mut self.clients[index];
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
-        // On a connection of HTTP/2, or with pipelining, there may be other requests, and its end is seen to
+        // On a connection of HTTP/2, or with pipelining, there may be other requests; its end is handled
         // where it is received.
         let streams = self.streams;
         let is_shared = connection
@@ -264,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The request has failed; its connection is seen to.
+    /// The request has failed; its connection is closed or kept.
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
@@ -309,7 +309,7 @@ impl Engine<'_> {
         self.send_request(index, now_ns());
     }
 
-    /// The request is over; what follows starts now or at its moment.
+    /// The request is over; the next request starts now or at its time.
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         self.note_messages(index);
         self.under_way -= 1;
@@ -355,8 +355,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; in the middle of a page or of a
-    /// session that is what the next request says.
+    /// The client's next request follows its last one, after its think time; within a page or a session it is
+    /// that of the next request.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
         let mut think_ns = match next {

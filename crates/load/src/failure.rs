@@ -8,7 +8,7 @@ use crate::websocket::{WrongFrame, WrongHandshake};
 use rustix::io::Errno;
 use touchstone_session::Script;
 
-/// The most reasons that are told apart; what comes after them is told by its kind alone.
+/// The most reasons that are told apart; further ones are counted only by kind.
 const MAXIMUM_REASONS: usize = 64;
 /// The most characters of a path that are shown.
 const MAXIMUM_SHOWN: usize = 200;

@@ -33,7 +33,7 @@ pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
     assert_eq!(read(usize::MAX), read(piece.max(1)));
 }
 
-/// Any bytes as what a server of HTTP/2 sends to a client with two requests under way.
+/// Any bytes as the output of an HTTP/2 server to a client with two active requests.
 pub fn http2_answers(bytes: &[u8], piece: usize) {
     let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
     plan.version = HttpVersion::Http2;
@@ -84,7 +84,7 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
                 break;
             }
         }
-        // An answer that opens nothing is handed back with as much of it as has come.
+        // An answer that does not open a WebSocket is returned with its received bytes.
         let after = match after {
             Ok(After::Refused(_)) => Ok(After::Refused(Vec::new())),
             after => after,

@@ -1,5 +1,4 @@
-//! What an engine thread does every few milliseconds beside its sockets: progress, the caller's stop, time
-//! limits.
+//! The periodic work of an engine thread, every few milliseconds: progress, the caller's stop, time limits.
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
@@ -9,13 +8,13 @@ use crate::recent::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A
-/// timer of the thread brings an event then. Waits for sockets have no time limit of their own: it would be
-/// in milliseconds, and the kernel would have to set and clear a timer for each wait.
+/// The interval of the work of a thread that is not tied to a socket: progress, the caller's stop, time
+/// limits. A timer of the thread brings an event then. Waits for sockets have no timeout: it would be in
+/// milliseconds, and the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
-    /// What is done every few milliseconds, whatever the sockets do.
+    /// The work every few milliseconds, independent of the sockets.
     pub(crate) fn keep_house(&mut self) {
         self.look_for_stop();
         self.note_window_edges();
@@ -59,8 +58,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it
-    /// tells.
+    /// Ends the requests whose time is over. Coarse on purpose: a timer for each request would cost more than
+    /// it is worth.
     fn sweep_time_limits(&mut self) {
         let timeout_ns = nanoseconds(self.shared.plan.timeout);
         for index in 0..self.clients.len() {

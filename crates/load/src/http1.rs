@@ -94,7 +94,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Receives what has come.
+    /// Receives the available bytes.
     pub(crate) fn receive(&mut self, index: usize) {
         let owner = self.connections[index].first_client;
         for _ in 0..RECEIVES_AT_ONCE {
@@ -173,8 +173,8 @@ impl Engine<'_> {
             }
             Err(error) => return self.fail(client, Failure::system(ErrorKind::Connect, error)),
         }
-        // Registered after the send: a socket that is registered for output while it can be written brings an
-        // event that says nothing.
+        // Registered after the send: a socket that is registered for output while it is writable produces
+        // useless events.
         let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if self.clients[client].state != ClientState::Receiving {
             interest |= EventFlags::OUT;

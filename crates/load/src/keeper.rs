@@ -10,7 +10,7 @@ use touchstone_http::h2::hpack::FieldList;
 use touchstone_http::response::ResponseHead;
 use touchstone_session::{AnswerView, FieldSource};
 
-/// The longest body that is kept; of a longer one nothing is found in the rest.
+/// The longest body that is kept; the rest of a longer one is not searched.
 const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The kept parts of the answer that a client waits for.

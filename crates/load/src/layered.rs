@@ -1,7 +1,7 @@
 //! Connections with TLS, HTTP/2, or both between requests and the socket.
 //!
-//! What is to be sent is collected on the connection and goes out at the end of a turn, so that all requests
-//! that a turn has started on a connection of HTTP/2 leave in one write.
+//! Output is collected on the connection and sent at the end of a turn, so that all requests of a turn on an
+//! HTTP/2 connection are sent in one write.
 
 use crate::answer::Malformed;
 use crate::client::{ClientState, Layers, Phase};
@@ -53,7 +53,7 @@ impl Engine<'_> {
 
     // ---- starting
 
-    /// The socket is connecting: what goes out first is made ready.
+    /// The socket is connecting: the first bytes to be sent are prepared.
     pub(crate) fn begin_layers(&mut self, index: usize) {
         let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
@@ -80,7 +80,7 @@ impl Engine<'_> {
         self.flush(index);
     }
 
-    /// The client's request goes onto its connection as soon as that can take it.
+    /// The client's request is put on its connection as soon as possible.
     pub(crate) fn send_layered(&mut self, client: usize, now_ns: u64) {
         let index = self.clients[client].connection;
         self.clients[client].state = ClientState::Waiting;
@@ -152,7 +152,7 @@ impl Engine<'_> {
 
     // ---- sending
 
-    /// Sends what the last turn has put onto connections.
+    /// Sends the collected output of the last turn.
     pub(crate) fn flush_dirty(&mut self) {
         while let Some(index) = self.dirty.pop() {
             self.layers(index).is_dirty = false;
@@ -255,7 +255,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes what was received through the layers.
+    /// Passes received bytes through the layers.
     fn take_layered(&mut self, index: usize, received: usize) -> After {
         let generation = self.connections[index].generation;
         let layers = self.connections[index].layers.get_or_insert_default();
@@ -404,7 +404,7 @@ impl Engine<'_> {
 }
 
 impl Layers {
-    /// Moves frames to what goes to the socket, encrypted where there is TLS.
+    /// Moves frames to the output for the socket, encrypted if there is TLS.
     pub(crate) fn seal(&mut self) -> Result<(), TlsFailure> {
         if self.frames.is_empty() {
             return Ok(());

@@ -20,7 +20,7 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// What one machine brings back: its name, what it was to do, and what it measured.
+/// What one machine brings back: its name, its part of the plan, and its outcome.
 pub type MachineOutcome = (String, Portion, Outcome);
 
 /// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How the messages of an answer are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageForm {
-    /// Server-sent events: an empty line ends each (WHATWG HTML, section 9.2). Comments alone are none.
+    /// Server-sent events: an empty line ends each (WHATWG HTML, section 9.2). Comments are not messages.
     Events,
     /// Lines that are not empty, as of newline-delimited JSON.
     Lines,
@@ -20,7 +20,7 @@ pub enum MessageForm {
 pub struct MessagePlan {
     /// How they are told apart.
     pub form: MessageForm,
-    /// The client ends the answer after so many; `None`: the server ends it.
+    /// The client ends the answer after this number; `None`: the server ends it.
     pub limit: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ enum State {
     Message {
         left: u32,
     },
-    /// What came cannot be.
+    /// The received bytes are invalid.
     Wrong,
 }
 
@@ -186,7 +186,7 @@ impl MessageReader {
         }
     }
 
-    /// The messages that came since the last call.
+    /// The messages that were received since the last call.
     pub(crate) fn take_notes(&mut self) -> std::vec::Drain<'_, MessageNote> {
         self.notes.drain(..)
     }

@@ -2,8 +2,8 @@
 //! have them.
 //!
 //! Most tools make such a certificate as an authority's, and a server must not show an authority's
-//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its time and its
-//! name are checked all the same.
+//! certificate. Where exactly this certificate was named, that is no reason to refuse it; its validity and
+//! its name are still checked.
 
 use crate::target::Trust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -25,7 +25,7 @@ pub(crate) fn named_certificates(
         .build()
         .map_err(|error| format!("the certificate authorities cannot be used: {error}"))?;
     let Trust::Authorities(pem) = trust else { return Ok(authorities) };
-    // They were read once already, and none was bad.
+    // They were already parsed once without an error.
     let named = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
     Ok(Arc::new(NamedCertificates { authorities, named }))
 }
@@ -98,7 +98,7 @@ mod tests {
 
     const NAME: &str = "www.example";
 
-    /// A certificate that says to be an authority's, as `openssl req -x509` makes it.
+    /// A certificate that claims to be an authority's, as `openssl req -x509` makes it.
     fn self_signed(change: impl Fn(&mut CertificateParams)) -> rcgen::Certificate {
         let mut parameters = CertificateParams::new([NAME.to_string()]).expect("a good name");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

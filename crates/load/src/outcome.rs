@@ -71,7 +71,7 @@ pub(crate) enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind as it stands in [`ErrorCounts::by_kind`].
+    /// The kind as in [`ErrorCounts::by_kind`].
     pub(crate) fn name(self) -> &'static str {
         match self {
             ErrorKind::Connect => "connect",
@@ -263,7 +263,7 @@ impl ArrivalsOutcome {
 /// The messages of answers that are streams of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MessagesOutcome {
-    /// Messages that came between the ramps.
+    /// Messages that were received between the ramps.
     pub count: u64,
     /// Messages of the whole run, those of answers that failed included.
     pub total: u64,
@@ -320,12 +320,12 @@ impl WebSocketsOutcome {
 /// The code of a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
 pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
 
-/// What the sign says by which a server does not carry the rate of an open load.
+/// The text of the sign that a server cannot serve the rate of an open load.
 pub(crate) const NOT_CARRIED: &str = "the server does not carry the rate";
-/// What stands between several signs of saturation.
+/// The separator between several signs of saturation.
 const BETWEEN_SIGNS: &str = "; ";
 
-/// A start that is this much behind its moment is late.
+/// A start with this delay is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
 /// The TLS handshakes of the whole run that were finished.
@@ -368,7 +368,8 @@ pub enum Saturation {
     Saturated(String),
 }
 
-/// What a run measured. Unless said otherwise, only what ended between the ramps counts.
+/// What a run measured. Unless a field says otherwise, only requests that ended between the ramps are
+/// counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The counted time: length without the ramps (as it really was, if the run was ended early).
@@ -418,8 +419,8 @@ pub struct Outcome {
     pub stages: Vec<StageOutcome>,
     /// Each client's share.
     pub clients: Vec<ClientOutcome>,
-    /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in
-    /// the totals alone.
+    /// The time line, ramps included. Requests that ended after the length, while the last answers were
+    /// awaited, are only in the totals.
     pub intervals: Vec<Interval>,
     /// Every valid answer of the whole run, ramps included: what the server's log must agree with.
     pub total_requests: u64,
@@ -445,16 +446,15 @@ pub struct Outcome {
     pub saturation: Saturation,
     /// How long after its moment the first engine thread began.
     pub first_start_lateness: Duration,
-    /// How long after its moment the last engine thread began. It is known where the start was given as a
-    /// moment.
+    /// How long after its moment the last engine thread began. It is known if the start was given as a time.
     pub start_lateness: Duration,
     /// True when [`crate::Progress::stop`] ended the run.
     pub interrupted: bool,
 }
 
 impl Outcome {
-    /// The signs that the engine itself was at its limit. That the server does not carry the rate of an open
-    /// load is none of them: it is what the load was to find out.
+    /// The signs that the engine itself was at its limit. That the server cannot serve the rate of an open
+    /// load is not one of them: the purpose of the load is to find this out.
     pub fn engine_signs(&self) -> Option<String> {
         let Saturation::Saturated(signs) = &self.saturation else { return None };
         let own: Vec<&str> = signs.split(BETWEEN_SIGNS).filter(|sign| !sign.contains(NOT_CARRIED)).collect();

@@ -48,7 +48,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Gives up one of several requests on a connection, which ends with it; those of the others are sent
+    /// Abandons one of several requests on a connection, which is closed then; those of the others are sent
     /// again on the next.
     pub(crate) fn abandon_pipeline(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;

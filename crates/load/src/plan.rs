@@ -23,8 +23,7 @@ pub enum ConnectionUse {
     Kept,
     /// A new connection for every request.
     New,
-    /// Kept, but for this share of the requests (above 0 and below 1), each of which is the last on its
-    /// connection.
+    /// Kept, except that this share of the requests (above 0 and below 1) are the last on their connections.
     NewShare(f64),
 }
 
@@ -50,7 +49,7 @@ pub struct PlannedRequest {
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself; another
+    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen directly; another
     /// request names it in `then`.
     pub weight: f64,
     /// The requests that the same client makes after this one, in order, before it chooses again: the parts
@@ -152,15 +151,15 @@ pub struct Plan {
     /// Virtual clients; each has one request under way at a time. In a closed loop they are the load; with a
     /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
-    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3); in HTTP/1.1
-    /// each sends its request without waiting for the answers to those before it (pipelining, RFC 9112,
-    /// section 9.3.2). Otherwise 1.
+    /// Virtual clients that share one connection, each with its own stream (HTTP/2 and 3); in HTTP/1.1 each
+    /// sends its request without waiting for the answers to those before it (pipelining, RFC 9112, section
+    /// 9.3.2). Otherwise 1.
     pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,
     /// Kept connections or a new one for every request.
     pub connections: ConnectionUse,
-    /// The protocol version, of targets that have none of their own.
+    /// The protocol version of targets that do not set one.
     pub version: HttpVersion,
     /// Bytes asked for in one receive call (WebBench: "Receive Buffer").
     pub receive_buffer_bytes: usize,

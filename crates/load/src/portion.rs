@@ -2,8 +2,8 @@
 //!
 //! A plan is divided by engine threads, as on one machine: each thread has its own clients (and so their
 //! seeds), its part of the arrivals and of the requests, and which machine a thread runs on changes none of
-//! them. So the portions together are the whole plan, exactly, and a fleet sends what one machine with as
-//! many processors would send.
+//! them. So the portions add up exactly to the whole plan, and a fleet sends the same as one machine with as
+//! many processors.
 
 use crate::parts::clients_of_thread;
 use crate::plan::Plan;
@@ -60,7 +60,7 @@ impl Portion {
     }
 }
 
-/// A thread without clients would have nothing to do.
+/// A thread without clients would have no work.
 fn threads(plan: &Plan, processors: usize) -> usize {
     processors.clamp(1, plan.clients.div_ceil(plan.streams.max(1)).max(1))
 }

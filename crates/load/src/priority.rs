@@ -75,7 +75,7 @@ mod tests {
             let it = attributes.expect("Linux has them");
             (it.sched_policy, it.sched_nice, it.sched_priority, it.sched_runtime)
         };
-        // In a thread of its own, so that no other test is scheduled otherwise.
+        // In a separate thread, so that the scheduling of other tests does not change.
         let thread = std::thread::spawn(move || {
             let before = seen(attributes());
             let soon = SoonAwake::begin();

@@ -1,7 +1,7 @@
 //! The latencies of the last second or two, for callers that show a run in progress.
 //!
 //! Each thread hands over its own a few times a second, as whole histograms and not for every answer, so that
-//! watching costs the measurement almost nothing.
+//! live figures cost the measurement almost nothing.
 
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::Histogram;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use touchstone_session::Script;
 
-/// A thread that is busier than this has no room left: its figures are partly its own.
+/// A thread that is busier than this is at its limit: its figures are partly its own.
 const BUSY_THREAD: f64 = 0.9;
 /// A thread that waits longer than this part of the time for its processor shares it with other programs.
 const WAITING_THREAD: f64 = 0.1;

@@ -23,8 +23,7 @@ impl Engine<'_> {
         self.shared.script.begin(state, &start);
     }
 
-    /// Writes the client's request, where it is not the same every time, and makes room for what is kept of
-    /// its answer.
+    /// Writes the client's request, if it varies, and prepares the place for the kept part of its answer.
     pub(crate) fn write_request(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let request = &self.shared.requests[client.request];

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, 
 use std::net::SocketAddr;
 
 /// A request up to this length goes out in one segment at any usual segment size, so that Nagle's algorithm
-/// has nothing to hold back on a new connection.
+/// delays nothing on a new connection.
 const ONE_SEGMENT_BYTES: usize = 536;
 
 /// A socket that can be connected to the address.
@@ -19,7 +19,7 @@ pub(crate) fn new_socket(
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    // One segment on a new connection is never held back, so the call is spared where it changes nothing.
+    // One segment on a new connection is never delayed, so the call is skipped if it has no effect.
     if connections != ConnectionUse::New || request_bytes > ONE_SEGMENT_BYTES {
         sockopt::set_tcp_nodelay(&socket, true)?;
     }

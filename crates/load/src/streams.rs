@@ -1,4 +1,5 @@
-//! Answers that are streams of messages: what came is noted, and a client that has enough ends its answer.
+//! Answers that are streams of messages: messages are recorded, and a client with enough messages ends its
+//! answer.
 
 use crate::answer::Answer;
 use crate::client::ClientState;
@@ -16,8 +17,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client has all messages that it wants: its answer counts as complete, and what follows of it is
-    /// not waited for.
+    /// The client has all messages that it wants: its answer counts as complete, and the rest of it is not
+    /// awaited.
     pub(crate) fn end_stream(&mut self, index: usize, answer: &Answer) {
         self.complete(index, &Answer { keeps_connection: false, ..*answer });
     }

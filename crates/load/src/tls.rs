@@ -1,6 +1,5 @@
 //! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and
-//! bytes to send come out. Records are decrypted where they were received; only what is not whole yet is
-//! kept.
+//! bytes to send come out. Records are decrypted where they were received; only incomplete records are kept.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 /// The most plaintext that one record carries (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
-/// What a record takes beside its content, in any version and suite, and to spare.
+/// An upper bound of the overhead of a record, in any version and suite.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 const RECORD_HEADER_BYTES: usize = 5;
 /// Room for a handshake message or an alert; more is made where it is too small.
@@ -26,11 +25,11 @@ pub(crate) struct TlsConnection {
     /// Received and not processed: a part of a record, or of a handshake message.
     kept: Vec<u8>,
     is_open: bool,
-    /// The server has said that it will send nothing more.
+    /// The server has announced that it will send no more data.
     peer_closed: bool,
 }
 
-/// What came of receiving.
+/// The outcome of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
     /// The handshake is done, by this call.
@@ -102,7 +101,7 @@ impl TlsConnection {
     /// Says goodbye (close_notify).
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
         if self.is_open {
-            // A server that cannot be told has gone.
+            // If the alert cannot be sent, the server is gone.
             let _ = self.with_write_traffic(out, |traffic, out| {
                 fill(out, RECORD_OVERHEAD_BYTES, |space| match traffic.queue_close_notify(space) {
                     Ok(count) => Filled::Bytes(count),
@@ -196,15 +195,15 @@ impl TlsConnection {
         }
     }
 
-    /// Gets rustls into the state where it writes, and writes.
+    /// Moves rustls to the state in which it can encrypt, and encrypts.
     fn with_write_traffic(
         &mut self,
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut WriteTraffic<'_, ClientConnectionData>, &mut Vec<u8>) -> bool,
     ) -> Result<(), TlsFailure> {
         loop {
-            // What is kept was looked at before. It is given again because rustls remembers where it was in
-            // it.
+            // The kept bytes were processed before. It is given again because rustls remembers where it was
+            // in it.
             match self.connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return match write(&mut traffic, out) {
@@ -240,7 +239,8 @@ enum Filled {
     Failed,
 }
 
-/// Has space at the end of `out` filled, with more of it where it is not enough; says whether that went well.
+/// Lets rustls fill space at the end of `out`, and adds space if it is not enough; returns whether that
+/// succeeded.
 fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> Filled) -> bool {
     let before = out.len();
     loop {
@@ -259,8 +259,8 @@ fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> 
     }
 }
 
-/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it
-/// is none, so that rustls says so at once.
+/// How many bytes the record at the front lacks, as far as can be told; `None` if it is complete, or invalid,
+/// so that rustls reports this at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {

@@ -1,9 +1,9 @@
 //! State that all TLS connections of an engine thread to one target share: configurations, and sessions to
 //! resume.
 //!
-//! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server
-//! gives; only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it
-//! really was.
+//! Each connection is told in advance whether to resume. Both kinds keep the sessions that the server gives;
+//! only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really
+//! was.
 
 use crate::named_certificate::named_certificates;
 use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};
@@ -17,11 +17,11 @@ use rustls::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Sessions that are kept for later, the oldest of which goes first where there are more. One TLS 1.3 session
-/// serves one connection, so that as many are needed as connections are made at once.
+/// The stored sessions; if there are too many, the oldest is removed. One TLS 1.3 session serves one
+/// connection, so that as many are needed as connections are made at once.
 const MAXIMUM_KEPT_SESSIONS: usize = 4096;
 
-/// The TLS of one target: what takes time to make, made once before the run.
+/// The TLS of one target: the slow part, made once before the run.
 #[derive(Debug)]
 pub(crate) struct TlsBase {
     name: ServerName<'static>,

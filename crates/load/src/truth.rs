@@ -1,6 +1,6 @@
-//! Whether the percentiles of each kind of message are the truth: the log of a server with known delays and a
-//! stall is gone through on its own clock, message by message, and what is told must be within 2 % of what
-//! the log says. No time passes in these tests, so no busy machine changes them.
+//! Whether the percentiles of each kind of message are right: a server with known delays and a stall writes a
+//! log with its own clock, and the figures must be within 2 % of those of the log, message by message. No
+//! time passes in these tests, so no busy machine changes them.
 
 use crate::choice::Random;
 use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const START: u64 = 1000 * MS;
-/// The server sends nothing in this time; what was due then comes at its end.
+/// The server sends nothing in this time; messages that were due then are sent at its end.
 const STALL: std::ops::Range<u64> = START + 4000 * MS..START + 4500 * MS;
 const REQUESTS: u64 = 2000;
 const MESSAGES: u64 = 8;
 /// How often a request is due.
 const EACH: u64 = 5 * MS;
 
-/// What the server's log says of one request: when it was due, when it came, and when each message was sent.
+/// The server's log of one request: when it was due, when it came, and when each message was sent.
 struct Logged {
     due_ns: u64,
     came_ns: u64,
@@ -58,7 +58,7 @@ fn record(change: impl Fn(&mut PlannedRequest)) -> Record {
     Record::new(&plan, Times::new(START, Duration::ZERO, Duration::from_secs(60), Duration::ZERO), 1)
 }
 
-/// Holds a histogram against every value that went into it.
+/// Compares a histogram with every value that was recorded in it.
 fn assert_true(what: &str, told: &Histogram<u64>, mut exact: Vec<u64>) {
     exact.sort_unstable();
     assert_eq!(told.len(), exact.len() as u64, "{what}");
@@ -200,7 +200,7 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
         answers.push(sent_ns);
         last_ns = sent_ns;
     }
-    // Messages are due whatever has been answered.
+    // Messages are due independent of the answers.
     let mut answers = answers.into_iter().peekable();
     while let Some(&answer_ns) = answers.peek() {
         let due_ns = socket.socket.next_ns();

@@ -1,4 +1,4 @@
-//! WebSockets in the engine: what comes on their connections, what is due on them, and how they end.
+//! WebSockets in the engine: received bytes, due messages, and the end of their connections.
 //!
 //! Only connections to targets of which the plan wants WebSockets come here; they are among those with
 //! layers (see [`crate::layered`]), so that TLS is the same for them.
@@ -13,7 +13,7 @@ use crate::websocket::{After, Effects, Fault, Note};
 use rustix::net::{SendFlags, send};
 
 impl Engine<'_> {
-    /// The client's request for a WebSocket stands in the frames from `start` on: it gets its key.
+    /// The client's request for a WebSocket is in the frames from `start` on: it gets its key.
     pub(crate) fn ask_for_websocket(&mut self, index: usize, client: usize, start: usize) {
         let shared = self.shared;
         let client = &mut self.clients[client];
@@ -25,7 +25,7 @@ impl Engine<'_> {
         socket.ask(setup, message, &mut layers.frames[start..], &mut client.random);
     }
 
-    /// Whether what comes on a connection is for a WebSocket.
+    /// Whether received bytes of a connection are for a WebSocket.
     pub(crate) fn has_websocket(&self, index: usize) -> bool {
         let layers = self.connections[index].layers.as_ref();
         layers.and_then(|layers| layers.websocket.as_ref()).is_some_and(|socket| socket.is_active())
@@ -107,7 +107,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends and notes what a WebSocket has brought about.
+    /// Sends the output of a WebSocket and records its events.
     fn carry_out(&mut self, index: usize, mut effects: Effects, now_ns: u64) {
         if !effects.out.is_empty() {
             self.layers(index).frames.append(&mut effects.out);
@@ -161,8 +161,8 @@ impl Engine<'_> {
         self.flush_dirty();
     }
 
-    /// Whether a client whose time is over waits on a WebSocket, which has its time by itself: for each thing
-    /// that the server has to do, and none for what it does when it wants.
+    /// Whether a client whose time is over waits on a WebSocket, which has its own timeouts: one for each
+    /// action that the server owes, and none for voluntary messages.
     pub(crate) fn has_time_left(&self, client: usize, timeout_ns: u64) -> bool {
         let layers = self.connections[self.clients[client].connection].layers.as_ref();
         let socket = layers.and_then(|layers| layers.websocket.as_ref());
@@ -173,7 +173,7 @@ impl Engine<'_> {
         self.layers(index).last_words = (!words.is_empty()).then_some(words);
     }
 
-    /// Sends what stands in the frames if it can be taken at once: the connection is about to end.
+    /// Sends the frames if the socket accepts them at once: the connection is about to end.
     fn send_last(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();

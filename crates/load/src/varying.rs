@@ -1,5 +1,5 @@
 //! Requests that are not the same every time: values stand in them, cookies go with them, or they follow a
-//! redirect. They are compiled before the run; to write one is to put its pieces behind each other.
+//! redirect. They are compiled before the run; it is written by concatenating its pieces.
 
 use crate::blocks::{Blocks, http3_request};
 use crate::fields::{Field, header_fields, pseudo_method_and_scheme};

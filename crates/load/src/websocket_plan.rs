@@ -4,19 +4,20 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What a client does on a WebSocket. A request with such a plan is a whole WebSocket: it opens one, sends
-/// its body as a message, as often as the plan says, and closes it.
+/// its body as a message the given number of times, and closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebSocketPlan {
     /// How many messages the client sends; `None`: as many as it can until the run ends.
     pub sends: Option<u64>,
     /// Messages are sent as binary ones; text otherwise.
     pub is_binary: bool,
-    /// A message is due so often, whatever the server answers; `None`: each after the answer to the last.
+    /// The interval between messages, even if earlier ones are not answered; `None`: each after the answer to
+    /// the last.
     pub send_every: Option<Duration>,
-    /// The client closes after so many messages of the server; 0: as soon as all of its own are sent, and
-    /// answers are not waited for; `None`: after as many as it sends.
+    /// The client closes after this number of messages of the server; 0: as soon as all of its own are sent,
+    /// without waiting for answers; `None`: after as many as it sends.
     pub receives: Option<u64>,
-    /// The client sends a ping so often.
+    /// The interval between pings of the client.
     pub ping_every: Option<Duration>,
 }
 

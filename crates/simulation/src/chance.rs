@@ -1,8 +1,8 @@
 //! The source of all chance in a simulation, and its trace: both belong to the thread, so that a simulated
 //! disk or network deep below the product's code asks the same source as the part that drives it.
 //!
-//! What is asked in what order is the simulation. So the state at the end tells two runs apart: it is their
-//! fingerprint.
+//! The order of the random choices determines the simulation. So the state at the end distinguishes two runs:
+//! it is their fingerprint.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub fn mix(number: u64) {
     STATE.set(mixed(STATE.get() ^ number));
 }
 
-/// What tells this run, so far, from others.
+/// The fingerprint of this run so far.
 pub fn fingerprint() -> u64 {
     STATE.get()
 }
@@ -62,12 +62,12 @@ pub fn between(first: u64, last: u64) -> u64 {
     first + below(last - first + 1)
 }
 
-/// True in so many of a hundred cases.
+/// True in this percentage of the cases.
 pub fn percent(share: u64) -> bool {
     below(100) < share
 }
 
-/// True in one of so many cases.
+/// True in one of this number of cases.
 pub fn one_in(cases: u64) -> bool {
     below(cases) == 0
 }
@@ -77,7 +77,7 @@ pub fn pick<T: Copy>(from: &[T]) -> T {
     from[size(from.len())]
 }
 
-/// A length as they occur: often nothing or little, seldom much.
+/// A length as they occur: often zero or small, seldom large.
 pub fn length(most: usize) -> usize {
     match below(8) {
         0 => 0,
@@ -88,7 +88,7 @@ pub fn length(most: usize) -> usize {
     }
 }
 
-/// Adds a line to the trace. The text is made only where a run is repeated to be looked at.
+/// Adds a line to the trace. The text is made only if a run is repeated with its trace.
 pub fn note(text: impl FnOnce() -> String) {
     if IS_TRACED.get() {
         let line = text();

@@ -1,11 +1,10 @@
-//! HTTP/1 through a chain: a client pipelines requests, a proxy parses each, builds it anew and sends it on,
-//! an origin answers, and the proxy brings the answers back. All connections cut the bytes anywhere.
+//! HTTP/1 through a chain: a client pipelines requests, a proxy parses each, builds a new one and sends it
+//! on, an origin answers, and the proxy passes the answers back. All connections cut the bytes anywhere.
 //!
 //! What must hold: one answer for one request, in order, of the right origin's request; every byte of a body
-//! arrives, and no other; what the proxy has accepted is the same message for the origin. In some lives the
-//! connection to the client or that to the origin is cut: an incomplete message is not a request and no
-//! answer. In others bits of the client's bytes are changed under way: then the same verdict must be found in
-//! whatever pieces they come.
+//! arrives, and no other; the origin reads the same message as the proxy. In some lives the connection to the
+//! client or that to the origin is cut: an incomplete message is not a request and no answer. In others bits
+//! of the client's bytes are changed under way: then the verdict must not depend on the sizes of the reads.
 
 use std::collections::VecDeque;
 
@@ -226,7 +225,7 @@ struct Origin {
     body: Option<(Body, String)>,
     /// Requests that were read whole, with the lengths of their bodies.
     read: VecDeque<(u64, String, usize)>,
-    /// How many those were until now.
+    /// Their number so far.
     read_in_all: u64,
 }
 
@@ -377,7 +376,7 @@ impl Chain {
         true
     }
 
-    /// The proxy takes what has come of the client, and sends on what it understands.
+    /// The proxy reads the bytes of the client, and sends on the valid requests.
     fn proxy_reads_client(&mut self) -> bool {
         let arrived = self.to_proxy.take(&mut self.proxy.input);
         let proxy = &mut self.proxy;
@@ -436,7 +435,7 @@ impl Chain {
                 origin.body = None;
                 continue;
             }
-            // What comes from the proxy has passed its limits.
+            // Requests from the proxy are within its limits.
             let parsed = origin.head.parse(&origin.input, &Limits::NONE).expect("the proxy sent no request");
             let Parsed::Complete(length) = parsed else { break };
             let target = String::from_utf8(origin.head.target.of(&origin.input).to_vec()).unwrap();
@@ -467,7 +466,7 @@ impl Chain {
         moved
     }
 
-    /// The proxy takes answers of the origin, and writes them anew to the client.
+    /// The proxy reads answers of the origin, and writes them again for the client.
     fn proxy_reads_origin(&mut self) -> bool {
         let proxy = &mut self.proxy;
         let mut moved = self.from_origin.take(&mut proxy.answer.input) > 0;
@@ -503,7 +502,7 @@ impl Chain {
     }
 }
 
-/// What the parser says of a head is what was sent.
+/// The parsed head is the sent head.
 fn check_head(head: &RequestHead, bytes: &[u8], asked: &Asked) {
     assert_eq!(head.method_span.of(bytes), asked.method.as_bytes());
     assert_eq!(head.target.of(bytes), asked.target().as_bytes(), "the target of another request");
@@ -527,7 +526,7 @@ fn check_head(head: &RequestHead, bytes: &[u8], asked: &Asked) {
     }
 }
 
-/// A head that is built of the parts of another one says the same.
+/// A head that is built from the parts of another one has the same meaning.
 fn rebuild(head: &RequestHead, bytes: &[u8]) {
     let mut builder = HeadBuilder::like(head, bytes, head.target.of(bytes));
     for field in &head.fields {
@@ -576,7 +575,7 @@ fn preview(bytes: &[u8]) -> String {
     format!("{} bytes: {}", bytes.len(), shown.escape_ascii())
 }
 
-/// Whatever bits are changed, nothing panics, and the verdict does not depend on how the bytes are cut.
+/// With any changed bits there is no panic, and the verdict does not depend on the sizes of the reads.
 fn live_with_changed_bits() {
     let mut wire = Wire::default();
     for number in 0..chance::between(1, 4) {

@@ -3,7 +3,7 @@
 //! pieces. The client reads the answers with the parts that both sides share.
 //!
 //! What must hold: each request arrives as it was sent, with all of its body and its trailers, whatever
-//! arrives on other streams; frames of unknown types mean nothing; what is cut short is an error, never a
+//! arrives on other streams; frames of unknown types are ignored; an incomplete stream is an error, never a
 //! request. In some lives bits are changed: then the same is found however the bytes are cut.
 
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ impl Request {
         }
     }
 
-    /// The stream has come to its end.
+    /// The stream has ended.
     fn finish(&self) {
         let finished = self.stream.finish();
         if self.is_cut {

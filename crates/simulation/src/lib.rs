@@ -1,9 +1,8 @@
-//! A deterministic simulator: one thread, virtual time, a network and a disk with faults, all of it decided
-//! by a seed. A run can be repeated exactly, so what is found once can be looked at, mended and kept as a
-//! test.
+//! A deterministic simulator: one thread, virtual time, a network and a disk with faults, all decided by a
+//! seed. A run can be repeated exactly, so a fault that was found can be examined, fixed and kept as a test.
 //!
-//! Each [`Part`] lives through one life with one seed and checks its invariants all the time; a panic is a
-//! fault that was found, in whatever code it is.
+//! Each [`Part`] lives through one life with one seed and checks its invariants all the time; a panic in any
+//! code is a fault.
 //!
 //! What lives in each part, what happens to it and what must hold is in
 //! `docs/contributing/simulation.md`, with how to use it.
@@ -49,7 +48,7 @@ pub struct Fault {
     pub part: &'static str,
     /// The seed.
     pub seed: u64,
-    /// What was wrong, and where in the sources that was seen.
+    /// The fault, and its place in the sources.
     pub message: String,
     /// The last lines of the trace.
     pub trace: Vec<String>,
@@ -100,7 +99,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 thread_local! {
-    /// Where the last panic of a life was; `None`: this thread lives through none.
+    /// Where the last panic of a life was; `None`: this thread runs no simulation.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

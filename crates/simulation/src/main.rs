@@ -1,5 +1,5 @@
-//! `touchstone-simulate [--part NAME] [--seed N] [--seeds N]`: lives through many lives, and prints what they
-//! find. `make simulate` calls it.
+//! `touchstone-simulate [--part NAME] [--seed N] [--seeds N]`: runs many simulations, and prints the faults.
+//! `make simulate` calls it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 

@@ -1,5 +1,5 @@
-//! A way for bytes in one direction: what is put in comes out in order, in pieces of any size, some time
-//! later, until it is cut.
+//! A way for bytes in one direction: bytes that are put in come out in order, in pieces of any size, some
+//! time later, until it is disconnected.
 
 use crate::chance;
 
@@ -79,8 +79,7 @@ impl Wire {
     }
 }
 
-/// The bytes of a body, different for each owner and from place to place, so that nothing can be taken for
-/// another.
+/// The bytes of a body, different for each owner and position, so that mistakes are detected.
 pub fn pattern(owner: u64, length: usize) -> Vec<u8> {
     (0..length).map(|place| byte_of(owner, place)).collect()
 }

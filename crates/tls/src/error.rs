@@ -35,7 +35,9 @@ impl fmt::Display for TlsError {
             TlsError::EndedByClient(alert) => write!(formatter, "the client ended the session: {alert:?}"),
             TlsError::NothingInCommon(what) => write!(formatter, "nothing in common with the client: {what}"),
             TlsError::ClientCertificate(what) => write!(formatter, "client certificate: {what}"),
-            TlsError::NoCertificate => formatter.write_str("no certificate for what the client asked for"),
+            TlsError::NoCertificate => {
+                formatter.write_str("no certificate for the name that the client asked for")
+            }
             TlsError::Broken(what) => write!(formatter, "the client broke the protocol: {what}"),
             TlsError::TooMuch => {
                 formatter.write_str("the client sent too much before its handshake came to an end")

@@ -102,9 +102,7 @@ fn sections<T: PemObject>(file: &Path, text: &[u8]) -> Result<Vec<T>, PemProblem
             Error::IllegalSectionStart { line } => {
                 format!("has a damaged line: '{}'", String::from_utf8_lossy(&line).trim_end())
             }
-            Error::Base64Decode(_) => {
-                "is damaged: what stands between BEGIN and END is not base64".to_string()
-            }
+            Error::Base64Decode(_) => "is damaged: the text between BEGIN and END is not base64".to_string(),
             other => other.to_string(),
         };
         problem(file, message)
@@ -127,8 +125,7 @@ fn what_instead(text: &[u8]) -> String {
             .to_string();
     }
     if has("-----BEGIN TRUSTED CERTIFICATE-----") {
-        return "it holds OpenSSL's own form; write it anew with 'openssl x509 -in FILE -out NEW'"
-            .to_string();
+        return "it has OpenSSL's own format; convert it with 'openssl x509 -in FILE -out NEW'".to_string();
     }
     let kinds: Vec<&str> = <(SectionKind, Vec<u8>)>::pem_slice_iter(text)
         .filter_map(|section| match section.ok()?.0 {

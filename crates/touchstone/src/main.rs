@@ -17,8 +17,8 @@ use clap::{CommandFactory, Parser};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A web server that runs every kind of program, an accelerator for any other server, and the laboratory
-/// that proves what either can carry.
+/// A web server that runs every kind of server-side program, a caching accelerator for any other server, and
+/// a laboratory that measures them and their rivals.
 #[derive(Parser)]
 #[command(name = "touchstone", version, arg_required_else_help = true, propagate_version = true)]
 struct Arguments {

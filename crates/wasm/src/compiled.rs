@@ -143,10 +143,10 @@ fn component(
             if let Some(found) = usable(engine, &file, &header) {
                 return Ok(found);
             }
-            note(format!("{}: it does not fit and is written anew", path.display()));
+            note(format!("{}: it does not fit and is written again", path.display()));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => note(format!("{}: {error}; it is written anew", path.display())),
+        Err(error) => note(format!("{}: {error}; it is written again", path.display())),
     }
     let code = engine.precompile_component(bytes)?;
     let header = Header { code: sha256(&code), code_bytes: code.len() as u64, ..header };

@@ -149,8 +149,8 @@ fn check_domains(from: &str, to: &str) -> Result<(), String> {
 pub static PROXY: Section<ProxyConfig> = Section {
     name: "site.route.proxy",
     repeated: false,
-    documentation: "Another server answers, or one of several equal ones, see [another server behind \
-        it](proxy.md). Bodies stream both ways, and WebSockets and gRPC pass.",
+    documentation: "Another server answers, or one of several with the same content: see [reverse \
+        proxy](proxy.md). Bodies stream both ways, and WebSockets and gRPC pass.",
     blank: || ProxyConfig {
         to: Vec::new(),
         balance: Balance::LeastRequests,
@@ -291,8 +291,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "location_prefixes",
             default: Some("{}"),
             example: "{ \"/\" = \"/shop/\" }",
-            documentation: "Beginnings of what the origin writes into `Location`, `Content-Location` and \
-                `Refresh`, with what stands in their place. The longest that fits counts.",
+            documentation: "Prefixes of the origin's values of `Location`, `Content-Location` and `Refresh`, \
+                with their replacements. The longest that fits counts.",
             kind: Kind::Pairs {
                 what: "table from beginnings of addresses to others",
                 check: check_addresses,
@@ -303,8 +303,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "cookie_paths",
             default: Some("{}"),
             example: "{ \"/\" = \"/shop/\" }",
-            documentation: "Beginnings of `Path` in cookies that the origin sets, with what stands in their \
-                place. The longest that fits counts.",
+            documentation: "Prefixes of `Path` in cookies that the origin sets, with their replacements. The \
+                longest that fits counts.",
             kind: Kind::Pairs {
                 what: "table from beginnings of paths to others",
                 check: check_paths,
@@ -315,8 +315,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "cookie_domains",
             default: Some("{}"),
             example: "{ \"app.internal\" = \"example.org\" }",
-            documentation: "Values of `Domain` in cookies that the origin sets, with what stands in their \
-                place. An empty value removes it, so that the cookie belongs to the host alone.",
+            documentation: "Values of `Domain` in cookies that the origin sets, with their replacements. An \
+                empty value removes it, so that the cookie belongs to the host alone.",
             kind: Kind::Pairs {
                 what: "table from domains to others",
                 check: check_domains,
@@ -402,7 +402,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "send_timeout",
             default: Some("\"30s\""),
             example: "\"10s\"",
-            documentation: "How long the origin may accept nothing more of a request.",
+            documentation: "How long the origin may accept no further bytes of a request.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -620,7 +620,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "forward",
             default: Some(ABSENT),
             example: "{ x_forwarded = \"append\" }",
-            documentation: "What requests tell origins about the client, see `[site.route.proxy.forward]`.",
+            documentation: "The fields of requests about the client, see `[site.route.proxy.forward]`.",
             kind: Kind::Table { read: tables::read_forward },
         },
     ],

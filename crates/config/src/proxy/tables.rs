@@ -279,8 +279,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "slow_start",
             default: Some("\"0s\""),
             example: "\"30s\"",
-            documentation: "The time in which an origin that has come back reaches its full share again, \
-                beginning with a tenth. `\"0s\"`: at once.",
+            documentation: "The time in which a recovered origin reaches its full share again, beginning \
+                with a tenth. `\"0s\"`: at once.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |health, value| health.slow_start = value },
         },
     ],

@@ -44,7 +44,7 @@ impl PathMatch {
         if is_exact {
             return match pieces.as_slice() {
                 [Piece::Bytes(path)] => Ok(PathMatch::Exact(path.as_slice().into())),
-                _ => Err(format!("{text:?} has wildcards, and '=' stands before one path")),
+                _ => Err(format!("{text:?} has wildcards, but '=' is for a single path")),
             };
         }
         match pieces.as_slice() {
@@ -139,7 +139,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
             }
             b'?' | b'#' => {
                 return Err(format!(
-                    "{text:?} holds {:?}; only the path of a request is looked at",
+                    "{text:?} contains {:?}; only the path of a request is compared",
                     char::from(byte)
                 ));
             }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn paths_refused() {
         let never =
-            "would never match: repeated slashes and '.' and '..' are resolved before routes are looked at";
+            "would never match: repeated slashes and '.' and '..' are resolved before routes are compared";
         for (text, message) in [
             ("a", "does not begin with '/'"),
             ("*", "does not begin with '/'"),
@@ -387,8 +387,8 @@ mod tests {
             ("/./", never),
             ("/a%", "holds a '%' without two hexadecimal digits; write '%25' for '%'"),
             ("/a%zz", "holds a '%' without two hexadecimal digits; write '%25' for '%'"),
-            ("/a?b", "holds '?'; only the path of a request is looked at"),
-            ("/a#b", "holds '#'; only the path of a request is looked at"),
+            ("/a?b", "contains '?'; only the path of a request is compared"),
+            ("/a#b", "contains '#'; only the path of a request is compared"),
             ("/a%00", "holds a control character, which no path does"),
             ("/a\tb", "holds a control character, which no path does"),
         ] {

@@ -430,11 +430,11 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         .iter()
         .find_map(|(key, is_set)| is_set.then_some(key))
     {
-        problem("middleware", format!("'middleware' has nothing to stand before with '{key}'"));
+        problem("middleware", format!("'middleware' cannot be combined with '{key}'"));
     }
     if config.alias.is_some() && !matches!(path, PathMatch::Below(_)) {
         let message =
-            "'alias' needs a 'path' that ends with a slash, without wildcards: the directory stands for it";
+            "'alias' needs a 'path' that ends with a slash, without wildcards: the directory replaces it";
         problem("alias", message.to_string());
     }
     let try_files = compile_try_files(config, scope, &mut problem);

@@ -101,7 +101,7 @@ impl Template {
         }
         let template = Parser::new(text, 0, Region::Path, scope).parse()?;
         if template.parts.contains(&Part::FragmentBegins) {
-            return Err(format!("{text:?} has a fragment, which means nothing to a server"));
+            return Err(format!("{text:?} has a fragment, which servers do not use"));
         }
         Ok(template)
     }
@@ -439,7 +439,7 @@ impl<'t> Parser<'t> {
             known.extend(names.iter().flatten().map(|name| format!("${name}")));
             known.extend(["$path", "$query", "$host"].map(str::to_string));
             format!(
-                "{:?} has '${name}', which stands for nothing here; there are {}",
+                "{:?} has '${name}', which is not a variable here; there are {}",
                 self.text,
                 known.join(", ")
             )
@@ -616,7 +616,7 @@ mod tests {
     #[test]
     fn refused() {
         let captures = names(&["", "year"]);
-        let there = "which stands for nothing here; there are $1, $2, $year, $path, $query, $host";
+        let there = "which is not a variable here; there are $1, $2, $year, $path, $query, $host";
         for (text, message) in [
             (
                 "//cdn.example/x",
@@ -669,7 +669,7 @@ mod tests {
             ("//x", "must begin with one '/' or with '$path'"),
             ("x", "must begin with one '/' or with '$path'"),
             ("https://x/", "must begin with one '/' or with '$path'"),
-            ("/x#y", "has a fragment, which means nothing to a server"),
+            ("/x#y", "has a fragment, which servers do not use"),
         ] {
             assert_eq!(Template::rewrite(text, scope(&captures)).unwrap_err(), format!("{text:?} {message}"));
         }

@@ -160,7 +160,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
             break;
         }
     }
-    Err(last.unwrap_or(Failure::Full("there is no origin that may be asked")))
+    Err(last.unwrap_or(Failure::Full("no origin is available")))
 }
 
 /// Whether another origin may be tried; takes the attempt from the budget.

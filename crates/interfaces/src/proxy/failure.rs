@@ -138,11 +138,11 @@ impl fmt::Display for Failure {
             Failure::Timeout(step, limit) => {
                 let what = match step {
                     TimedStep::Resolve => "its host was not found",
-                    TimedStep::Connect => "no connection came about",
+                    TimedStep::Connect => "the connection was not established",
                     TimedStep::Handshake => "TLS was not agreed on",
-                    TimedStep::Send => "it took nothing more of the request",
+                    TimedStep::Send => "it accepted no further bytes of the request",
                     TimedStep::Response => "a response did not come",
-                    TimedStep::Body => "nothing more of its response came",
+                    TimedStep::Body => "no further bytes of its response arrived",
                     TimedStep::Total => "it was not done",
                 };
                 write!(formatter, "{what} within {} s", limit.as_secs_f64())

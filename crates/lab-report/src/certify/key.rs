@@ -57,7 +57,7 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
 /// A key as `minisign -G -W` writes it: without a password, and with zeros where the checksum of the others
 /// stands, which the library takes for damage.
 fn without_checksum(text: &str) -> Option<SecretKey> {
-    /// The key derivation that is none, where it stands, and where the checksum stands.
+    /// The value for no key derivation, its place, and the place of the checksum.
     const NO_DERIVATION: [u8; 2] = [0, 0];
     let bytes = STANDARD.decode(text.lines().nth(1)?.trim()).ok()?;
     let is_such = bytes.get(2..4)? == NO_DERIVATION && bytes.get(126..158)?.iter().all(|byte| *byte == 0);

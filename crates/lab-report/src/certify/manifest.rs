@@ -46,7 +46,7 @@ pub struct FileEntry {
 }
 
 impl Manifest {
-    /// Lists a directory with the hash of every file. The text says what cannot be listed.
+    /// Lists a directory with the hash of every file. The text names the file that cannot be listed.
     pub fn of(directory: &Path) -> Result<Manifest, String> {
         let mut files = Vec::new();
         for (path, _) in list(directory)?.files {
@@ -59,7 +59,7 @@ impl Manifest {
 
     /// Its text, always the same for the same files.
     pub fn text(&self) -> String {
-        // Strings and numbers: nothing in it can fail to be written.
+        // Strings and numbers: it can always be serialized.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
@@ -116,7 +116,7 @@ fn empty_directories(directory: &Path) -> Vec<String> {
     list(directory).map(|listing| listing.empty).unwrap_or_default()
 }
 
-/// Takes away the directories in which there is nothing, of which a manifest says nothing.
+/// Removes empty directories, which a manifest does not list.
 pub(super) fn remove_empty_directories(directory: &Path) -> Result<(), String> {
     loop {
         let empty = list(directory)?.empty;

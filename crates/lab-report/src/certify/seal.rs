@@ -43,7 +43,7 @@ pub struct Signature {
     /// The key's number.
     pub key: String,
     /// Whether the reader knew the key; otherwise it is the one in the directory itself, which proves that
-    /// nothing was changed since, but not who signed it.
+    /// the result was not changed, but not who signed it.
     pub key_is_known: bool,
 }
 
@@ -95,7 +95,7 @@ pub fn seal(
     Ok(Sealed { class, files: manifest.files.len(), key: key::number(&public) })
 }
 
-/// Checks the seal of a directory with a key that the reader knows, or else with the one that lies in it.
+/// Checks the seal of a directory with a key that the reader gives, or else with the one in the directory.
 pub fn check_seal(directory: &Path, known: Option<&PublicKey>) -> Result<Signature, SealError> {
     if !super::manifest::LATER_FILES.iter().any(|name| directory.join(name).symlink_metadata().is_ok()) {
         return Err(SealError::None);
@@ -131,8 +131,7 @@ fn check(directory: &Path, known: Option<&PublicKey>) -> Result<Signature, Vec<S
 
 fn check_signature(statement: &str, signature: &str, public: &PublicKey) -> Result<(), String> {
     let parsed = SignatureBox::from_string(signature).map_err(|error| error.to_string())?;
-    // Whatever the reader of signatures passes over (blanks, other line ends, a comment) would be a byte
-    // unprotected.
+    // Bytes that the parser of signatures ignores (blanks, other line ends, a comment) would be unprotected.
     if parsed.to_string() != signature || parsed.untrusted_comment().ok().as_deref() != Some(COMMENT) {
         return Err("it was changed since it was written".to_owned());
     }

@@ -53,7 +53,7 @@ fn word(class: Class) -> &'static str {
     }
 }
 
-/// What a statement says: the manifest's hash, and the class.
+/// The content of a statement: the manifest's hash, and the class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stated {
     pub(super) manifest_sha256: String,

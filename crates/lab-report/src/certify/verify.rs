@@ -30,7 +30,7 @@ pub const REPORT: &str = "report.html";
 pub enum Signer {
     /// It is not signed, or its signature does not hold.
     None,
-    /// It is signed with a key that is known from the directory alone.
+    /// It is signed with a key that is known only from the directory.
     Unknown,
     /// It is signed with the key that was named.
     Known,
@@ -219,7 +219,7 @@ fn label_check(raw: &Result<Vec<RawMix>, RawError>) -> Check {
     }
 }
 
-/// The configuration files in the result are the ones beside it.
+/// The configuration files in the result are those of its directory.
 fn configuration_check(directory: &Path, result: &ResultFile, listing: &Listing) -> Check {
     const WHAT: &str = "configuration";
     let mut compared = 0;
@@ -301,7 +301,7 @@ fn log_check(directory: &Path, raw: &Result<Vec<RawMix>, RawError>) -> Check {
     check(WHAT, holds, format!("{} histograms, {} in the raw data", encoded.len(), raw.len()))
 }
 
-/// The tables beside the result are the ones that follow from it.
+/// The tables in the directory are those that follow from the result.
 fn derived_checks(directory: &Path, result: &ResultFile) -> Vec<Check> {
     let tables: [(&'static str, String); 2] =
         [("timeline.csv", output::timeline_csv(result)), ("clients.csv", output::clients_csv(result))];
@@ -339,7 +339,7 @@ impl Verification {
                 Outcome::Indicative => "indicative",
                 Outcome::Broken => "INVALID",
             };
-            // The class has a line of its own below the rules.
+            // The class has a separate line below the rules.
             text.push_str(&format!("  {word:<12} {}\n{:15}{}\n", rule.rule, "", shown(&rule.finding)));
         }
         text

@@ -1,8 +1,8 @@
 //! A result as JUnit's XML, so that continuous integration shows it: the run rules as one suite of tests, and
 //! each system's mixes as another.
 //!
-//! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, as nothing is
-//! wrong with it. A mix fails when it was cut short, gave no answer, or failed more than one request of a
+//! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, because it is
+//! not a fault. A mix fails when it was cut short, gave no answer, or failed more than one request of a
 //! thousand. Each threshold of a mix is a test of its own.
 
 use crate::report;

@@ -39,7 +39,7 @@ fn page(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     Ok(())
 }
 
-/// The systems with the rates that were asked of them, where the loads are open.
+/// The systems with their given rates, if the loads are open.
 fn rates(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     writeln!(
         text,
@@ -171,7 +171,7 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     Ok(())
 }
 
-/// The program by its name alone.
+/// Only the name of the program.
 fn own_word(index: usize, word: &str) -> String {
     match (index, word.rsplit_once('/')) {
         (0, Some((_, name))) => name.to_owned(),
@@ -200,7 +200,7 @@ fn fence(text: &mut String, name: &str, file: &str) -> std::fmt::Result {
     writeln!(text, "{}\n\n{ticks}text\n{file}{end}{ticks}\n", cell(name))
 }
 
-/// Text in a cell of a table: on one line, and with nothing that would end it.
+/// Text in a cell of a table: on one line, without line ends.
 fn cell(text: &str) -> String {
     escaped(&text.replace(['\n', '\r'], " ").replace('|', "\\|"))
 }

@@ -45,7 +45,7 @@ impl Format {
         }
     }
 
-    /// A result in this form; the text says why it cannot be had.
+    /// A result in this form; the text says why it cannot be made.
     pub fn write(self, result: &ResultFile) -> Result<Vec<u8>, String> {
         match self {
             Format::Xlsx => workbook(result),

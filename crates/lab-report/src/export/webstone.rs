@@ -14,8 +14,8 @@
 //! | Average client thruput | 8 (B / R) / 2^20 |
 //!
 //! WebStone makes a connection for each file; where connections were kept, C is the number of answers, and
-//! the report says so. Before the results of a mix stand the blocks of its pages, as with `-v`: a class of
-//! the suite is a page.
+//! the report says so. The blocks of the pages of a mix are before its results, as with `-v`: a class of the
+//! suite is a page.
 
 use std::fmt::Write as _;
 use touchstone_lab::result::{
@@ -25,7 +25,7 @@ use touchstone_lab::result::{
 /// Bits of WebStone's Mbit.
 const MEGABIT: f64 = 1_048_576.0;
 
-/// What the lines are made from.
+/// The data of the lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WebStone {
     /// Clients.
@@ -117,7 +117,7 @@ pub fn webstone(result: &ResultFile) -> String {
     text
 }
 
-/// Whether the suite asked as WebStone does, in a line.
+/// Whether the suite's requests were those of WebStone, in a line.
 fn comparable(suite: &SuiteRecord) -> &'static str {
     if suite.keep_alive {
         "Connections were kept, which WebStone never does: \"connections\" are answers here, and figures \

@@ -18,7 +18,7 @@ use touchstone_lab::warnings;
 const SUMMARY: &str = "Summary Report";
 const CLIENT_DATA: &str = "Client Data Report";
 const TEST: &str = "Test";
-/// The rows of a sheet, less the heads: what does not fit any more is left out, and said.
+/// The rows of a sheet, less the heads: rows that do not fit are left out, and this is stated.
 const ROWS_MAX: u32 = 1_048_000;
 /// Columns of the summary that charts are made of.
 const CLIENTS: u16 = 2;
@@ -189,7 +189,7 @@ fn summary_row(
     if !mix.complete {
         remarks.push("cut short");
     }
-    // By what sign stands on the last sheet, in whole sentences.
+    // The sign is on the last sheet, in whole sentences.
     if !rate_is_the_servers(series.system, mix) {
         remarks.push("load engine at its limit");
     }
@@ -223,7 +223,7 @@ fn name_text(text: &str) -> String {
     text.chars().take(CHARACTERS_MAX).collect()
 }
 
-/// Every client of every mix. Gives where the clients of the first system's peak stand.
+/// Every client of every mix. Returns the place of the clients of the first system's peak.
 fn client_data(
     sheet: &mut Worksheet,
     result: &ResultFile,
@@ -275,7 +275,7 @@ fn client_row(
     number(sheet, row, 8, client.max_us / 1000.0, decimals)
 }
 
-/// What was run, where, and what came out.
+/// What was run, where, and the outcome.
 fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<(), XlsxError> {
     sheet.set_name(TEST)?;
     on_paper(sheet);
@@ -374,7 +374,7 @@ fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32
     let groups = spans.len().div_ceil(CURVES);
     // Evenly: eight and one would leave a chart with one curve.
     let curves = spans.len().div_ceil(groups.max(1)).max(1);
-    // A chart without a series is refused, and so is none here.
+    // A chart without a series would be refused, so it is not made.
     for (group, spans) in spans.chunks(curves).enumerate() {
         for (index, (name, column, unit)) in charts.into_iter().enumerate() {
             let title =

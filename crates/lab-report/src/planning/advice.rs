@@ -23,7 +23,7 @@ pub struct Advice {
     pub rate: Option<f64>,
 }
 
-/// The shares of answers that come from the accelerator's cache, as rows of the advice.
+/// The hit rates of the accelerator's cache, as rows of the advice.
 pub const HIT_SHARES: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// The input of the advice.
@@ -83,8 +83,8 @@ fn remedy(situation: &Situation<'_>) -> Vec<Advice> {
     }
 }
 
-/// The limits that a result cannot show before they are reached: every rate beyond those that were measured
-/// stands under this condition.
+/// The limits that a result cannot show before they are reached: every rate beyond the measured ones has this
+/// condition.
 fn unless_hidden(situation: &Situation<'_>) -> String {
     format!(
         "; a limit above {} requests at a time would change that and shows only when it is reached: workers, \
@@ -181,7 +181,7 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
         .map(|us| (us, "as touchstone does here".to_owned()))
 }
 
-/// The measured gain of the accelerators in this result that stand before the system.
+/// The measured gain of the accelerators in this result that are in front of the system.
 fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
     let before = |it: &acceleration::Acceleration<'_>| {
         it.alone.is_some_and(|alone| std::ptr::eq(alone, situation.system))

@@ -67,7 +67,7 @@ pub(super) fn fit(
     })
 }
 
-/// The products of the slopes with each other, and with what is left over.
+/// The products of the slopes with each other, and with the residuals.
 fn normal_equations(
     points: &[(f64, f64)],
     parameters: &[f64; 3],

@@ -1,8 +1,8 @@
-//! Planning: from what was measured to what to expect and what to change.
+//! Planning: from measurements to predictions and advice.
 //!
-//! [`plan()`] looks at every system of a result: what held it back ([`touchstone_lab::bottleneck`]), whether
-//! a law describes its curve ([`usl`], [`mva`]), how many people its rate would serve ([`users`]), and what
-//! to change first ([`advice`]). Where the data does not tell, it says so instead of giving a number.
+//! [`plan()`] finds for every system of a result its bottleneck ([`touchstone_lab::bottleneck`]), whether a
+//! law describes its curve ([`usl`], [`mva`]), how many users its rate would serve ([`users`]), and what to
+//! change first ([`advice`]). If the data is not sufficient, it says so instead of giving a number.
 
 pub mod advice;
 mod least_squares;
@@ -34,8 +34,7 @@ pub struct Assumptions {
     pub first_party_share: f64,
     /// The time within which 95 % of the answers must come, microseconds.
     pub p95_max_us: Option<f64>,
-    /// What the accelerator spends on an answer from its cache, microseconds; absent: what the result shows
-    /// of it.
+    /// What the accelerator spends on an answer from its cache, microseconds; absent: its data in the result.
     pub accelerator_us: Option<f64>,
 }
 
@@ -50,7 +49,7 @@ impl Default for Assumptions {
     }
 }
 
-/// The plan of one system (and interface, where there are several).
+/// The plan of one system (and interface, if there are several).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The system.
@@ -63,7 +62,7 @@ pub struct Plan {
     pub peak_latency_us: f64,
     /// The useful peak; absent where nothing was measured.
     pub useful_peak: Option<UsefulPeak>,
-    /// What held it back.
+    /// Its bottleneck.
     pub bottleneck: Bottleneck,
     /// The monitor's figures at the peak.
     pub usage: Option<Usage>,

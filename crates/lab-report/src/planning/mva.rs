@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-/// A resource and what a request needs of it.
+/// A resource and the demand of a request for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Station {
     /// Its name.

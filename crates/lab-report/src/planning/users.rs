@@ -1,5 +1,5 @@
-//! From requests to people. A virtual client is no user: it never reads. How many users a rate carries
-//! depends on what they do, so it is a table over assumptions and not one number.
+//! From requests to people. A virtual client is no user: it never reads. The number of users for a rate
+//! depends on their behaviour, so it is a table of assumptions and not one number.
 
 use serde::Serialize;
 

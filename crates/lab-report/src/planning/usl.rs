@@ -1,9 +1,8 @@
 //! Gunther's Universal Scalability Law: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)).
 //!
-//! gamma is the rate of one client alone, alpha the loss by waiting for each other (contention), beta the
-//! loss by agreeing with each other (crosstalk). Three parameters fit nearly any curve, so a fit is accepted
-//! only if the data can tell the parameters apart: enough loads, light ones among them, and small errors of
-//! the parameters.
+//! gamma is the rate of a single client, alpha the loss by contention, beta the loss by coherency
+//! (crosstalk). Three parameters fit nearly any curve, so a fit is accepted only if the data identifies the
+//! parameters: enough loads, light ones among them, and small errors of the parameters.
 
 use super::least_squares::{Fit, fit};
 use serde::Serialize;
@@ -52,7 +51,7 @@ pub struct Usl {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Outcome {
-    /// The data tells the parameters.
+    /// The data identifies the parameters.
     Identified(Usl),
     /// It does not; with the reasons, and the fit for readers who want it in any case.
     NotIdentified {
@@ -69,8 +68,8 @@ impl Usl {
         curve(load, &[self.gamma.estimate, self.alpha.estimate, self.beta.estimate])
     }
 
-    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent if the crosstalk cannot be told from
-    /// zero, because then no peak is known.
+    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent if the crosstalk is not significantly
+    /// different from zero, because then no peak is known.
     pub fn peak_load(&self) -> Option<f64> {
         let (alpha, beta) = (self.alpha.estimate, self.beta.estimate);
         (self.beta.differs_from_zero() && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt())

@@ -1,5 +1,5 @@
-//! Acceleration, in the style of report 004: the factors beside those of its Table 5, what the origin still
-//! does, and how much of each class the accelerator has. Nothing where no system accelerates another.
+//! Acceleration, in the style of report 004: the factors compared with its Table 5, the remaining work of the
+//! origin, and the hits of each class. Nothing where no system accelerates another.
 
 use maud::{Markup, html};
 
@@ -30,7 +30,7 @@ fn factor(value: f64) -> String {
     format!("{}\u{a0}times", touchstone_lab::figures::significant(value))
 }
 
-/// How many times faster, beside report 004.
+/// How many times faster, compared with report 004.
 fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows: Vec<Row> = Vec::new();
     for acceleration in all {
@@ -62,12 +62,12 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
     .write()
 }
 
-/// What the origin spends alone, and what is left behind the accelerator, at each number of clients.
+/// The processor time of the origin alone and behind the accelerator, at each number of clients.
 fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows = Vec::new();
     for acceleration in all {
-        // What is left for the origin stands in the order of the accelerated mixes; of several runs that one
-        // is told which stands for the mix.
+        // What is left for the origin stands in the order of the accelerated mixes; of several runs the one
+        // that represents the mix is shown.
         let accelerated = acceleration.accelerated;
         let told = |mix: &MixResult| {
             let own = view.systems.iter().filter(|system| std::ptr::eq(system.system, accelerated));
@@ -103,7 +103,7 @@ fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
     table.write()
 }
 
-/// How much of each class was answered from what is stored.
+/// The hits of each class.
 fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows = Vec::new();
     for acceleration in all {

@@ -30,8 +30,7 @@ fn axe() -> Option<String> {
     fs::read_to_string(target.join("axe/node_modules/axe-core/axe.min.js")).ok()
 }
 
-/// The live page, as it stands in the middle of a run: its own script is given a state in the place of
-/// events.
+/// The live page during a run: its own script is given a state in the place of events.
 fn live_page() -> String {
     let state = serde_json::to_string(&live::sample::state()).expect("a state is JSON");
     let page = include_str!("../../../lab-run/src/live/page.html");

@@ -55,7 +55,7 @@ pub(super) fn workload(view: &View) -> Markup {
     }
 }
 
-/// What share of the requests went over TLS or was answered by a program, at each system's peak; nothing
+/// The share of the requests that used TLS or were answered by a program, at each system's peak; nothing
 /// where all requests are of one kind.
 fn shares(view: &View) -> Markup {
     let part = |system: &SystemView| {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Where the browser leaves what was found.
+/// Where the browser writes the outcome.
 const FOUND: &str = "<pre id=\"found\">";
 
 /// How a page is looked at.

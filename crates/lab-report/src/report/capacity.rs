@@ -17,7 +17,7 @@ use touchstone_lab::statistics::useful_peak::UsefulPeak;
 /// The most characters of a reason in a cell.
 const REASON_LIMIT: usize = 300;
 
-/// What an open load cannot say.
+/// What an open load does not show.
 const RATES_ARE_STATED: &str = "The rates of an open load are stated and not searched for: neither a peak \
     nor what holds it back follows from them. Measure with closed loops (a suite without rates) for that.";
 

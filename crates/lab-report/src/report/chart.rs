@@ -15,7 +15,7 @@ pub(super) struct LineChart {
     pub(super) id: String,
     /// What it shows, in a few words: its accessible name.
     pub(super) title: String,
-    /// What can be seen in it, in a sentence or two: its accessible description.
+    /// Its description, in a sentence or two: its accessible description.
     pub(super) description: String,
     /// The horizontal axis.
     pub(super) across: Across,
@@ -119,7 +119,7 @@ const LABEL_GAP: f64 = 17.0;
 const BANDS_MAX: usize = 4;
 /// Half the width of the ends of a bar.
 const BAR_END: f64 = 4.0;
-/// An interval of less height than this would hide behind its marker.
+/// An interval of less height than this would be hidden by its marker.
 const BAR_MIN: f64 = 1.0;
 
 impl LineChart {

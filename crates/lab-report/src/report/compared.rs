@@ -50,7 +50,7 @@ fn table(compared: &[Compared]) -> Table {
     .with_words(&[0, 2, 3, 7])
 }
 
-/// The better of the two stands first.
+/// The better of the two is first.
 fn row(compared: &Compared) -> Row {
     let it = &compared.comparison;
     let more_is_better = compared.figure == Figure::Rate;

@@ -1,5 +1,5 @@
 //! Conformance beside speed: for each system its rate, its processor time and how many of the rules of each
-//! document it keeps; then every case in which systems differ or one breaks a rule, with what came back.
+//! document it keeps; then every case in which systems differ or one breaks a rule, with its answer.
 
 use maud::{Markup, html};
 use touchstone_conformance::record::{CaseRecord, Conformance, OutcomeRecord};
@@ -97,8 +97,7 @@ fn speed(view: &View, name: &str) -> Vec<String> {
     [rate, cpu].into_iter().map(|figure| figure.unwrap_or_else(|| "–".to_owned())).collect()
 }
 
-/// A part for each document, a row for each case. The rule stands last, so that a small screen shows what
-/// came back.
+/// A part for each document, a row for each case. The rule is last, so that a small screen shows the answers.
 fn cases_table(view: &View, conformance: &Conformance, cases: &[&CaseRecord]) -> Table {
     let mut columns = vec!["Section".to_owned()];
     columns.extend(conformance.systems.iter().map(|name| words::line(view.system_label(name), 80)));

@@ -190,7 +190,7 @@ fn load(view: &View) -> &'static str {
     }
 }
 
-/// Whether load and servers had machines of their own.
+/// Whether load and servers had separate machines.
 fn machines(view: &View) -> &'static str {
     if view.sources.iter().any(|source| source.machine.same_host) {
         "load and server shared one machine, so each took processor time from the other"

@@ -223,7 +223,7 @@ fn dots(
     }
 }
 
-/// What stands for a dot in words: its client, or the range of its clients.
+/// The text of a dot: its client, or the range of its clients.
 fn told(measure: &Measure, rows: &[(f64, &ClientRow)]) -> String {
     match rows {
         [(value, row)] => format!("client {}: {} {}", row.client, (measure.write)(*value), measure.short),
@@ -257,7 +257,7 @@ fn heap(places: &[f64]) -> (f64, Vec<usize>) {
 }
 
 fn heap_with(places: &[f64], radius: f64) -> Vec<usize> {
-    // The right end of the last dot of every level: a dot goes to the lowest level that has room.
+    // The right end of the last dot of every level: a dot is put at the lowest free level.
     let mut ends: Vec<f64> = Vec::new();
     places
         .iter()

@@ -65,21 +65,21 @@ pub(super) struct Measure<'a> {
     pub(super) unit: &'a str,
     /// A second unit for the axis and the table: its name, one of the first in it, and how it is written.
     pub(super) second: Option<(&'a str, f64)>,
-    /// What is said of it before the systems' figures.
+    /// The text before the systems' figures.
     pub(super) meaning: &'a str,
-    /// How the highest value of a system is told: "highest" or "lowest".
+    /// The text of the highest value of a system: "highest" or "lowest".
     pub(super) best: Best,
     /// The measure itself, in the unit of the axis.
     pub(super) value: &'a dyn Fn(&MixResult) -> Option<f64>,
     /// How one figure is written.
     pub(super) write: fn(f64) -> String,
-    /// What is said of the limit's line, where there is one.
+    /// The text for the limit's line, if there is one.
     pub(super) of_the_limit: &'a str,
     /// Whether it is in proportion to the rate, whose seconds tell an interval of a lone run.
     pub(super) follows_rate: bool,
 }
 
-/// Which value of a curve its caption tells.
+/// The value of a curve that its caption names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Best {
     /// The highest.

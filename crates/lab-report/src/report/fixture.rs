@@ -409,7 +409,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
     }
 }
 
-/// A latency distribution with a body around the mean and a tail of its own.
+/// A latency distribution with a body around the mean and a tail.
 fn latency(count: u64, mean_us: f64, tail: f64) -> LatencyRecord {
     let at = |percentile: f64| {
         let nines = -(1.0 - percentile / 100.0).max(1.0 / count.max(1) as f64).log10();

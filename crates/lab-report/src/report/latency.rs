@@ -37,7 +37,7 @@ const TABLED: [Percentile; 8] = [
     ("max", |latency| latency.max_us),
 ];
 
-/// The figures that stand on the percentile curve, with their percentile.
+/// The figures on the percentile curve, with their percentile.
 const MARKED: [(f64, Percentile); 6] = [
     (50.0, ("50 %", |latency| latency.p50_us)),
     (90.0, ("90 %", |latency| latency.p90_us)),
@@ -247,9 +247,9 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
     Series { label: system.label.clone(), style: system.style, rank: system.rank, points }
 }
 
-/// What the longest answer of all would have meant for an open loop: clients of a closed loop ask nothing
-/// while they wait, so a server that stands still spoils few of their answers. Nothing where no answer took
-/// much longer than the others.
+/// What the longest answer of all would have meant for an open loop: clients of a closed loop send nothing
+/// while they wait, so a stall affects few of their answers. Nothing where no answer took much longer than
+/// the others.
 fn stall(peaks: &[(&SystemView, &MixResult)], view: &View) -> Option<String> {
     const TIMES_P99: f64 = 5.0;
     if view.clients.is_open() {

@@ -139,7 +139,7 @@ fn faults_of(name: &str, look: Look, found: &serde_json::Value) -> Vec<String> {
     faults
 }
 
-/// Writes the pages where `TOUCHSTONE_PAGES` says, to be looked at.
+/// Writes the pages to the directory of `TOUCHSTONE_PAGES`, for inspection.
 #[test]
 fn the_pages_can_be_written() {
     let place = std::env::var_os("TOUCHSTONE_PAGES").map(std::path::PathBuf::from);

@@ -4,8 +4,8 @@
 //! It needs no network and no script: the charts are SVG drawn here, with their numbers as a table under
 //! each. Whatever comes from outside (what a system printed, names, URLs, configuration files) is escaped by
 //! the templates and has its control characters made visible. A small script adds tooltips; the page's policy
-//! allows that script and no other. The order of the sections is the order in which a reader asks: what came
-//! out, may I trust it, what does it look like, what are the numbers, how do I repeat it.
+//! allows that script and no other. The order of the sections is that of a reader's questions: what is the
+//! outcome, is it reliable, what does it look like, what are the numbers, how do I repeat it.
 
 mod acceleration;
 #[cfg(test)]
@@ -66,7 +66,8 @@ use touchstone_lab::result::{Disclosure, MachineFacts, ResultFile, RunStatus, To
 /// The name of the report in a result directory.
 pub const FILE_NAME: &str = "report.html";
 
-/// The report of one result, as HTML. With its raw data the report also tells what only that shows.
+/// The report of one result, as HTML. With its raw data the report also has figures that only the raw data
+/// shows.
 pub fn html(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
     html_with_history(result, raw, &[])
 }
@@ -95,7 +96,7 @@ pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_file_name(temporary_name);
     let written = write_whole(&temporary, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // The first error is the one to tell; a left-over is only untidy.
+        // The first error is reported; a left-over file does no harm.
         let _ = fs::remove_file(&temporary);
     }
     written

@@ -2,8 +2,8 @@
 //! their derived figures computed again, where they disagree with themselves, and every table as it was
 //! printed.
 //!
-//! It is a separate page, because a reader of a run does not need it. The factors are not progress of
-//! software alone: the machines differ by thirty years, and the page states that.
+//! It is a separate page, because a reader of a run does not need it. The factors are not only progress of
+//! software: the machines differ by thirty years, and the page states that.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

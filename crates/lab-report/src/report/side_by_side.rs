@@ -41,7 +41,7 @@ pub struct Side {
     pub raw: Option<Vec<RawMix>>,
 }
 
-/// One report of several results. Systems of the same name get their result's label with it.
+/// One report of several results. The label of the result is added to systems of the same name.
 pub fn side_by_side(sides: &[Side]) -> Result<String, SuitesDiffer> {
     let Some((first, others)) = sides.split_first() else {
         return Ok(String::new());

@@ -1,4 +1,4 @@
-//! SPICE: the cost of each interface of each system beyond a static file, in three forms, beside the
+//! SPICE: the cost of each interface of each system compared with a static file, in three forms, with the
 //! measurements of the reports of 1996 to 2000. It is on the first screen, in the verdict.
 
 use maud::{Markup, html};

@@ -1,5 +1,5 @@
-//! How a curve is told from the others: by colour, by the dashes of its line and by the shape of its markers,
-//! each of which is enough alone. Colours are classes of the style sheet, which knows the light, the dark and
+//! How a curve differs from the others: by colour, by the dashes of its line and by the shape of its markers,
+//! each of which is sufficient. Colours are classes of the style sheet, which knows the light, the dark and
 //! the print form.
 
 use maud::{Markup, html};
@@ -85,7 +85,7 @@ impl Style {
         if self.reference { 2.4 } else { 4.2 }
     }
 
-    /// The marker at a place. A hollow one stands for a figure that is only a lower bound.
+    /// The marker at a place. A hollow one is a figure that is only a lower bound.
     pub(super) fn marker(self, x: f64, y: f64, radius: f64, hollow: bool) -> Markup {
         let class = if hollow { "mark hollow" } else { "mark" };
         html! { path class=(class) d=(self.shape.path(x, y, radius)) {} }
@@ -250,7 +250,7 @@ mod tests {
         for (index, look) in plain.iter().enumerate() {
             assert!(!plain[..index].contains(look), "{index}");
         }
-        // In one drawing colour alone tells them, and so does the marker alone.
+        // In one drawing the colour is sufficient to identify them, and so is the marker.
         for drawing in looks.windows(CURVES_MAX) {
             for (index, style) in drawing.iter().enumerate() {
                 let before = &drawing[..index];

@@ -86,8 +86,8 @@ pub(super) fn summary_report(view: &View) -> Markup {
     }
 }
 
-/// The different remarks on rows of the Summary Report: each is told once below the table, and a row names
-/// its number.
+/// The different remarks on rows of the Summary Report: each is shown once below the table, and a row has its
+/// number.
 struct Remarks(Vec<String>);
 
 impl Remarks {
@@ -141,7 +141,7 @@ fn same_kind(one: &str, other: &str) -> bool {
     without_figures(one) == without_figures(other)
 }
 
-/// Remarks on a row. A sign of the load engine has figures of its own in each mix.
+/// Remarks on a row. A sign of the load engine has different figures in each mix.
 fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
     let cut = (!mix.complete).then(|| "The mix was cut short.".to_owned());
     let bound = engine_sign(&system.system.cpus, mix).map(|reason| {

@@ -33,7 +33,7 @@ enum Token {
 /// Elements that have no end tag.
 const VOID: [&str; 2] = ["meta", "br"];
 
-/// Splits a page strictly: whatever a browser would have to forgive is a failure of the test.
+/// Splits a page strictly: everything that a browser would have to correct is a failure of the test.
 fn tokens(page: &str) -> Vec<Token> {
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a doctype");
     let mut tokens = Vec::new();
@@ -425,7 +425,7 @@ fn spice_stands_in_the_verdict_with_every_form_and_the_reports() {
     let words = text(verdict);
     assert!(words.contains("Not measured: nginx 1.22.1 does not run CGI programs."), "{words}");
     assert!(words.contains("Stronghold 2.4.2 (2000), Tables 1 and 3"), "{words}");
-    // Configurations are told once a system, curves once an interface.
+    // Configurations are shown once for each system, curves once for each interface.
     assert_eq!(
         page.matches("touchstone.conf").count(),
         html(&fixture_of_two()).matches("touchstone.conf").count()

@@ -1,6 +1,5 @@
-//! The result as the report looks at it: every system, and each of its interfaces where several were
-//! measured, with a name that no other has and looks of its own, its mixes in the order of their clients, and
-//! its peak.
+//! The view of a result for the report: every system, and each of its interfaces if several were measured,
+//! with a unique name and look, its mixes in the order of their clients, and its peak.
 
 use super::scale::ClientScale;
 use super::style::{CURVES_MAX, Style};
@@ -37,7 +36,8 @@ pub(super) struct SystemView<'a> {
     pub(super) system: &'a SystemResult,
     /// The interface, where several were measured.
     pub(super) interface: Option<&'a InterfaceRecord>,
-    /// Whether it is the first entry of its system: what is told once a system is told there.
+    /// Whether it is the first entry of its system: facts that are shown once for each system are shown
+    /// there.
     pub(super) is_first: bool,
     /// The system's name in the report.
     pub(super) system_label: String,

@@ -1,5 +1,5 @@
 //! The run rules: what a result must fulfil to be certified, and what makes it invalid. `docs/run-rules.md`
-//! explains them; each stands here once, with the reason that a reader is given.
+//! explains them; each is here once, with the reason for the reader.
 
 pub mod recompute;
 mod standing;
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -48,14 +48,14 @@ pub enum Outcome {
     Broken,
 }
 
-/// A rule and what came of it.
+/// A rule and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// Its name, for machines.
     pub name: &'static str,
-    /// What it asks for.
+    /// Its requirement.
     pub rule: &'static str,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// What was found.
     pub finding: String,
@@ -68,7 +68,7 @@ pub const RUNS_MIN: usize = 3;
 /// A counted window of this length needs no proof that it was settled, seconds.
 pub const WINDOW_MIN_S: f64 = 600.0;
 
-/// What the rules look at.
+/// The data of the rules.
 pub struct Evidence<'a> {
     /// The result.
     pub result: &'a ResultFile,
@@ -78,7 +78,7 @@ pub struct Evidence<'a> {
     pub audit: &'a [AuditOutcome],
 }
 
-/// All rules, in the order in which they are told.
+/// All rules, in the order in which they are shown.
 pub fn rules(evidence: &Evidence<'_>) -> Vec<Rule> {
     let result = evidence.result;
     vec![
@@ -140,7 +140,7 @@ fn named((system, mix): (&str, &MixResult)) -> String {
     }
 }
 
-/// Of what a rule complains of: all by name where they are few, otherwise the first ones. Runs of one mix are
+/// The subjects of a violation: all by name where they are few, otherwise the first ones. Runs of one mix are
 /// named once.
 fn examples(complaints: &[String]) -> String {
     const SHOWN: usize = 3;
@@ -282,7 +282,7 @@ fn runs(result: &ResultFile) -> Rule {
     rule("runs", "Every mix was run at least three times.", fewest >= RUNS_MIN, Outcome::Indicative, finding)
 }
 
-/// The window is long, or what came before it holds the whole warm-up by MSER-5.
+/// The window is long, or the time before it contains the whole warm-up by MSER-5.
 fn settled(result: &ResultFile) -> Rule {
     let unsettled: Vec<String> =
         mixes(result).filter(|(_, mix)| mix.window_s < WINDOW_MIN_S && !is_settled(mix)).map(named).collect();
@@ -315,7 +315,7 @@ fn generator(result: &ResultFile) -> Rule {
     let held = names.is_empty();
     let finding = match saturated().find_map(|(_, mix)| mix.generator_saturated.as_ref()) {
         None => "the load engine had room in every run".to_owned(),
-        // Why is told once: it is mostly the same for all.
+        // The reason is stated once: it is mostly the same for all.
         Some(sign) => format!(
             "in {} of {} runs the load engine was at its own limit ({}); in the first, {}",
             names.len(),

@@ -19,7 +19,7 @@ const SAME: f64 = 1e-9;
 /// The most differences that are reported.
 const DIFFERENCES_MAX: usize = 100;
 /// Parts of a mix that are not measured but set, or names or words, and are not in raw data of version 1. The
-/// figures that thresholds are judged by are computed again where they stand themselves.
+/// figures of thresholds are computed again at their own places.
 const SET: [&str; 13] = [
     "name",
     "interface",
@@ -265,7 +265,7 @@ fn taint(raw: &RawMix, stated: &Value) -> Vec<taint::Sign> {
     taint::signs(&engine_seconds::of(seconds, window_s, &raw.recording, raw.load_cpus.len(), raw.cpus.len()))
 }
 
-/// The errors by kind. A kind that never came need not stand in the result.
+/// The errors by kind. A kind without errors need not be in the result.
 fn errors(raw: &RawMix, stated: &Value) -> Value {
     let stands = |kind: &str| stated["errors"].get(kind).is_some();
     raw.errors

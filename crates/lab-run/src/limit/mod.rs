@@ -2,9 +2,9 @@
 //! from it.
 //!
 //! [`requests`] holds a server that does the minimum of a server's work, and [`spawn`] the minimum of a CGI
-//! handler's. [`measure`] runs both and reports their cost. The requests come from the load engine on a
-//! processor of its own; the server is this program again, in another process, so that its processor time is
-//! counted separately.
+//! handler's. [`measure`] runs both and reports their cost. The load engine sends the requests from another
+//! processor; the server is this program again, in another process, so that its processor time is counted
+//! separately.
 
 mod process;
 pub mod requests;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use touchstone_load::{ConnectionUse, Plan, Progress, Saturation, Target};
 
-/// The page that is served unless told otherwise: 6,250 bytes, the mean page of the reports of 1999.
+/// The default page: 6,250 bytes, the mean page of the reports of 1999.
 pub const DEFAULT_PAGE_BYTES: usize = 6_250;
 /// Virtual clients: enough that the server never waits for a request.
 const CLIENTS: usize = 64;
@@ -40,7 +40,7 @@ pub struct LimitOptions {
     pub length: Duration,
     /// How often everything is measured; the medians are reported.
     pub rounds: usize,
-    /// The program that stands for a CGI program.
+    /// The program that represents a CGI program.
     pub program: PathBuf,
 }
 

@@ -1,4 +1,5 @@
-//! The limit server in a process of its own, so that its processor time can be told from the load engine's.
+//! The limit server in a separate process, so that its processor time is measured separately from the load
+//! engine's.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;

@@ -58,7 +58,7 @@ impl LimitServer {
         self.address
     }
 
-    /// Serves until `end`, if there is one, has something to read or is closed at its other side.
+    /// Serves until `end`, if given, becomes readable or is closed by the other side.
     pub fn run(&self, end: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -130,7 +130,7 @@ impl Serving<'_> {
         }
     }
 
-    /// Reads at once: the listener returns connections when their first bytes have come.
+    /// Reads at once: the listener returns connections when their first bytes have arrived.
     fn begin(&mut self, socket: OwnedFd) {
         let next = self.exchange(&socket);
         let unsent = match next {
@@ -217,7 +217,7 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let listener = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
-    // Connections inherit this from the listener, so that it costs nothing for each.
+    // Connections inherit this from the listener, so that it has no cost for each.
     sockopt::set_tcp_nodelay(&listener, true)?;
     set_defer_accept(listener.as_fd())?;
     bind(&listener, &address)?;
@@ -225,7 +225,8 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Has the listener return a connection only when its first bytes have come, for up to a second (tcp(7)).
+/// Makes the listener return a connection only when its first bytes have arrived, for up to a second
+/// (tcp(7)).
 fn set_defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
     let seconds: libc::c_int = 1;
     // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as

@@ -1,8 +1,8 @@
 //! The limit of programs that are started for each request (CGI): start one, read its output to the end, reap
 //! it.
 //!
-//! The standard library starts a program with `posix_spawn` as long as nothing is to be done between fork and
-//! exec, so the memory of this process is not copied, however large it is.
+//! The standard library starts a program with `posix_spawn` if no code runs between fork and exec, so the
+//! memory of this process is not copied.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -109,7 +109,8 @@ pub struct LoadMachine {
     pub requests_per_second: f64,
     /// Errors so far.
     pub errors: u64,
-    /// Processors that its load engine uses; absent of a fleet's agent, which tells how busy its machine is.
+    /// Processors that its load engine uses; absent for a fleet's agent, which reports the load of its
+    /// machine.
     pub cpus: Option<f64>,
     /// What a fleet's agent does, in a word or two.
     pub state: Option<String>,
@@ -381,7 +382,7 @@ impl Live {
         Live { hub, page, serving: None }
     }
 
-    /// Tells all views that the run is over, and gives them time to read it.
+    /// Tells all views that the run is over, and gives them time to show it.
     pub fn end(&mut self, words: &str) {
         self.hub.update(|state| state.end(words));
         if let Some(serving) = self.serving.take() {

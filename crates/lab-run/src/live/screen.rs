@@ -46,7 +46,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws a state. What cannot be drawn is left out: the run continues.
+    /// Draws a state. Parts that do not fit are left out: the run continues.
     pub fn draw(&mut self, state: &State) {
         let _ = self.terminal.draw(|frame| draw(frame, state));
     }
@@ -189,7 +189,7 @@ fn curves_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let alone = [(&rates, &rate_title, Color::Blue, area)];
     for (values, title, colour, place) in if has_tails { both.to_vec() } else { alone.to_vec() } {
         let block = titled(title);
-        // The latest stands at the right end.
+        // The latest is at the right end.
         let room = usize::from(block.inner(place).width);
         let shown = &values[values.len().saturating_sub(room)..];
         frame.render_widget(

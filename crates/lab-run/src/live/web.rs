@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits { request_line_bytes: 2048, header_bytes: 14 * 102
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long a client may take to send its request, and to take an event.
 const CLIENT_TIME_LIMIT: Duration = Duration::from_secs(5);
-/// How often a comment is sent when nothing changes, so that a client that left is noticed.
+/// The interval at which a comment is sent without changes, so that a disconnected client is detected.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long the end waits for clients to read it.
 const END_TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -214,7 +214,7 @@ fn whole(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Re
     stream.write_all(body.as_bytes())
 }
 
-/// The state at once, then at each change, until the run is over or the client has left.
+/// The state at once, then at each change, until the run is over or the client has disconnected.
 fn events(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\

@@ -2,12 +2,12 @@
 //!
 //! One thread wakes once a period, and once more at the very start and the very end of the counted window;
 //! each time it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are
-//! differences between two snapshots, so the processor time of the window is exact whatever the period.
+//! differences between two snapshots, so the processor time of the window is exact for any period.
 //!
 //! A snapshot costs about a millisecond of processor time (some thirty files of /proc, and a few for each
-//! process watched), and each holds what it cost itself; the monitor runs on the load engine's processors,
-//! never on those of the system under test. [`Usage`] is what the snapshots of a window say about every
-//! resource: use, saturation, errors.
+//! process watched), and each contains its own cost; the monitor runs on the load engine's processors, never
+//! on those of the system under test. [`Usage`] is the use of every resource in a window: use, saturation,
+//! errors.
 
 pub mod exporter;
 
@@ -88,7 +88,7 @@ impl Monitor {
         Ok(Monitor { stop, latest, thread })
     }
 
-    /// What the last two snapshots say.
+    /// The figures of the last two snapshots.
     pub fn latest(&self) -> Latest {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }

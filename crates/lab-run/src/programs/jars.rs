@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use touchstone_lab::cache;
 
-/// The jar that tells such a directory.
+/// The jar that identifies such a directory.
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
-/// Where the jars lie, beside this program as the server looks for them.
+/// The directory of the jars, relative to this program, where the server searches for them.
 pub(super) fn beside_the_program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let directories = ["../java", "../../java", "../share/touchstone/java"];
@@ -20,8 +20,8 @@ pub(super) fn beside_the_program() -> Option<PathBuf> {
     places.find(|directory| directory.join(OWN_JAR).is_file())
 }
 
-/// A copy of the jars, where the server becomes a user who cannot read those beside this program; otherwise
-/// nothing, and the server finds them by itself. An error is the reason why there is no copy.
+/// A copy of the jars, if the server changes to a user who cannot read those of this program; otherwise none,
+/// and the server finds the original ones. An error is the reason why there is no copy.
 pub(super) fn copy_for_all() -> Result<Option<PathBuf>, String> {
     let own = beside_the_program().filter(|_| user::unprivileged().is_some());
     let Some(own) = own.and_then(|directory| directory.canonicalize().ok()) else { return Ok(None) };
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(names, ["a.jar", OWN_JAR]);
         assert_eq!(fs::read(copied.join("a.jar")).unwrap(), b"one");
         assert!(!copied.join("classes.jsa").exists());
-        // The same ones have the same place, and what was copied in part only is made whole.
+        // The same jars have the same directory, and an incomplete copy is completed.
         fs::write(copied.join("a.jar"), "").unwrap();
         assert_eq!(copy(&own, &place.path().join("cache")).unwrap(), copied);
         assert_eq!(fs::read(copied.join("a.jar")).unwrap(), b"one");

@@ -4,8 +4,8 @@
 //! The search order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the
 //! directory of this executable, where the package installs them; the cache directory. A program that is in
 //! none of them is compiled into the cache directory with `cc`, or with `javac` for web applications, or only
-//! written there if it is in Python or WebAssembly, under a name made of the sources, so that changed sources
-//! are compiled anew.
+//! written there if it is in Python or WebAssembly, under a name made from the sources, so that changed
+//! sources are compiled again.
 
 mod jars;
 mod web_application;
@@ -26,7 +26,7 @@ type Source = (&'static str, &'static str);
 struct Recipe {
     /// Its name, as interfaces state it.
     name: &'static str,
-    /// What it needs beside the standard library.
+    /// Its libraries other than the standard library.
     sources: &'static [Source],
     /// Each file that is built: its source if it has one of its own, and its place in the directory of
     /// programs.
@@ -225,8 +225,8 @@ impl Recipe {
         self.outputs.iter().all(|(_, output)| directory.join(output).is_file())
     }
 
-    /// Compiles every output beside its place and renames it into place, so that another run never finds a
-    /// partial file.
+    /// Compiles every output to a temporary name and renames it, so that another run never finds a partial
+    /// file.
     fn build(&self, directory: &Path) -> io::Result<Result<(), String>> {
         let sources = directory.join("sources").join(self.name);
         fs::create_dir_all(&sources)?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const JAVA_RELEASE: &str = "17";
 
 /// Compiles the classes, copies the page as often as it is asked for, and packs both. An error is one of the
-/// directory; what Java's tools say is the reason for there being no application.
+/// directory; if there is no application, the reason is the output of Java's tools.
 pub(super) fn build(
     sources: &Path,
     classes: &[&str],

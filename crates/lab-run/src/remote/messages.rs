@@ -1,4 +1,4 @@
-//! What is said between this program and its probe: a line of JSON for each question and each answer, one
+//! The messages between this program and its probe: a line of JSON for each question and each answer, one
 //! answer a question.
 
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ pub(super) enum Question {
         /// The processors that it is to have; absent: all of that machine's.
         cpus: Option<Vec<usize>>,
     },
-    /// Start what was found.
+    /// Start the found system.
     Start {
         /// The capabilities that the run needs of it.
         needs: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) enum Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub(super) enum Answer {
-    /// There is, and this is what is known of it.
+    /// The system was found; its data.
     Found(Box<Found>),
     /// It was started so.
     Started {

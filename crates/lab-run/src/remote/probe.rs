@@ -43,7 +43,7 @@ struct System {
     /// Holds the port until the system takes it.
     listener: Option<TcpListener>,
     running: Option<Running>,
-    /// Dropped last, when nothing runs in it any more.
+    /// Dropped last, when no process runs in it any more.
     _directory: ScratchDirectory,
 }
 

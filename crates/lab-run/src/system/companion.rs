@@ -1,6 +1,6 @@
-//! Companions: programs that run beside a system under test because it only asks them, and does not start
-//! them itself. One process runs for each of the system's processors; together they accept from one unix
-//! socket, which is their descriptor 0, as spawn-fcgi hands it down.
+//! Companions: programs that are started with a system under test, because it calls them but does not start
+//! them. One process runs for each of the system's processors; together they accept from one unix socket,
+//! which is their descriptor 0, as spawn-fcgi hands it down.
 
 use super::memory_group::MemoryGroup;
 use super::process::{Start, SystemProcess};
@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// A program that runs beside a system.
+/// A program that is started with a system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Companion {
     /// The capability that the system has only with it.

@@ -1,5 +1,5 @@
-//! Starts a system from its definition: its templates filled and written down, its companions beside it, all
-//! on their processors.
+//! Starts a system from its definition: its templates filled and written to files, its companions started,
+//! all on their processors.
 
 use super::companion::{PreparedCompanion, SocketDirectory};
 use super::memory_group::MemoryGroup;
@@ -128,7 +128,7 @@ impl Ground<'_> {
     }
 }
 
-/// What ran beside a system belongs to how it was configured.
+/// The companions of a system belong to its configuration.
 fn with_companions(
     mut files: Vec<ConfigurationFile>,
     companions: &[PreparedCompanion],

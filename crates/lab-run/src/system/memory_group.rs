@@ -1,9 +1,9 @@
-//! Limits the memory of a system under test: a control group of its own with a limit. What counts is what its
-//! processes allocate and what the kernel keeps of the files that they read.
+//! Limits the memory of a system under test: a control group of its own with a limit. The limit includes the
+//! memory that its processes allocate and the kernel's page cache of the files that they read.
 //!
 //! A control group of version 2 with the controller `memory` is made beside this process's own group, because
 //! a group that holds processes gives no controller to groups below it; of version 1 it is made below it. No
-//! other program is needed. Where neither can be made, the message says what is missing.
+//! other program is needed. If neither can be created, the message says what is missing.
 
 use rustix::fs::Advice;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::memory::Size;
 
-/// Becomes a command as soon as this process is in the group whose name comes first. So everything that the
+/// Executes a command when this process is in the group, which is the first argument. So everything that the
 /// command allocates and starts is in the group.
 const WAIT_FOR_GROUP: &str = "until case \"$(cat /proc/$$/cgroup)\" in *\"$0\"*) ;; *) false ;; esac; \
                               do sleep 0.01; done; exec \"$@\"";
@@ -55,7 +55,7 @@ impl MemoryGroup {
         MemoryGroup::make_in(&places(&own, &mounts), size)
     }
 
-    /// The same in the first of these places where it can be made.
+    /// The same in the first of these places where it can be created.
     fn make_in(places: &[Place], size: Size) -> Result<MemoryGroup, String> {
         /// Groups of this process, so that no two have one name.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -119,7 +119,7 @@ impl Place {
         })?;
         let (file, kind) = self.swap;
         let most = if kind == SwapLimit::OfBoth { size.bytes() } else { 0 };
-        // Without swap accounting there is no such file, and mostly no swap.
+        // Without swap accounting there is no such file, and usually no swap.
         let _ = fs::write(path.join(file), most.to_string());
         Ok(())
     }
@@ -168,8 +168,8 @@ fn below_mount(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -
     })
 }
 
-/// Has the kernel forget what it keeps of the files below a directory, so that the process that reads them
-/// next is the one whose memory they count to.
+/// Makes the kernel drop its page cache of the files below a directory, so that they are counted in the
+/// memory of the process that reads them next.
 pub fn forget_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();

@@ -88,7 +88,7 @@ pub struct Definition {
     pub files: Vec<ConfigurationFile>,
     /// What it can do, for example `files`.
     pub capabilities: Vec<String>,
-    /// Programs that run beside it because it does not start them itself.
+    /// Programs that are started with it, because it does not start them itself.
     pub companions: Vec<Companion>,
     /// The capabilities with programs whose processor time the kernel adds to none of its processes.
     pub uncounted: Vec<String>,

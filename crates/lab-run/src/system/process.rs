@@ -1,5 +1,5 @@
-//! The processes of a system under test: started on their own processors in a process group of their own,
-//! watched, and stopped with everything that they started.
+//! The processes of a system under test: started on their own processors in a separate process group,
+//! monitored, and stopped with all their descendants.
 
 use super::memory_group::MemoryGroup;
 use super::user::User;
@@ -123,7 +123,7 @@ impl SystemProcess {
         self.reap();
     }
 
-    /// Whether the leader has ended; it is left unreaped, so that its group's number stays taken.
+    /// Whether the leader has ended; it is not reaped, so that the number of its group is not reused.
     fn leader_has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.group().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), options), Ok(None)))

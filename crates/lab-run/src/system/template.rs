@@ -219,7 +219,7 @@ fn next_mark(text: &str) -> Option<Mark<'_>> {
     None
 }
 
-/// A mark that is alone on its line takes the line with it.
+/// If a mark is alone on its line, the line is removed with it.
 fn without_its_line<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     let line = before.trim_end_matches([' ', '\t']);
     match after.strip_prefix('\n') {

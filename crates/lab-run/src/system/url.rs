@@ -1,4 +1,4 @@
-//! A system under test that runs already, named by its URL: nothing is started, and nothing stopped.
+//! A system under test that runs already, named by its URL: no process is started or stopped.
 
 use std::net::{IpAddr, UdpSocket};
 use touchstone_load::{HttpUrl, Target};

@@ -26,7 +26,7 @@ const COMMON_TIME: &[BorrowedFormatItem<'_>] = format_description!(
 const COLUMN_TIME: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]");
 
-/// Reads a log; `file` names it in messages. Without a format, the lines tell which of the known ones it is.
+/// Reads a log; `file` names it in messages. Without a format, it is detected from the lines.
 pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recording, ImportError> {
     let mut format = format.cloned();
     let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
@@ -264,7 +264,7 @@ fn request(method: &str, target: &str, status: u16, bytes: Option<u64>) -> Resul
     Ok(RecordedRequest {
         method: method.to_string(),
         kind: Kind::of_path(&path),
-        // A partial answer, or one without a body because the client knew it already, does not tell the whole
+        // A partial answer, or one without a body because the client had it already, does not show the whole
         // length.
         bytes: bytes.filter(|_| status == 200 && method == "GET"),
         status: Some(status),

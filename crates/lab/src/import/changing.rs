@@ -1,5 +1,5 @@
-//! Values that change from one visit to the next: a recorded answer gave them, and later requests bring them
-//! back, such as tokens and the numbers of new things. They are proposed as values of the session.
+//! Values that change from one visit to the next: values of a recorded answer that later requests contain,
+//! such as tokens and the numbers of new objects. They are proposed as values of the session.
 
 use super::{RecordedRequest, Recording};
 use regex::Regex;
@@ -15,7 +15,7 @@ const LONGEST: usize = 4096;
 const MAXIMUM_VALUES: usize = 500;
 const MAXIMUM_REQUESTS: usize = 2000;
 
-/// What stands before a token in a field, at most: `Bearer `.
+/// The possible prefixes of a token in a field: `Bearer `.
 const BEFORE_TOKEN: usize = 10;
 
 /// Finds the values, and notes in the requests where they come from and where they go. `entries` are those of
@@ -49,7 +49,7 @@ pub(super) fn propose(entries: &[&Value], recording: &mut Recording, belongs: &d
     }
 }
 
-/// A field that is left out as it identifies a user is taken over where the session gives its value.
+/// A field that is left out because it identifies a user is imported if the session provides its value.
 fn take_fields_with(
     entry: &Value,
     value: &str,
@@ -155,7 +155,7 @@ fn is_candidate(text: &str) -> bool {
         && !["true", "false"].contains(&text)
 }
 
-/// Whether a text has the value in it, and not as a part of a longer word.
+/// Whether a text contains the value, but not as a part of a longer word.
 fn has_word(text: &str, value: &str) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     text.match_indices(value).any(|(at, _)| {

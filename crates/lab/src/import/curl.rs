@@ -1,6 +1,6 @@
 //! A curl command line, as browsers copy it ("Copy as cURL") and as people keep it: one request, with its
-//! method, fields and body. The options mean what they mean to curl 8; nothing is run, expanded or read from
-//! files.
+//! method, fields and body. The options have the same meaning as in curl 8; nothing is run, expanded or read
+//! from files.
 
 use super::fields::{is_field_value, is_secret, taken_over};
 use super::form::form_encoded;

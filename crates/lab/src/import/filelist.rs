@@ -1,10 +1,10 @@
 //! File lists of WebStone, in both forms.
 //!
 //! Version 2: a line is `URL [weight] [#bytes]`; a weight that is missing or not above 0 is 1
-//! (parse_file_list.c of 2.0.1). What follows a `#` is a comment, in which the bytes of the file may stand
-//! first; without them a name such as `file5k.html` tells them. Version 1: the number of pages, and for each
-//! a line `weight files` and so many lines with a file each; the weights sum to 100 (white paper, section 7).
-//! The first line that is not a comment tells which it is.
+//! (parse_file_list.c of 2.0.1). Text after `#` is a comment, which may begin with the size of the file in
+//! bytes; otherwise a name such as `file5k.html` gives it. Version 1: the number of pages, and for each a
+//! line `weight files` and so many lines with a file each; the weights sum to 100 (white paper, section 7).
+//! The first line that is not a comment shows the version.
 
 use super::url_list::place_of;
 use super::{ImportError, LeftOut, Page, RecordedRequest, Recording};
@@ -162,7 +162,7 @@ fn request(
     Ok(Some(RecordedRequest { bytes: bytes_of_name(&path), ..RecordedRequest::get(path) }))
 }
 
-/// The size that a name of WebStone's own files tells: `file5k.html` has 5,125 bytes, as genfiles makes it.
+/// The size in a name of WebStone's own files: `file5k.html` has 5,125 bytes, as genfiles makes it.
 fn bytes_of_name(path: &str) -> Option<u64> {
     let digits = path.strip_prefix("/file")?.strip_suffix(".html")?;
     let (digits, unit) = match digits.strip_suffix('k') {
@@ -196,7 +196,7 @@ mod tests {
         let pages: Vec<(f64, &[usize])> =
             recording.pages.iter().map(|page| (page.weight, &page.requests[..])).collect();
         assert_eq!(pages[..2], [(350.0, &[0][..]), (500.0, &[1])]);
-        // The names alone tell the same sizes.
+        // The names give the same sizes.
         for request in &recording.requests {
             assert_eq!(bytes_of_name(&request.path), request.bytes, "{}", request.path);
         }

@@ -138,7 +138,7 @@ fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Resul
         body: body(entry)?,
         kind: Kind::of_media_type(text("/response/content/mimeType"), &path),
         bytes: sent_bytes(entry).filter(|_| status == Some(200)),
-        // A client without a cache gets what the recording's cache had.
+        // A client without a cache requests the answers that came from the recording's cache.
         status: status.map(|status| if status == 304 { 200 } else { status }),
         took: took(entry),
         method,

@@ -1,9 +1,9 @@
-//! What kind of thing a request asks for: the classes of an imported suite.
+//! The kind of resource of a request: the classes of an imported suite.
 
 /// A kind of thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// HTML, and what has no suffix.
+    /// HTML, and paths without a suffix.
     Pages,
     /// Style sheets.
     Styles,
@@ -15,7 +15,7 @@ pub enum Kind {
     Fonts,
     /// Sound and video.
     Media,
-    /// JSON, XML, and what is sent to a server.
+    /// JSON, XML, and data that is sent to a server.
     Data,
     /// Anything else.
     Other,

@@ -1,11 +1,10 @@
-//! Importers: recordings and lists of requests in the forms that other tools write, made into a suite of
-//! one's own.
+//! Importers: recordings and lists of requests in the forms of other tools, converted to a suite.
 //!
 //! Every reader gives back [`Recording`]: requests as they were, in their order, with what is known of their
-//! answers. [`suite_text`] makes a suite's TOML text of it; what could not be taken over is told in notes,
-//! one sentence each. What a system that is started here can serve as a file is made one of the recorded
-//! size, so that the shape of a site's traffic can be measured without the site; everything else takes a
-//! server that is named by its URL.
+//! answers. [`suite_text`] makes a suite's TOML text of it; omitted parts are described in notes, one
+//! sentence each. A request that a system can answer with a file gets a file of the recorded size, so that
+//! traffic like that of a site can be measured without the site; everything else takes a server that is named
+//! by its URL.
 
 pub mod access_log;
 mod changing;
@@ -43,7 +42,7 @@ pub struct Recording {
     pub origin: Option<String>,
     /// Whether they were made in HTTP/2.
     pub is_http2: bool,
-    /// Whether they are asked for as WebStone does: in HTTP/1.0, each over a connection of its own, without
+    /// Whether they are requested like WebStone does: in HTTP/1.0, each over a connection of its own, without
     /// ramps.
     pub is_webstone: bool,
     /// The requests, in their order.
@@ -108,7 +107,7 @@ impl Recording {
         }
     }
 
-    /// What is said of the values that a session brings back.
+    /// Notes about the values that a session sends back.
     fn note_of_values(&self) -> Option<String> {
         let found: usize = self.requests.iter().map(|request| request.extract.len()).sum();
         (found > 0).then(|| {
@@ -171,7 +170,7 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// Counts what is left out, by its reason, with the first line where that was.
+/// Counts omitted entries by their reason, with the first line of each.
 #[derive(Debug, Default)]
 struct LeftOut(BTreeMap<String, (usize, usize)>);
 

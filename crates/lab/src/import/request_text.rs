@@ -7,7 +7,7 @@ use touchstone_load::{ExtractPlan, StepPlan};
 
 /// A request as a suite states it.
 pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
-    // What was recorded is not a variable of ours, but for the values that the session brings back.
+    // Recorded text is never a variable, except for the values that the session sends back.
     let literal = |text: &String| {
         let plain = text.replace("${", "$${");
         request.uses.iter().fold(plain, |text, (value, name)| text.replace(value, &format!("${{{name}}}")))

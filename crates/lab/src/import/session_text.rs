@@ -58,7 +58,7 @@ impl<'r> Session<'r> {
         self.steps.iter().map(|step| step.think).sum()
     }
 
-    /// Whether files can answer all of it.
+    /// Whether files can answer all its requests.
     pub(super) fn is_of_files(&self) -> bool {
         self.steps.iter().all(|step| own(step.request).is_file())
     }

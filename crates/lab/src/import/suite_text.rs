@@ -139,7 +139,7 @@ name = {name}
     )
 }
 
-/// How a client of WebStone asks: the request is the one that it sends, to the byte.
+/// The requests of a WebStone client: the request is the one that it sends, to the byte.
 const WEBSTONE_CLIENT: &str = "# As WebStone asks: HTTP/1.0, one field, a connection for each file. Without \
                                that no figure is comparable with those of WebStone.
 use_keep_alives = false
@@ -246,7 +246,7 @@ fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>,
             Some(&place) => {
                 let known = &mut distinct[place];
                 known.weight += request.weight;
-                // A whole answer tells more than one that failed or came from a cache.
+                // A complete answer has more information than one that failed or came from a cache.
                 known.status = [known.status, request.status].into_iter().flatten().min();
             }
             None => {

@@ -1,4 +1,4 @@
-//! Memory: how much is left, and how often the machine had to go to a disk for it.
+//! Memory: how much is free, and how often the machine had to read it from a disk.
 
 use super::text::value;
 use serde::{Deserialize, Serialize};

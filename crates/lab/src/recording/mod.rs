@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// The monitor takes a snapshot every second; after this many seconds without one, it could not run.
 const STILL_MIN_S: f64 = 2.5;
-/// An engine that worked for more than this share of such a time was running while only the monitor waited.
+/// An engine that worked for more than this share of such a time was running, and only the monitor waited.
 const STILL_WORK_MAX: f64 = 0.01;
 
 /// Everything at one moment.

@@ -1,4 +1,4 @@
-//! The network's counters: links, TCP, sockets, and what the kernel dropped or put off on the way.
+//! The network's counters: links, TCP, sockets, and packets that the kernel dropped or delayed.
 
 use super::text::{paired_value, worded_value};
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,7 @@ pub struct LinkReading {
 }
 
 impl NetworkReading {
-    /// Reads the counters of the network namespace of a process; of our own where it has gone or none is
-    /// given.
+    /// Reads the counters of the network namespace of a process; of our own if it has ended or none is given.
     pub fn take(pid: Option<u32>) -> NetworkReading {
         let of_process = pid.map(|pid| format!("/proc/{pid}/net"));
         let place =

@@ -16,7 +16,7 @@ const THREADS_MAX: usize = 128;
 /// also when its parent ends and it is given to another.
 #[derive(Debug)]
 pub struct ProcessTree {
-    /// Process numbers with the start times that tell a later process of the same number apart.
+    /// Process ids with the start times that distinguish a later process with the same id.
     members: BTreeMap<i32, u64>,
     roots: Vec<i32>,
 }
@@ -126,7 +126,7 @@ impl ProcessTree {
 }
 
 /// User and system time of a process so that their sum is what its own clock shows, to the nanosecond. The
-/// kernel tells the two apart in ticks only, which are ten milliseconds: too coarse for a short mix.
+/// kernel separates the two only in ticks of ten milliseconds: too coarse for a short mix.
 fn exact(stat: &procfs::process::Stat) -> (f64, f64) {
     let (user_s, system_s) = (seconds(stat.utime), seconds(stat.stime));
     let clock = nix::time::ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(stat.pid));

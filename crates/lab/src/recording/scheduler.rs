@@ -36,7 +36,7 @@ pub struct DiskReading {
     pub queued_ms: u64,
 }
 
-/// What a control group held its processes back by; counters since it was made.
+/// The throttling of the processes of a control group; counters since its creation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ControlGroupReading {
     /// Periods in which its processes had used up their quota.

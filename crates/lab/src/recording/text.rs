@@ -1,4 +1,4 @@
-//! The shapes of text that /proc has, read without trust: what is missing or no number is simply absent.
+//! The shapes of text that /proc has, read without trust: missing and invalid values are absent.
 
 /// The value of the line `name value` (vmstat, cpu.stat) or `name: value kB` (meminfo, status).
 pub(super) fn value(text: &str, name: &str) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! Every resource in the counted window: how much of it was used, whether anything waited for it, and what
-//! went wrong (Gregg's USE method). From this the bottleneck is named.
+//! Every resource in the counted window: its utilization, saturation and errors (Gregg's USE method). From
+//! this the bottleneck is named.
 
 use super::processes::{ProcessReading, ThreadReading};
 use super::{LinkReading, Recording, Snapshot};
@@ -51,9 +51,9 @@ pub struct Usage {
     pub disks: Vec<DiskUse>,
     /// Share of the time for which some task waited: for a processor, memory, input and output.
     pub pressure: [Option<f64>; 3],
-    /// Share of the time for which the system under test's quota of processor time held it back.
+    /// Share of the time for which the quota of processor time throttled the system under test.
     pub throttled: Option<f64>,
-    /// Share of the time for which the load engine's own quota held it back.
+    /// Share of the time for which the quota throttled the load engine.
     pub engine_throttled: Option<f64>,
     /// Every process of the system under test, the busiest first.
     pub processes: Vec<ProcessRow>,

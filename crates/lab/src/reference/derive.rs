@@ -1,4 +1,4 @@
-//! The hands of [`super::derived`] and [`super::disagree`]: cells by their names, and how they are told of.
+//! The hands of [`super::derived`] and [`super::disagree`]: cells by their names, and their description.
 
 use super::{Printed, Range, report};
 

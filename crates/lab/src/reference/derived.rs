@@ -10,7 +10,7 @@ const FASTTRACK: &str = "fasttrack-1996";
 const COMPAQ: &str = "compaq-1997";
 const BORDERMANAGER: &str = "bordermanager-1997";
 
-/// A printed figure beside what its inputs give.
+/// A printed figure and the one that its inputs give.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Derived {
     /// The report.
@@ -29,7 +29,7 @@ pub struct Derived {
     pub least: f64,
     /// The most that they allow.
     pub most: f64,
-    /// Whether the printed figure is among what the roundings allow.
+    /// Whether the printed figure is within the rounding errors.
     pub agrees: bool,
 }
 

@@ -1,5 +1,4 @@
-//! The places where a paper disagrees with itself: two statements that cannot both be right, with the sum
-//! that shows it.
+//! The inconsistencies of the papers: two statements that cannot both be right, with the sum that shows it.
 //!
 //! They show what an audit of a report finds, and they check our own sums: each is computed from the tables,
 //! so a wrong sum here fails as a wrong table does.
@@ -63,7 +62,7 @@ fn of_little(row: &LittleRow) -> Disagreement {
     }
 }
 
-/// Table numbers that stand over more than one table.
+/// Table numbers that are used for more than one table.
 fn numbers_used_twice() -> Vec<Disagreement> {
     let mut all = Vec::new();
     for report in reports() {
@@ -160,8 +159,8 @@ fn most_frequent_file() -> Option<Disagreement> {
     })
 }
 
-/// Little's law with clients that ask again at once: rate times latency is their number, whatever the figures
-/// were before they were rounded.
+/// Little's law with clients without think time: rate times latency is their number, within the rounding
+/// errors.
 fn clients_at_once(test: &'static str, with: &'static str) -> Option<Disagreement> {
     let of = |row: String| {
         let report = super::report("compaq-1997").and_then(|report| report.table("stated"));

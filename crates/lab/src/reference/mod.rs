@@ -1,5 +1,5 @@
-//! The five reports of 1996 to 2000 as data: every table with its source, what follows from the tables by
-//! arithmetic, and the places where a paper disagrees with itself.
+//! The five reports of 1996 to 2000 as data: every table with its source, the figures derived from the
+//! tables, and the inconsistencies of the papers.
 //!
 //! The tables are in `data/*.toml`, every cell as it was printed. [`derived`] computes again each figure that
 //! a paper derived from others, within what the roundings of its inputs allow; [`disagreements`] are the

@@ -1,5 +1,5 @@
-//! The peaks of the reports: what each server reached with each kind of work. A run is put beside those of
-//! its own kind.
+//! The peaks of the reports: what each server reached with each kind of work. A run is compared with those of
+//! the same kind.
 
 use super::derive::{Cell, stated};
 use super::derived::webstone_peak;

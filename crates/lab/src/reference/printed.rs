@@ -1,7 +1,7 @@
-//! A figure as it was printed, with the range that its rounding leaves open, and sums of such figures.
+//! A figure as it was printed, with its range before rounding, and sums of such figures.
 //!
-//! `8.3` may stand for anything from 8.25 to 8.35. Two printed figures agree when their ranges touch: so a
-//! ratio that a paper took before it rounded is not called wrong for a last digit.
+//! `8.3` is any value from 8.25 to 8.35. Two printed figures agree when their ranges touch: so a ratio that a
+//! paper took before it rounded is not called wrong for a last digit.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -16,7 +16,7 @@ pub struct Printed {
     pub half_unit: f64,
 }
 
-/// All the values that a figure may stand for.
+/// The range of values of a printed figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// The least.

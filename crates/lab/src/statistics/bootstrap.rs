@@ -1,5 +1,4 @@
-//! The bootstrap: what a median may be in truth, from the values that were seen, without assuming their
-//! distribution.
+//! The bootstrap: the confidence interval of a median, without assuming a distribution.
 //!
 //! Runs are drawn from those measured, with replacement; the interval holds the middle of the medians of many
 //! such draws. A time series within one run is drawn in blocks, because neighbouring seconds are alike. The

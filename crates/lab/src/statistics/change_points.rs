@@ -1,8 +1,8 @@
 //! Where a history of figures changed its level: the points between which the figures are of one level each.
 //!
 //! The history is split where the difference of the two means is largest against the noise, if chance alone
-//! would give such a split seldom (a test by permutation); each part is then looked at in the same way
-//! (binary segmentation). The generator is seeded: the same history gives the same points.
+//! would give such a split seldom (a test by permutation); each part is then split in the same way (binary
+//! segmentation). The generator is seeded: the same history gives the same points.
 
 use super::bootstrap::Generator;
 
@@ -10,7 +10,7 @@ use super::bootstrap::Generator;
 const FEWEST: usize = 3;
 /// How often the figures are put into another order.
 const PERMUTATIONS: usize = 500;
-/// Chance may give a change this often.
+/// The probability of a change by chance.
 const CHANCE_MAX: f64 = 0.01;
 
 /// The places at which a new level begins, in order.

@@ -3,9 +3,9 @@
 //!
 //! Each run is a block: within it both sides had their turns with every mix, one after the other, so that
 //! what disturbs a run disturbs both. The mean of the logarithms of its ratios is one value; the values of
-//! different runs are independent. The alarm is given where the lower end of the one-sided interval of
-//! their mean (Student's t) lies above no change, and the mean above what is tolerated. With a confidence
-//! of 99.5 % a change that is none gives the alarm once in 200 comparisons.
+//! different runs are independent. The alarm is given where the lower end of the one-sided interval of their
+//! mean (Student's t) lies above no change, and the mean above what is tolerated. With a confidence of 99.5 %
+//! there is a false alarm once in 200 comparisons.
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub const CONFIDENCE: f64 = 0.995;
 /// The fewest runs from which anything is concluded.
 pub const FEWEST_RUNS: usize = 3;
 
-/// What the gate says.
+/// The outcome of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// Runs that both sides completed.
@@ -104,7 +104,7 @@ pub fn judge(runs: &[Vec<f64>], tolerated: f64) -> Option<Gate> {
     Some(Gate { runs: values.len(), ratio, tolerated, verdict })
 }
 
-/// The quantile of Student's t with so many degrees of freedom, for a probability above one half.
+/// The quantile of Student's t with these degrees of freedom, for a probability above one half.
 pub fn t_quantile(probability: f64, freedom: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while t_probability(high, freedom) < probability && high < 1e9 {
@@ -153,8 +153,8 @@ mod tests {
         (-2.0 * first.ln()).sqrt() * (2.0 * std::f64::consts::PI * second).cos()
     }
 
-    /// Runs of three mixes whose true ratio is `ratio`: each run has a disturbance of its own that one side
-    /// feels more, each mix another; now and then one of them is hit hard.
+    /// Runs of three mixes whose true ratio is `ratio`: each run has a disturbance that affects one side
+    /// more, and each mix another one; now and then one of them is hit hard.
     fn runs(count: usize, ratio: f64, noise: f64, generator: &mut Generator) -> Vec<Vec<f64>> {
         let mut run = |_: usize| {
             let of_run = noise * normal(generator);

@@ -1,9 +1,9 @@
 //! The statistics of the lab, as pure functions of numbers: nothing here reads a file, a clock or a result.
 //!
-//! - [`warm_up`]: where a run has settled (MSER-5);
+//! - [`warm_up`]: when a run is in a steady state (MSER-5);
 //! - [`bootstrap`]: intervals of medians and of time series, seeded, so that the same figures give the same
 //!   interval;
-//! - [`quantile`]: medians, and what a percentile of one run may be in truth (order statistics);
+//! - [`quantile`]: medians, and the interval of a percentile of one run (order statistics);
 //! - [`paired`]: whether two systems differ, against the noise that a system shows against itself;
 //! - [`gate`]: whether a figure became worse, for continuous integration; [`change_points`]: since when;
 //! - [`fairness`]: whether all clients were served alike;
@@ -22,7 +22,7 @@ pub mod taint;
 pub mod useful_peak;
 pub mod warm_up;
 
-/// A figure with what it may be in truth.
+/// A figure with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     /// The lower end.

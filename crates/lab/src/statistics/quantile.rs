@@ -1,4 +1,4 @@
-//! Medians, and what a percentile of one run may be in truth: the order statistics between which it lies.
+//! Medians, and the interval of a percentile of one run: the order statistics between which it lies.
 //!
 //! The number of values below the true quantile is binomial, whatever the distribution, so two ranks bound it
 //! without any assumption about its shape.

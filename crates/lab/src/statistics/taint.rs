@@ -1,8 +1,8 @@
 //! Whether the load engine and not the server set the figures of a run.
 //!
-//! Each second is looked at for the signs of an engine, or of its machine, at its limit. A run in which a
-//! sign shows in more than one second of a hundred is tainted: its rate is a lower bound, and its latencies
-//! hold some of the engine's.
+//! Each second is checked for signs that the engine, or its machine, was at its limit. A run in which a sign
+//! shows in more than one second of a hundred is tainted: its rate is a lower bound, and its latencies hold
+//! some of the engine's.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub const LATENESS_MAX_US: f64 = 1000.0;
 pub const LATENESS_SHARE_MAX: f64 = 0.05;
 /// A thread of the engine may be this busy.
 pub const BUSY_MAX: f64 = 0.80;
-/// What was sent of what was planned, at least, while the server does not fail.
+/// The least share of the planned requests that must be sent while the server does not fail.
 pub const SENT_MIN: f64 = 0.99;
 /// Softirq of the engine's processors, or use of its network link, at most.
 pub const MACHINE_MAX: f64 = 0.80;
@@ -40,7 +40,7 @@ pub struct EngineSecond {
     pub softirq: Option<f64>,
     /// Use of the engine's network link.
     pub link: Option<f64>,
-    /// Local ports in use, of those there are.
+    /// The share of the local ports in use.
     pub ports: Option<f64>,
     /// Segments sent again, or connections dropped from a full queue, on the engine's machine.
     pub network_errors: Option<u64>,
@@ -64,7 +64,7 @@ pub struct Sign {
     pub limit: f64,
 }
 
-/// A sign's words, its limit, and its figure in one second where it is over the limit.
+/// The text of a sign, its limit, and its figure in one second if it is over the limit.
 type Rule = (&'static str, f64, fn(&EngineSecond) -> Option<f64>);
 
 /// The sign of an engine that did not run at all for a while.

@@ -3,8 +3,8 @@
 //!
 //! It is the largest load at which, over at least three runs in their steady windows, at most one request of
 //! a thousand fails, 95 % of the answers come within the agreed time, no lighter load has the same rate with
-//! a much shorter wait, all clients are served alike, and the load engine had room. Where it is lower than
-//! the peak, the reason is told.
+//! a much shorter wait, all clients are served equally, and the load engine was below its limit. If it is
+//! lower than the peak, the reason is given.
 
 use super::fairness::Fairness;
 use super::quantile::median;
@@ -66,7 +66,7 @@ pub struct Run {
     pub tainted: bool,
 }
 
-/// A load with its runs looked at together.
+/// A load with all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
     /// Virtual clients, or the arrival rate.
@@ -82,7 +82,7 @@ pub struct Load {
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UsefulPeak {
-    /// The load of the highest rate, whatever people think of it.
+    /// The load with the highest rate, independent of the criteria.
     pub peak: Load,
     /// The largest load that is useful; absent where none is.
     pub useful: Option<Load>,

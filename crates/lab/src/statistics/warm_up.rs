@@ -1,14 +1,14 @@
 //! Where a run has settled: MSER-5 (White, 1997).
 //!
 //! The series is averaged in batches of five; the cut is where the rest's standard error would be the least.
-//! A cut in the second half says that the run was too short to have settled, so no cut beyond the middle is
-//! looked at, and one that lies at the middle is reported as not settled.
+//! A cut in the second half means that the run was too short for a steady state. So no cut beyond the middle
+//! is tested, and one at the middle is reported as not settled.
 
 use serde::Serialize;
 
 /// Observations in a batch: the 5 of MSER-5.
 pub const BATCH: usize = 5;
-/// The fewest observations for which anything is said: four batches.
+/// The fewest observations for a result: four batches.
 pub const FEWEST: usize = 4 * BATCH;
 
 /// What was found.

@@ -1,7 +1,7 @@
 //! The content of a workload's files: printable, HTML-like and the same on every machine for the same seed.
 //!
-//! The words are drawn at random, so that the files neither compress to nothing nor look alike, and every
-//! file names itself at its head.
+//! The words are drawn at random, so that the files differ and do not compress too well, and every file
+//! begins with its name.
 
 /// The words that the text is made of.
 const WORDS: [&str; 32] = [

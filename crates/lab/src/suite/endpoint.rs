@@ -1,5 +1,5 @@
 //! Where the requests of a class go: to the system's plain port or to its TLS port, in which version of HTTP.
-//! Each client has a connection of its own to each of them.
+//! Each client has its own connection to each of them.
 
 use super::Drive;
 use crate::result::TlsRecord;
@@ -14,12 +14,12 @@ pub struct Endpoint {
     pub version: HttpVersion,
 }
 
-/// What the clients of a suite offer where a connection is made with TLS.
+/// The TLS settings of the clients of a suite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TlsOffer {
     /// The versions; of several the server chooses.
     pub versions: TlsVersions,
-    /// The share of the handshakes that take up an earlier session, 0 to 1.
+    /// The share of the handshakes that resume an earlier session, 0 to 1.
     pub resumption_share: f64,
 }
 

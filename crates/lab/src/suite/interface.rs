@@ -205,8 +205,8 @@ fn known<'n>(
     Err(root.error_at(&named, message))
 }
 
-/// A path without a query that means the same to every server, and how many it stands for. A file or a page
-/// has one.
+/// A path without a query that all servers interpret in the same way, and the number of paths that it
+/// represents. A file or a page has one.
 fn paths(root: &Table<'_>, is_program: bool) -> Result<(String, u64), DefinitionError> {
     let path = root.required_string("path")?;
     let paths = root.whole("paths", 1..=PATHS_MAX)?;

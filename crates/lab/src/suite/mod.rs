@@ -154,7 +154,8 @@ pub struct Mix {
     pub name: String,
     /// Virtual clients; of an open load the most that have a request under way.
     pub clients: usize,
-    /// An open load: so many requests, pages or sessions arrive each second, however the server answers.
+    /// An open load: this number of requests, pages or sessions is sent each second, even if earlier ones are
+    /// not answered.
     pub rate: Option<f64>,
     /// How the arrivals of an open load follow one another.
     pub arrivals: Arrivals,
@@ -224,7 +225,7 @@ pub enum Lengths {
     Unchecked,
     /// Those that the suite states of every answer.
     Stated,
-    /// Those, and for requests that are spelt out the sizes of the files that were made for them.
+    /// The same, and for explicit requests the sizes of the files that were made for them.
     OfTree,
 }
 
@@ -258,7 +259,7 @@ impl Suite {
         &self.parts[0]
     }
 
-    /// Whether each of several interfaces is measured by itself.
+    /// Whether each of several interfaces is measured separately.
     pub fn compares_interfaces(&self) -> bool {
         self.parts.iter().any(|part| part.interface.is_some())
     }
@@ -604,7 +605,7 @@ mod tests {
             (&first(1).path, first(1).expected_body_bytes)
         );
         plan.check().unwrap();
-        // With servlets it is the same but for the program.
+        // With servlets only the program differs.
         let servlets = Suite::find("e-commerce-servlet").unwrap();
         assert_eq!(servlets.first_part().programs(), vec!["servlet"]);
         assert_eq!(servlets.first_part().needs(), vec!["files", "servlet", "tls"]);

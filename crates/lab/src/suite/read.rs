@@ -200,7 +200,7 @@ fn arrivals(table: &Table<'_>) -> Result<Option<Arrivals>, DefinitionError> {
     }
 }
 
-/// Open and closed loads cannot stand in one table of figures, and interfaces are compared by their peaks.
+/// Open and closed loads cannot be in one table of figures, and interfaces are compared by their peaks.
 fn check_rates(
     root: &Table<'_>,
     mixes: &[Mix],

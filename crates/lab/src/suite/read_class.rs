@@ -454,7 +454,7 @@ mod tests {
                 "{} and not {mean}",
                 bytes / requests
             );
-            // The record of the result says the same.
+            // The record in the result is the same.
             let record = suite.record(false, 1);
             let recorded: f64 = record
                 .classes

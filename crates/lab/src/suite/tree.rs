@@ -20,7 +20,7 @@ pub enum Expected {
     Bytes(Vec<u8>),
     /// What a server makes of a page: no directive is left in it.
     Page,
-    /// Whatever the program says.
+    /// Any output of the program is accepted.
     Anything,
 }
 
@@ -38,9 +38,9 @@ pub fn prepare(suite: &Suite) -> io::Result<PathBuf> {
     })
 }
 
-/// Makes the tree below `root`, or makes it whole where it is there already.
+/// Makes the tree below `root`, or completes an existing one.
 pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
-    // A suite that asks programs alone has no files, and a server has a root all the same.
+    // A suite with only programs has no files, but the server still has a root.
     fs::create_dir_all(root)?;
     for workload in suite.parts.iter().map(|part| &part.workload) {
         for (index, class) in workload.classes.iter().enumerate() {
@@ -105,7 +105,7 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// What one file of a class must hold.
 fn file_content(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Vec<u8> {
-    // Classes that ask for the same files have the first one's.
+    // Classes that request the same files have those of the first.
     let same = |other: &Class| other.content == class.content;
     let class_index = workload.classes.iter().position(same).unwrap_or(class_index);
     let position = ((class_index as u64) << 32) | number;

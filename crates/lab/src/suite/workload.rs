@@ -13,7 +13,7 @@ use touchstone_load::{HttpVersion, PlannedRequest, ScriptPlan};
 pub struct Part {
     /// The interface that it measures; absent where the suite has one workload for all.
     pub interface: Option<Interface>,
-    /// What the clients ask for.
+    /// The requests of the clients.
     pub workload: Workload,
 }
 
@@ -47,7 +47,7 @@ pub struct Class {
     pub endpoint: Endpoint,
 }
 
-/// What a class asks for.
+/// The requests of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Files, by the bytes of each.

@@ -1,8 +1,8 @@
 //! One answer as its bytes come in: the head is parsed, the body only counted.
 //!
 //! The reader knows where an answer ends (RFC 9112, section 6.3) and whether the connection can carry another
-//! one (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser takes a
-//! head that is the same as the one before it, to the last byte, without reading it again.
+//! one (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser accepts
+//! a head that is identical to the previous one without parsing it again.
 
 use crate::body::BodySink;
 use touchstone_http::chunked::ChunkedDecoder;
@@ -31,9 +31,9 @@ pub(crate) enum AtEnd {
     Complete(Answer),
     /// Not one byte of an answer had come.
     Nothing,
-    /// The end came within the head.
+    /// The connection ended within the head.
     InHead,
-    /// The end came within the body.
+    /// The connection ended within the body.
     ShortBody,
 }
 
@@ -218,7 +218,7 @@ impl AnswerReader {
         Ok(complete.then(|| self.answer()))
     }
 
-    /// What has come of an answer that is ended by the client.
+    /// The received part of an answer that the client ends.
     pub(crate) fn answer(&self) -> Answer {
         Answer {
             status: self.status,

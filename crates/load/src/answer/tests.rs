@@ -12,7 +12,7 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtEnd>, Malform
         piece = pieces.next().unwrap_or(piece).clamp(1, rest.len());
         let (received, behind) = rest.split_at(piece);
         if answer.is_some() {
-            // Bytes after a complete answer that came in another receive.
+            // Bytes after a complete answer, in another receive.
             return Err(Malformed);
         }
         answer = reader.receive(received, &mut head, &mut ())?;

@@ -1,7 +1,7 @@
 //! Whether a plan can run: all its errors are reported before the first byte is sent.
 //!
 //! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through
-//! [`crate::machine`], at the machine it is to run on.
+//! [`crate::machine`], at the machine on which it will run.
 
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::messages::MessageForm;
@@ -46,7 +46,7 @@ impl Plan {
         self.check_for(self.clients)
     }
 
-    /// The same for a plan that other machines carry out: each of them looks at its own ports and files.
+    /// The same for a plan that other machines carry out: each of them checks its own ports and files.
     pub fn check_for_fleet(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(1)
     }
@@ -383,7 +383,7 @@ impl Plan {
         }
     }
 
-    /// WebSockets are opened over HTTP/1.1, by requests that have nothing else to do.
+    /// WebSockets are opened over HTTP/1.1, by requests without other features.
     fn check_websockets(&self) -> Result<(), PlanError> {
         for request in &self.requests {
             let Some(websocket) = request.websocket else { continue };
@@ -421,7 +421,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A connection needs a local port of its own as long as the target is the same.
+    /// Each connection to the same target needs its own local port.
     fn check_local_ports(&self, connections: usize) -> Result<Vec<String>, PlanError> {
         let Some((first, last)) = local_port_range() else { return Ok(Vec::new()) };
         let ports = usize::from(last - first) + 1;

@@ -9,7 +9,7 @@ fn plan() -> Plan {
     Plan::of_one(target, "/")
 }
 
-/// What the check says about a plan that one change has spoilt.
+/// The check of plans with one mistake each.
 fn refusal(change: impl FnOnce(&mut Plan)) -> String {
     let mut plan = plan();
     change(&mut plan);

@@ -1,9 +1,9 @@
-//! HTTP/2 seen from a client that only counts (RFC 9113): requests that were written before the run go out,
-//! and what comes back is framed, counted and thrown away.
+//! HTTP/2 seen from a client that only counts (RFC 9113): it sends requests that were written before the run,
+//! and parses, counts and discards the answers.
 //!
-//! The connection has as many slots as virtual clients share it; each holds one request at a time, and a
-//! stream of its own for each request. Frames and header compression are those of the http crate. What the
-//! server sends has next to no limit by flow control, since nothing of it is kept.
+//! The connection has as many slots as virtual clients share it; each has one request at a time, and a new
+//! stream for each request. Frames and header compression are those of the http crate. Flow control hardly
+//! limits the server, because its bytes are not kept.
 
 mod receive;
 #[cfg(test)]
@@ -64,7 +64,7 @@ enum Table {
     Empty,
     /// The fields that all requests share.
     Common,
-    /// Nothing, as the server wishes; it is yet to be told that it is so.
+    /// Nothing, as the server wishes; its client has not been told yet.
     Refused,
     /// Nothing, and the server knows.
     Unused,
@@ -99,7 +99,7 @@ pub(crate) enum StreamEvent {
     Reset { slot: usize },
     /// The answer is against the rules.
     Malformed { slot: usize },
-    /// The server has certainly not looked at it: it may be sent again (RFC 9113, section 8.7).
+    /// The server has certainly not processed it: it may be sent again (RFC 9113, section 8.7).
     Unprocessed { slot: usize },
 }
 

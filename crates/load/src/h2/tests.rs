@@ -19,7 +19,7 @@ fn request(change: impl FnOnce(&mut PlannedRequest)) -> PreparedRequest {
     prepare(&plan).expect("it can be written").0.remove(0)
 }
 
-/// A connection with requests under way on its first slots, and what it has sent.
+/// A connection with active requests on its first slots, and its sent bytes.
 fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     let mut out = Vec::new();
     let mut connection = Http2::new(slots, &mut out);

@@ -1,5 +1,5 @@
-//! HTTP/3 seen from a client that only counts (RFC 9114), on QUIC by quinn's protocol crate, which like all
-//! of this has no socket and no clock of its own. A datagram is sent and received with a call each.
+//! HTTP/3 (RFC 9114) for a client that only counts, on QUIC by quinn's protocol crate. Like that crate, this
+//! module has no socket and no clock. A datagram is sent and received with a call each.
 //!
 //! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the
 //! static table alone in both directions, which is what our settings ask of the server.
@@ -23,7 +23,7 @@ use touchstone_http::h3::{ErrorCode, SectionLimits, qpack, settings, unidirectio
 
 /// The most that a field section, or a frame of the server's control stream, may hold.
 const MAXIMUM_SECTION_BYTES: usize = 256 * 1024;
-/// What the server may send before it must wait: next to no limit, as nothing of it is kept.
+/// What the server may send before it must wait: hardly any limit, because the bytes are not kept.
 const STREAM_WINDOW_BYTES: u32 = 1 << 28;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
@@ -164,7 +164,7 @@ impl Http3 {
         self.connection.poll_timeout()
     }
 
-    /// A moment has come that QUIC waits for.
+    /// A timer of QUIC has expired.
     pub(crate) fn on_time(&mut self) {
         self.connection.handle_timeout(Instant::now());
     }
@@ -240,7 +240,7 @@ impl Http3 {
         while *sent < bytes.len() {
             match quic.write(&bytes[*sent..]) {
                 Ok(count) => *sent += count,
-                // More can be sent later, or the server wants no more of it.
+                // More can be sent later, or the server has stopped reading.
                 Err(_) => return,
             }
         }
@@ -297,7 +297,7 @@ impl Http3 {
         }
     }
 
-    /// Only the server's goodbye matters to us; what else it says on these streams is read and thrown away.
+    /// Only the server's goodbye matters to us; its other data on these streams is read and discarded.
     fn read_from_server(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
         self.accept();
         let Some(stream) = self.from_server.iter_mut().find(|stream| stream.id == id) else { return };
@@ -413,8 +413,8 @@ impl FromServer {
         FromServer { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
     }
 
-    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not look
-    /// at.
+    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not
+    /// process.
     fn receive(&mut self, bytes: &[u8]) -> Option<u64> {
         let mut input = bytes;
         while self.kind.is_none() {

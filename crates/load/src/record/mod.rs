@@ -31,7 +31,7 @@ pub(crate) struct Times {
     pub(crate) start_ns: u64,
     /// The end of the ramp up: from here on things count.
     pub(crate) window_start_ns: u64,
-    /// The beginning of the ramp down: from here on nothing counts.
+    /// The beginning of the ramp down: nothing is counted from here on.
     pub(crate) window_end_ns: u64,
     /// The end of the length: from here on no request starts.
     pub(crate) stop_ns: u64,

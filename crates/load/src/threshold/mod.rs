@@ -1,7 +1,7 @@
-//! Thresholds: what a run must not do, in words such as `p99>200ms`, and by how much it did.
+//! Thresholds: conditions under which a run fails, such as `p99>200ms`, and by how much they were missed.
 //!
-//! The same words serve at the end, on the outcome, and while the load runs, on what the threads hand over
-//! ([`Standings`]).
+//! The same conditions are checked at the end, with the outcome, and during the run, with the data of the
+//! threads ([`Standings`]).
 
 use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
@@ -110,7 +110,7 @@ fn short(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// How a threshold came out.
+/// The outcome of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The threshold as it was given.
@@ -212,12 +212,12 @@ impl Threshold {
         Ok(self)
     }
 
-    /// The classes of the plan that it looks at, where that is not the whole run.
+    /// The classes of the plan to which it applies, if that is not the whole run.
     pub fn classes(&self) -> &[usize] {
         self.classes.as_deref().unwrap_or_default()
     }
 
-    /// Why the threshold can be looked at only when the run is over; `None`: it can be while it continues.
+    /// Why the threshold can be checked only at the end of the run; `None`: it can be while it continues.
     pub fn only_at_the_end(&self) -> Option<String> {
         let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
             && self.unit == Unit::Count
@@ -226,7 +226,7 @@ impl Threshold {
             .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
     }
 
-    /// How a run that is over came out.
+    /// The outcome of a finished run.
     pub fn judge(&self, outcome: &Outcome) -> Verdict {
         self.judge_figures(&Figures::of(outcome))
     }
@@ -427,7 +427,7 @@ fn time_us<T: Counter>(histogram_ns: &Histogram<T>, figure: Figure) -> Option<f6
     })
 }
 
-/// What thresholds look at.
+/// The data for thresholds.
 struct Figures<'a> {
     window: Duration,
     requests: u64,
@@ -576,7 +576,7 @@ pub struct Standings {
 impl Standings {
     /// The figures of all threads together; `None` before the first handed any over.
     pub fn sum(&self) -> Option<Standing> {
-        // Only whole figures are put in, so those that a thread left in a panic are as good as any.
+        // Only complete figures are put in, so those of a thread that panicked are valid.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut threads = threads.iter().flatten();
         let mut sum = threads.next()?.clone();

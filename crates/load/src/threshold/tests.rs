@@ -1,4 +1,4 @@
-//! Thresholds: what is read, what is refused, and what is said of figures that are known.
+//! Thresholds: valid and invalid thresholds, and their outcomes for known figures.
 
 use super::*;
 use crate::record::{AnswerNote, Times};

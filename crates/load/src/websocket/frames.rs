@@ -1,4 +1,5 @@
-//! Frames (RFC 6455, section 5): what a server sends is read as it comes, and what a client sends is masked.
+//! Frames (RFC 6455, section 5): those of a server are parsed as they arrive, and those of a client are
+//! masked.
 //!
 //! Messages are counted, not kept: one of any length costs no memory.
 
@@ -44,7 +45,7 @@ pub(crate) enum Received {
     Close(Option<u16>, String),
 }
 
-/// Reads the frames of a server, however they are cut.
+/// Parses the frames of a server, in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     head: [u8; MOST_HEAD_BYTES],
@@ -68,7 +69,7 @@ struct Frame {
 }
 
 impl FrameReader {
-    /// Takes the next bytes; what follows a close frame is left unread.
+    /// Takes the next bytes; bytes after a close frame are ignored.
     pub(crate) fn take(&mut self, bytes: &[u8], received: &mut Vec<Received>) -> Result<(), WrongFrame> {
         let mut rest = bytes;
         while !self.is_closed {
@@ -127,7 +128,7 @@ impl FrameReader {
         }
     }
 
-    /// What the first two bytes may not say.
+    /// Invalid values of the first two bytes.
     fn check_beginning(&self) -> Result<(), WrongFrame> {
         let [first, second, ..] = self.head;
         if first & 0x70 != 0 {

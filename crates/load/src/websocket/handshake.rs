@@ -1,4 +1,4 @@
-//! The opening handshake: what is asked for, and whether the answer opens a WebSocket (RFC 6455, section 4).
+//! The opening handshake: the request, and whether the answer opens a WebSocket (RFC 6455, section 4).
 
 use super::WrongHandshake;
 use base64::Engine as _;
@@ -10,9 +10,9 @@ use touchstone_http::response::ResponseHead;
 const KEY_FIELD: &[u8] = b"\r\nSec-WebSocket-Key: ";
 /// The length of a key: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
-/// What stands in a prepared request until it is sent.
+/// The placeholder in a prepared request until it is sent.
 const NO_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
-/// What a server puts behind the key (section 1.3).
+/// The text that a server appends to the key (section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The fields of a request that asks for a WebSocket.

@@ -626,7 +626,7 @@ async fn process_handled(
         Handled::LocalRedirect { target } => match left.derive(&target) {
             Some(next) => return NextStep::Again(Box::new(next)),
             None => {
-                let message = "a program's local redirect leads nowhere, or in circles";
+                let message = "a program's local redirect is invalid, or a loop";
                 let id = progress.facts.id_text();
                 let message = format_args!("{message}{}", Named(&id));
                 let log = error_log(core, snapshot, &left);

@@ -1,6 +1,6 @@
 //! A machine with a disk that may do what disks do: be full, be read-only, fail, write a part, change a bit,
-//! and forget what was not synced when the power goes. Processes on it can be killed between any two
-//! operations, and in the middle of one.
+//! and lose what was not synced at a power failure. Processes on it can be killed between any two operations,
+//! and in the middle of one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -82,7 +82,7 @@ impl Contents {
         self.unsynced.push(change);
     }
 
-    /// What is left of it when the power has gone: each change reached the disk, or did not, or in part.
+    /// What is left of it after a power failure: each change reached the disk, or did not, or in part.
     fn lose_power(&mut self) {
         let mut bytes = std::mem::take(&mut self.synced);
         for change in self.unsynced.drain(..) {
@@ -128,7 +128,7 @@ impl Machine {
         self.set_faults(Faults::default());
     }
 
-    /// The power goes, and comes back.
+    /// A power failure, and a restart.
     pub fn lose_power(&self) {
         let mut state = self.state();
         let mut names = std::mem::take(&mut state.synced_names);
@@ -212,7 +212,7 @@ pub struct Process {
 }
 
 struct Life {
-    /// It is killed in the operation after so many.
+    /// It is killed in the operation after this number.
     operations_left: u64,
     is_dead: bool,
 }
@@ -220,7 +220,7 @@ struct Life {
 /// What becomes of an operation that changes something.
 enum Fate {
     Done,
-    /// A part of it is done, and then this.
+    /// A part of it is done, and then this error occurs.
     Part(io::ErrorKind),
     Refused(io::ErrorKind),
 }

@@ -1,9 +1,9 @@
 //! The accelerator's store with its disk: responses are fetched, kept, looked up and purged, while processes
-//! are restarted, replaced and killed, the power goes, and the disk does what disks do.
+//! are restarted, replaced and killed, the power fails, and the disk has faults.
 //!
-//! What must hold: what is found is what was stored, to the byte, under its own key; what was purged never
-//! comes back, and what was replaced does not either once the newer one is written; counts and bytes add up;
-//! what was kept last on a disk without faults is found.
+//! What must hold: a found response is exactly the stored one, under its own key; a purged response never
+//! returns, and a replaced one does not return after the newer one was written; counts and bytes add up; the
+//! last stored response on a disk without faults is found.
 
 mod machine;
 
@@ -39,10 +39,10 @@ pub fn live() {
     world.look_at_everything();
 }
 
-/// A response that may be stored: which, and the how-manyeth of it.
+/// A response that may be stored: its target, and its version.
 type Name = (u64, u64);
 
-/// A process with its store, its disk and what it is doing.
+/// A process with its store, its disk and its running operations.
 struct Serving {
     process: Process,
     store: Arc<Store>,
@@ -61,12 +61,12 @@ struct World {
     last_version: u64,
     /// The lowest version that may be found of each: those below were purged, for ever.
     purged_below: BTreeMap<Name, u64>,
-    /// The lowest that may be found while nothing has gone wrong: those below were replaced.
+    /// The lowest version that may be found without faults: those below were replaced.
     replaced_below: BTreeMap<Name, u64>,
     /// What was given to the disk and need not be written yet.
     kept: BTreeMap<Name, u64>,
-    /// Names whose last purge the disk could not take, with the lowest version from before it: what they
-    /// name may come back with another process.
+    /// Names whose last purge the disk could not take, with the lowest version from before it: the purged
+    /// responses may return with another process.
     uncertain: BTreeMap<Name, u64>,
     faults: Faults,
     /// The disk may have faults in this life.
@@ -126,7 +126,7 @@ impl Serving {
         self.steps.as_mut().is_some_and(Steps::step)
     }
 
-    /// What a look-up finds: in memory, and where nothing is there, on disk.
+    /// What a look-up finds: in memory, and otherwise on disk.
     fn look_up(&mut self, name: Name) -> Vec<Arc<Object>> {
         let key = key(name);
         let hash = hash_of(&key);
@@ -134,7 +134,7 @@ impl Serving {
         if found.is_empty() && self.disk.held(hash) > 0 {
             let fetching = self.store.begin_fetch(hash);
             let mut loaded = self.disk.load(hash, &key);
-            // Their order depends on the place in a table, and means nothing.
+            // Their order depends on the place in a table, and has no meaning.
             loaded.sort_by(|one, other| one.selector().cmp(other.selector()));
             for object in loaded {
                 let (fields, terms) = (object.fields().to_vec(), object.terms);
@@ -224,7 +224,7 @@ impl World {
         if is_stored {
             let is_purged = version < self.purged_below.get(&name).copied().unwrap_or(0);
             assert!(!is_purged, "{name:?}: version {version} was purged while it was fetched, and is stored");
-            // What was fetched earlier may come later: then it is the one that holds.
+            // An earlier fetch may end later: then it is the one that holds.
             self.kept.insert(name, version);
             self.replaced_below.entry(name).and_modify(|least| *least = version.min(*least));
         }

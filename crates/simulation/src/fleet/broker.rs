@@ -1,5 +1,5 @@
-//! The engine under the fleet, with everything that goes wrong between machines: messages are late or lost,
-//! members are cut off, an operation is carried out and its answer does not come, kept messages come again.
+//! The broker of the fleet, with the faults between machines: messages are late or lost, members are
+//! disconnected, the answer to an operation is lost, stored messages are delivered again.
 //!
 //! It checks itself what no member can: who leads while who holds the claim.
 
@@ -17,7 +17,7 @@ use crate::chance;
 
 /// How long a claim holds.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
-/// A kept message that is not acknowledged comes again after this time.
+/// A stored message that is not acknowledged is delivered again after this time.
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(1);
 /// How long an operation waits for a broker that does not answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ struct State {
     takers: Vec<Taker>,
     events: BTreeMap<(Instant, u64), Event>,
     last_event: u64,
-    /// One in so many published messages is lost; 0: none.
+    /// One of this number of published messages is lost; 0: none.
     lost_one_in: u64,
     /// Nothing is kept until then: the store of the broker has no leader, or no room.
     keeps_nothing_until: Option<Instant>,
@@ -125,7 +125,7 @@ impl Broker {
         }
     }
 
-    /// The broker answers, but keeps nothing for a time.
+    /// The broker answers, but stores no messages for a time.
     pub fn keep_nothing(&self, time: Duration) {
         self.state().keeps_nothing_until = Some(now() + time);
     }
@@ -268,7 +268,7 @@ impl State {
         self.events.insert((at, self.last_event), event);
     }
 
-    /// Who says that it leads must hold the claim, as long as there is one.
+    /// A controller that says that it leads must hold the claim, as long as the claim exists.
     fn check_lease(&self, subject: &str, body: &[u8]) {
         if !subject.ends_with(".all") {
             return;

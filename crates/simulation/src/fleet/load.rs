@@ -16,7 +16,7 @@ use crate::chance;
 /// How often requests are sent.
 const TURN: Duration = Duration::from_millis(40);
 
-/// An agent may send so much longer than its lease holds: until it has looked at it.
+/// How long an agent may send after its lease has expired: until it checks the lease.
 const LOOK_TIME: Duration = Duration::from_millis(300);
 
 pub fn send(

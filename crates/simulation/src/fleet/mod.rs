@@ -1,10 +1,11 @@
 //! A fleet: controllers that take it over and run mixes, agents with their spools, and a broker between them.
-//! The product's own code runs, with virtual time, while members are cut off, stand still, are killed and
-//! started again, and clocks of the day are set.
+//! The product's own code runs, with virtual time, while members are disconnected, paused, killed and started
+//! again, and clocks are set.
 //!
-//! What must hold: who says that it leads holds the claim; an agent sends load only while it hears the
-//! controller whose order it carries out; the sum of a mix is what was really sent, each agent's part once;
-//! no result that was measured is lost or kept twice; and when all is well again a mix runs to its end.
+//! What must hold: a controller that says that it leads holds the claim; an agent sends load only while it
+//! hears the controller whose order it carries out; the sum of a mix is what was really sent, each agent's
+//! part once; no result that was measured is lost or kept twice; and when all is well again a mix runs to its
+//! end.
 
 mod asked;
 mod broker;
@@ -33,9 +34,9 @@ use world::World;
 
 /// Faults happen until this age.
 const FAULTY_TIME: Duration = Duration::from_secs(12);
-/// So much time is given to what went wrong to be over.
+/// The time after which all faults must have ended.
 const QUIET_TIME: Duration = Duration::from_secs(80);
-/// A mix that nothing disturbs has ended within this time.
+/// A mix without faults has ended within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A life.
@@ -208,7 +209,7 @@ impl Life {
         }
     }
 
-    /// Every agent that is not at work is started again.
+    /// Every agent that does not run is started again.
     fn restart_agents(&self) {
         let idle: Vec<String> = {
             let agents = self.agents.borrow();
@@ -224,7 +225,7 @@ impl Life {
         });
     }
 
-    /// Nothing goes wrong any more: controllers come to their ends, and all results to the broker.
+    /// No further faults happen: controllers end, and all results reach the broker.
     fn become_quiet(&self) {
         self.world.broker.heal();
         let controllers = self.controllers.borrow().clone();
@@ -256,7 +257,7 @@ impl Life {
         self.check_results();
     }
 
-    /// Every result is with the broker, once, and none is left.
+    /// The broker has every result once, and no result is left at an agent.
     fn check_results(&self) {
         for name in self.agents.borrow().keys() {
             let left = std::fs::read_dir(self.place.path().join(name)).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
 //! Time and tasks: all processes of a fleet in one thread. A task is a coroutine, so the product's own code
-//! runs in it as it stands, and waits where it would wait; time passes only when all wait.
+//! runs in it unchanged, and waits where it would wait; time passes only when all wait.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -47,7 +47,7 @@ pub struct Process {
     /// Its clocks against the world's.
     pub monotonic_ahead_ns: u64,
     pub real_ahead_ns: i64,
-    /// It stands still until then.
+    /// It is paused until then.
     pub stalled_until: Instant,
     pub is_dead: bool,
 }
@@ -97,13 +97,13 @@ impl World {
         if self.is_ending() || yielder.is_null() {
             return;
         }
-        // SAFETY: the task that runs has set the pointer to the yielder on its own stack, when it began and
-        // each time that it went on; only that task is running now, so the yielder is there.
+        // SAFETY: the running task has set the pointer to the yielder on its own stack, at its start and each
+        // time that it continued; only that task is running now, so the yielder is there.
         unsafe { (*yielder).suspend(until) };
         YIELDER.set(yielder);
     }
 
-    /// Has all tasks look for what was sent.
+    /// Makes all tasks check for sent messages.
     pub fn notify(&self) {
         if let Ok(mut tasks) = self.tasks.try_borrow_mut() {
             tasks.iter_mut().for_each(|waiting| waiting.is_notified = true);
@@ -166,7 +166,7 @@ impl World {
         self.is_ending.set(false);
     }
 
-    /// Has a process stand still.
+    /// Pauses a process.
     pub fn stall(&self, number: usize, time: Duration) {
         chance::note(|| format!("{:?} process {number} stands still for {time:?}", self.age()));
         self.processes.borrow_mut()[number].stalled_until = self.now.get() + time;

@@ -1,5 +1,5 @@
-//! The client's side, written without the engine's connection: it keeps account of what the server may do,
-//! and fails where the server does more.
+//! The client's side, written without the engine's connection: it tracks what the server may do, and fails if
+//! the server does more.
 
 use std::collections::BTreeMap;
 
@@ -434,7 +434,7 @@ impl Client {
         assert!(self.window >= 0, "the connection's window is overrun by {}", -self.window);
         let stream = self.streams.get_mut(&id).expect("data of no stream");
         stream.window -= data.len() as i64;
-        // A window that settings have made negative must be waited for.
+        // If settings have made a window negative, the client must wait.
         assert!(data.is_empty() || stream.window >= 0, "stream {id}: its window is overrun");
         assert!(stream.has_head && !stream.is_answered, "stream {id}: data out of place");
         assert!(is_pattern(stream.number, stream.received, data), "stream {id}: bytes of another body");

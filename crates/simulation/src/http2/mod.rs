@@ -19,7 +19,7 @@ use server::Server;
 /// The most turns of a life before all windows are opened.
 const MOST_TURNS: u64 = 400;
 
-/// Within so many turns with open windows everything must have been answered.
+/// Within this number of turns with open windows all requests must have been answered.
 const PATIENCE: u64 = 20_000;
 
 /// A life.

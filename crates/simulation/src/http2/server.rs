@@ -1,4 +1,4 @@
-//! The server's side: what a server does with the engine, in any order that it may do it in.
+//! The server's side: the calls of a server to the engine, in any allowed order.
 
 use std::collections::BTreeMap;
 

@@ -367,7 +367,7 @@ fn wrong_routes_are_said_with_their_place() {
         ),
         (
             "[[site.route]]\npath = '/a'\nredirect = { to = '/$1' }",
-            &["site.toml:6:19: 'to': \"/$1\" has '$1', which stands for nothing here; \
+            &["site.toml:6:19: 'to': \"/$1\" has '$1', which is not a variable here; \
                  there are $path, $query, $host"],
         ),
         (
@@ -431,9 +431,9 @@ fn wrong_routes_are_said_with_their_place() {
         ),
         (
             "[[site.route]]\nallow = ['10.0.0.0/8']\ndeny = ['10.0.0.0/8']",
-            &["site.toml:6:8: 'deny': 10.0.0.0/8 stands in 'allow' too"],
+            &["site.toml:6:8: 'deny': 10.0.0.0/8 is also in 'allow'"],
         ),
-        ("allow = ['::1']\ndeny = ['::1']", &["site.toml:5:8: 'deny': ::1 stands in 'allow' too"]),
+        ("allow = ['::1']\ndeny = ['::1']", &["site.toml:5:8: 'deny': ::1 is also in 'allow'"]),
         (
             "[site.basic_authentication]\nrealm = 'x'",
             &["site.toml:4:1: [site.basic_authentication] needs 'file', such as file = \"users.htpasswd\""],

@@ -501,7 +501,7 @@ fn what_cannot_be_used_is_said_clearly() {
         (request, &pair.key, "chain.pem: holds no certificate: it holds a certificate request"),
         (&der, &pair.key, "chain.pem: holds no certificate: it is in DER form"),
         (cut, &pair.key, "chain.pem: is cut off: the line '-----END CERTIFICATE-----' is missing"),
-        (no_base64, &pair.key, "chain.pem: is damaged: what stands between BEGIN and END is not base64"),
+        (no_base64, &pair.key, "chain.pem: is damaged: the text between BEGIN and END is not base64"),
         (damaged, &pair.key, "chain.pem: certificate 1 in it is damaged"),
         (VERSION_1, &pair.key, "chain.pem: the certificate is of X.509 version 1, which has no place"),
         (&pair.certificate, &pair.certificate, "key.pem: holds no private key: it holds a certificate"),

@@ -17,8 +17,8 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 #[command(
     after_help = "Signals: SIGTERM and SIGINT finish running requests and end; SIGUSR1 opens the log files \
-    again. The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see \
-    docs/accelerator.md."
+    again. For more settings use a configuration file with a [[site.route]] that has `proxy` and `cache`: \
+    see docs/accelerator.md."
 )]
 pub struct Arguments {
     /// The origin: http://host:port, with an optional path that is put before those of requests, or

@@ -19,9 +19,9 @@ const SAY_PERIOD: Duration = Duration::from_secs(60);
 /// The arguments of `touchstone agent`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Load goes only to addresses that --allow lists here, on this machine; without it, nowhere. The agent \
-stops sending when it hears nothing from its controller for 3 seconds. Results that the broker does not \
-have yet lie in the spool and are sent when it can be reached.
+The agent sends load only to addresses that its own --allow lists; without --allow to none. It stops \
+sending when it hears nothing from its controller for 3 seconds. Results that the broker does not have yet \
+are kept in the spool and sent when the broker can be reached.
 
   touchstone agent --controller tls://10.0.0.1:4222 --credentials load-1.credentials --allow 10.0.0.5:80")]
 pub struct Arguments {
@@ -29,8 +29,8 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     controller: String,
 
-    /// This agent's credentials, made by touchstone fleet init; only their owner may be able to read them.
-    /// `-`: from a launcher on standard input
+    /// The file with this agent's credentials, made by touchstone fleet init; only its owner may be able to
+    /// read it. `-`: a launcher sends them on standard input
     #[arg(long, value_name = "FILE")]
     credentials: PathBuf,
 
@@ -47,13 +47,13 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
 
-    /// With --role probe: the server's process, which is watched with all that descend from it
+    /// With --role probe: the server's process, which is monitored with all its descendants
     #[arg(long, value_name = "PID,...", value_delimiter = ',')]
     pid: Vec<u32>,
 
     /// The directory for results that the broker does not have yet; only its owner may be able to write there
-    /// [default: <credentials>.spool; with -: a new directory that only its owner can read, which goes with
-    /// the agent unless results are left in it]
+    /// [default: <credentials>.spool; with -: a new directory that only its owner can read, which is removed
+    /// at the end unless results are left in it]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
@@ -67,7 +67,7 @@ pub struct Arguments {
 enum RoleWord {
     /// Make load
     Load,
-    /// Watch this machine, which runs the server
+    /// Monitor this machine, which runs the server
     Probe,
 }
 

@@ -13,6 +13,7 @@ use touchstone_lab::statistics::gate::Verdict;
 /// The arguments of `touchstone compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
   touchstone compare results/monday                                # its systems with each other
   touchstone compare results/before results/after                  # each system with itself
   touchstone compare results/monday --against release --history gate.jsonl --label v1.2

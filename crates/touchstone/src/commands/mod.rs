@@ -40,9 +40,9 @@ mod warm;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Serve sites from a configuration file, or at once a directory, an application or another server
+    /// Serve the sites of a configuration file, or directly a directory, an application or another server
     Serve(serve::Arguments),
-    /// Accelerate another server: a cache in front of it, started with one line
+    /// Put a cache in front of another server, without a configuration file
     Accelerate(accelerate::Arguments),
     /// Write a configuration from a few answers
     Init(init::Arguments),
@@ -54,29 +54,29 @@ pub enum Command {
     Purge(purge::Arguments),
     /// Request a list of URLs, or those of a sitemap, from an accelerator, so that they are stored
     Warm(warm::Arguments),
-    /// Replace a running server by a new process that takes over its sockets
+    /// Replace a running server with a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Print the state of a running server
     Status(status::Arguments),
-    /// Stop a running server, after its running requests are finished
+    /// Stop a running server after it has finished its requests
     Stop(stop::Arguments),
-    /// Drive a URL, or a list of them, with virtual clients and print the figures
+    /// Load a URL, or a list of them, with virtual clients and print the figures
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(Box<bench::Arguments>),
-    /// Take part in a fleet: make load on this machine for a controller on another
+    /// Be a load machine of a fleet: generate load on this machine for a controller
     Agent(agent::Arguments),
-    /// Make and manage a fleet of load machines
+    /// Create and manage a fleet of load machines
     Fleet(fleet::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
     /// Report whether systems or results differ by more than noise
     Compare(compare::Arguments),
-    /// Report what limited a system, what to expect of it, and what to change first
+    /// Report what limited a system, what load it can take, and what to change first
     Plan(plan::Arguments),
     /// Sign a result, with its class by the run rules
     Certify(certify::Arguments),
-    /// Check a result: its signature, every figure from the raw data, the audit, the run rules
+    /// Check a result: its signature, every figure against the raw data, the audit, the run rules
     Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
@@ -85,11 +85,11 @@ pub enum Command {
     Import(import::Arguments),
     /// List the systems that suites can be run against
     Systems(systems::Arguments),
-    /// Measure this machine's limits: the best that any server could do
+    /// Measure the best result that this machine's kernel allows
     Limit(limit::Arguments),
     /// Print the JSON schema of the configuration, for editors
     Schema(schema::Arguments),
-    /// Print the completions of commands and options for a shell
+    /// Print a completion script for a shell
     Completions(completions::Arguments),
     /// Write the manual pages
     Man(man::Arguments),

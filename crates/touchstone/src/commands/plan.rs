@@ -14,6 +14,7 @@ use touchstone_lab_report::planning::{self, Assumptions};
 /// The arguments of `touchstone plan`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Example:
   touchstone plan results/2026-11-20 --p95 50ms --requests-per-page 40")]
 pub struct Arguments {
     /// The result directory
@@ -45,13 +46,14 @@ pub struct Arguments {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number <= 1e9 => Ok(number),
-        _ => Err("a number above 0 is meant".to_owned()),
+        _ => Err("write a number above 0".to_owned()),
     }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    positive(text)
-        .and_then(|number| if number <= 100.0 { Ok(number) } else { Err("at most 100 is meant".to_owned()) })
+    positive(text).and_then(|number| {
+        if number <= 100.0 { Ok(number) } else { Err("write a number of at most 100".to_owned()) }
+    })
 }
 
 /// Plans, and prints the outcome.

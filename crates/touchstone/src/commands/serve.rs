@@ -21,7 +21,7 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 #[command(after_help = "Signals: SIGTERM and SIGINT finish running requests and end; SIGHUP reads the \
     configuration file again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes \
-    over. From a configuration file also: touchstone reload, upgrade, status, stop.")]
+    over. With a configuration file, also: touchstone reload, upgrade, status, stop.")]
 pub struct Arguments {
     /// What to serve: a directory, a Java application (.war), a Python application (module:name), a
     /// WebAssembly component (.wasm), a configuration (.toml), or the URL of another server, which is

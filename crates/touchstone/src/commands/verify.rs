@@ -11,6 +11,7 @@ use touchstone_lab_report::run_rules::Class;
 /// The arguments of `touchstone verify`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Example:
   touchstone verify results/2026-11-20 --key lab.key.pub --require indicative")]
 pub struct Arguments {
     /// The result directory

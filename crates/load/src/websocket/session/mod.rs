@@ -1,4 +1,4 @@
-//! One WebSocket of a client from its handshake to its end: what is sent when, and what came.
+//! One WebSocket of a client from its handshake to its end: what is sent and when, and what was received.
 
 use super::frames::{FrameReader, Opcode, Received, append_frame};
 use super::handshake::{check, set_key};
@@ -20,7 +20,7 @@ const MOST_UNANSWERED: usize = 65_536;
 const MOST_PINGS: usize = 1024;
 /// The code of an orderly end (RFC 6455, section 7.4.1).
 const NORMAL: u16 = 1000;
-/// The server is going away, which is orderly as well.
+/// The server is going away, which is a normal close too.
 const GOING_AWAY: u16 = 1001;
 /// A close frame without a code; never on the wire.
 pub(crate) const NO_CODE: u16 = 1005;
@@ -195,7 +195,7 @@ impl WebSocket {
         self.plan().and_then(|plan| plan.wanted())
     }
 
-    /// Takes received bytes. What came before a fault counts.
+    /// Takes received bytes. Messages before a fault are counted.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -415,7 +415,7 @@ impl WebSocket {
         self.next_ns()
     }
 
-    /// Whether the server has taken longer than this for what is awaited of it.
+    /// Whether the server has taken longer than this for the awaited message.
     pub(crate) fn is_too_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let is_awaited = self.phase == Phase::Closing
             || !self.unanswered.is_empty()

@@ -1,4 +1,4 @@
-//! A WebSocket without a network: what goes out and what is noted, moment by moment.
+//! A WebSocket without a network: the sent frames and the recorded events, step by step.
 
 use super::*;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ impl Rig {
         self.socket.on_time(now_ns, 0, &mut self.effects, &mut self.random)
     }
 
-    /// The kinds of the frames that went out, and their payloads.
+    /// The kinds of the sent frames, and their payloads.
     fn sent(&mut self) -> Vec<(u8, Vec<u8>)> {
         let (mut rest, mut frames) = (&self.effects.out[..], Vec::new());
         while let [first, second, a, b, c, d, behind @ ..] = rest {

@@ -25,9 +25,9 @@ use touchstone_load::Threshold;
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Load and server run on this machine, each on processors of its own. With several systems the \
-mixes alternate between them, so that noise hits all alike. Ctrl-C ends a run early: what was \
-measured is kept.
+The load engine and the server run on this machine, each on its own processors. With several \
+systems the mixes alternate between them, so that noise affects all equally. Ctrl-C ends a run \
+early: the measured mixes are kept.
 
   touchstone bench webbench-1.1-static --quick --sut touchstone,nginx,limit")]
 pub struct Arguments {
@@ -45,18 +45,18 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// How often each mix is run on each system, in blocks in which all systems take turns [default: 3, with
-    /// --quick 1]
+    /// The number of runs of each mix on each system, in blocks in which all systems take turns [default: 3,
+    /// with --quick 1]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
 
-    /// Search for each system's peak with short trials, and measure the loads around it instead of the
+    /// Search for each system's peak with short trials, and measure loads around the peak instead of the
     /// suite's mixes
     #[arg(long, conflicts_with = "clients")]
     find_peak: bool,
 
-    /// Give all systems each mix at the same time, not in turns: disturbances then fall on all alike, and
-    /// small changes of processor time a request show, but rates are those of shared processors
+    /// Load all systems at the same time, not in turns: disturbances then affect all equally, so that small
+    /// changes of processor time per request are visible, but the rates are those of shared processors
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     at_once: bool,
 
@@ -77,13 +77,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     clients: Option<Vec<usize>>,
 
-    /// These rates instead of the suite's mixes, for example 1000,2000: so many requests (or pages, or
-    /// sessions) arrive each second, however the server answers; --clients then says how many are under way
-    /// at most
+    /// These rates instead of the suite's mixes, for example 1000,2000: this many requests (or pages, or
+    /// sessions) are sent each second, even if earlier ones are not answered yet; --clients then limits the
+    /// active ones
     #[arg(long, value_name = "R,...", value_delimiter = ',', conflicts_with = "find_peak")]
     rate: Vec<f64>,
 
-    /// Length of each mix, ramps included, for example 30s or 2m
+    /// The length of each mix with ramps, for example 30s or 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
 
@@ -95,38 +95,38 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ramp_down: Option<Duration>,
 
-    /// For how long each system is loaded before its first mix with everything that will be asked of it,
-    /// uncounted [default: the suite's]
+    /// How long each system is loaded with all its requests before its first mix, without counting [default:
+    /// the suite's]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
 
-    /// How many processors the system under test gets; several numbers measure each system on each of them,
-    /// for the speedup [default: half of them]
+    /// The number of processors for the system under test; with several numbers each system is measured with
+    /// each of them, for the speedup [default: half of them]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     cores: Vec<usize>,
 
-    /// The most memory that the system under test gets; several sizes measure each system with each of them,
-    /// for example 64MiB,1GiB [default: the suite's]
+    /// The memory limit of the system under test; with several sizes each system is measured with each of
+    /// them, for example 64MiB,1GiB [default: the suite's]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     memory: Vec<String>,
 
-    /// Exactly these processors for the system under test, for example 0,2-3
+    /// The processors for the system under test, for example 0,2-3
     #[arg(long, value_name = "LIST", conflicts_with = "cores")]
     sut_cores: Option<String>,
 
-    /// Exactly these processors for the load engine [default: those that the system does not get]
+    /// The processors for the load engine [default: those that the system does not get]
     #[arg(long, value_name = "LIST")]
     load_cores: Option<String>,
 
-    /// The port for the system under test, the next ones for further systems [default: any that are free]
+    /// The port for the system under test, the next ones for further systems [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
 
-    /// The process of the server that --sut names by its URL, so that its processor time is watched
+    /// The process of the server that --sut names by its URL, so that its processor time is measured
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
-    /// The metrics of the machine of the servers that --sut names by their URLs, where it is not this one: a
+    /// The metrics of the other machine on which the servers run that --sut names by their URLs: a
     /// node_exporter, for example http://server:9100/metrics
     #[arg(long, value_name = "URL")]
     exporter: Option<String>,
@@ -135,11 +135,11 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     ssh: String,
 
-    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    /// Let this fleet generate the load: its directory, or its name below fleets/ (touchstone fleet)
     #[arg(long, value_name = "FLEET", conflicts_with = "load_cores")]
     fleet: Option<String>,
 
-    /// With --fleet: how long its agents may take until all have come
+    /// With --fleet: how long to wait until all its agents are connected
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "fleet")]
     fleet_wait: Duration,
 
@@ -152,7 +152,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", requires = "fleet", value_parser = percent)]
     abort_errors: Option<f64>,
 
-    /// A mix fails (exit code 3) where this is true, beside the thresholds of the suite: p99>200ms,
+    /// A mix fails (exit code 3) if this is true, in addition to the thresholds of the suite: p99>200ms,
     /// errors>0.1%, rate<1000; repeat for more
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
@@ -174,7 +174,7 @@ pub struct Arguments {
     #[arg(long = "note", value_name = "TEXT")]
     notes: Vec<String>,
 
-    /// Seed of the choice of requests
+    /// The seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -183,12 +183,12 @@ pub struct Arguments {
     #[arg(long, value_name = "FORM", value_parser = ["screen", "line", "plain"])]
     progress: Option<String>,
 
-    /// Also show the run as a page of this machine, for example 8089 or 127.0.0.1:8089;
-    /// with port 0 at any port that is free
+    /// Also show the run as a web page at this port, for example 8089 or 127.0.0.1:8089; port 0 selects a
+    /// free port
     #[arg(long, value_name = "PORT", value_parser = live_address)]
     live: Option<std::net::SocketAddr>,
 
-    /// Print where the result is and its summary as JSON
+    /// Print the path of the result and its summary as JSON
     #[arg(long)]
     json: bool,
 

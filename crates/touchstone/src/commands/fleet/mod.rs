@@ -21,7 +21,7 @@ const LOOK_TIME: Duration = Duration::from_millis(1500);
 #[command(
     flatten_help = true,
     after_help = "\
-A fleet is a directory of the controller's: fleet.toml, the broker's configuration and key, and the \
+A fleet is a directory on the controller: fleet.toml, the broker's configuration and key, and the \
 credentials of every member. FLEET is the directory, or its name below fleets/.
 
   touchstone fleet init fleets/lab --host 10.0.0.1 --agents load-1,load-2
@@ -73,7 +73,7 @@ struct InitArguments {
     /// The names of the agents that make load, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]
     agents: Vec<String>,
-    /// The names of agents that watch a server's machine
+    /// The names of agents that monitor a server's machine
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     probes: Vec<String>,
     /// How touchstone bench starts the agents: in network namespaces of this machine, over ssh, or under

@@ -45,11 +45,11 @@ pub struct Arguments {
     #[arg(value_name = "URL", required_unless_present_any = ["urls", "replay"])]
     url: Option<String>,
 
-    /// Virtual clients; with --rate the most that have a request under way
+    /// The number of virtual clients; with --rate the most that have an active request
     #[arg(long, short = 'c', value_name = "N", default_value_t = 16, help_heading = "Load")]
     clients: usize,
 
-    /// How long, ramps included, for example 10s, 500ms or 2m [default: 10s]
+    /// The length of the run with ramps, for example 10s, 500ms or 2m [default: 10s]
     #[arg(long, short = 'd', value_name = "TIME", value_parser = duration, help_heading = "Load")]
     duration: Option<Duration>,
 
@@ -57,20 +57,20 @@ pub struct Arguments {
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "ramp_down", help_heading = "Load")]
     requests: Option<u64>,
 
-    /// Requests (or sessions) a second that arrive, however the server answers
+    /// Send this many requests (or sessions) a second, even if earlier ones are not answered yet (open load)
     #[arg(long, value_name = "R", conflicts_with = "delay", help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Arrivals at random, as of many independent users, and not at equal distances
+    /// In an open load: arrivals at random times, as from many independent users, instead of equal intervals
     #[arg(long, help_heading = "Load")]
     poisson: bool,
 
-    /// What arrives are sessions of N requests on a connection of their own, with think times between; ~N: N
-    /// on average
+    /// In an open load: each arrival is a session of N requests on its own connection, with think times; ~N:
+    /// N on average
     #[arg(long, value_name = "N", value_parser = varying_number, help_heading = "Load")]
     session: Option<Varying<f64>>,
 
-    /// Phases of the number of clients: 10s:50 holds 50, 10s:0-50 goes from 0 to 50; several with commas
+    /// Phases of the number of clients, separated by commas: 10s:50 holds 50, 10s:0-50 goes from 0 to 50
     #[arg(
         long,
         value_name = "LIST",
@@ -80,7 +80,7 @@ pub struct Arguments {
     )]
     stages: Option<StageList>,
 
-    /// The same for the arrivals a second
+    /// The same for the rate of arrivals
     #[arg(
         long,
         value_name = "LIST",
@@ -90,8 +90,8 @@ pub struct Arguments {
     )]
     rate_stages: Option<StageList>,
 
-    /// Each client waits this long between an answer and its next request; ~TIME: so long on average, at
-    /// random
+    /// The time that each client waits between an answer and its next request; ~TIME: a random time with this
+    /// mean
     #[arg(
         long,
         value_name = "TIME",
@@ -101,7 +101,7 @@ pub struct Arguments {
     )]
     think_time: Varying<Duration>,
 
-    /// Each client starts after a random wait of at most this
+    /// Each client starts after a random delay of at most this
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Load")]
     delay: Duration,
 
@@ -113,23 +113,24 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Load")]
     ramp_down: Duration,
 
-    /// A request without a complete answer after this is an error
+    /// The time after which a request without a complete answer is an error
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
 
-    /// Seed of all that is left to chance
+    /// The seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// A file of URLs or paths, one a line, each after a weight and a method if it has them: 10 POST /basket
+    /// A file of URLs or paths, one on each line, each after an optional weight and method: 10 POST /basket
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     urls: Option<PathBuf>,
 
-    /// Popularity by the place in the list: the weight of number n is 1/n^S (web caches see 0.6 to 0.8)
+    /// Weights by position in the list (Zipf's law): the weight of number n is 1/n^S (web caches see 0.6 to
+    /// 0.8)
     #[arg(long, value_name = "S", requires = "urls", help_heading = "Requests")]
     zipf: Option<f64>,
 
-    /// A file of sessions (TOML): requests in order, with values from answers and data files in later ones
+    /// A file of sessions (TOML): requests in order, with values of earlier answers and of data files
     #[arg(
         long,
         value_name = "FILE",
@@ -142,7 +143,7 @@ pub struct Arguments {
     )]
     sessions: Option<PathBuf>,
 
-    /// Make a recorded load again, each request at its own moment: an access log or a HAR
+    /// Replay an access log or a HAR: each request at its recorded time
     #[arg(
         long,
         value_name = "FILE",
@@ -154,8 +155,7 @@ pub struct Arguments {
     )]
     replay: Option<PathBuf>,
 
-    /// How the lines of the log are written: '$client [$time] "$request" $status' [default: told by the
-    /// lines]
+    /// The format of the log's lines: '$client [$time] "$request" $status' [default: detected]
     #[arg(
         long,
         value_name = "FORMAT",
@@ -165,7 +165,7 @@ pub struct Arguments {
     )]
     log_format: Option<LogFormat>,
 
-    /// So many times as fast as it was recorded
+    /// Replay this many times as fast as recorded
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "replay", help_heading = "Requests")]
     speed: f64,
 
@@ -185,7 +185,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", group = "request_body", help_heading = "Requests")]
     body_file: Option<PathBuf>,
 
-    /// A body of so many bytes, for example 10k
+    /// A body of this size, for example 10k
     #[arg(
         long,
         value_name = "BYTES",
@@ -199,15 +199,15 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_parser = statuses, help_heading = "Requests")]
     expect_status: Option<Statuses>,
 
-    /// The bytes that the body of a valid answer has
+    /// The size of the body of a valid answer
     #[arg(long, value_name = "BYTES", value_parser = byte_count, help_heading = "Requests")]
     expect_size: Option<ByteCount>,
 
-    /// The SHA-256 that the body of a valid answer has, as sha256sum prints it
+    /// The SHA-256 of the body of a valid answer, as sha256sum prints it
     #[arg(long, value_name = "HEX", value_parser = values::sha256, help_heading = "Requests")]
     expect_sha256: Option<values::Sha256Sum>,
 
-    /// Answers are streams of messages, each of which is timed: events (server-sent events) or lines
+    /// Answers are streams of messages, and each message is timed: events (server-sent events) or lines
     #[arg(
         long,
         value_name = "FORM",
@@ -217,17 +217,17 @@ pub struct Arguments {
     )]
     messages: Option<touchstone_load::MessageForm>,
 
-    /// Calls of gRPC: the body is a message (Protocol Buffers), the answer a stream of them, and grpc-status
-    /// must be 0; with --http2 or --http3
+    /// Make gRPC calls: the body is a message (Protocol Buffers), the answer a stream of messages, and
+    /// grpc-status must be 0; with --http2 or --http3
     #[arg(long, conflicts_with_all = ["sessions", "replay", "method"], help_heading = "Requests")]
     grpc: bool,
 
-    /// With --messages, --grpc or WebSockets: the client ends an answer after so many messages; on a
-    /// WebSocket 0 means that answers are not waited for [default of WebSockets: as many as are sent]
+    /// With --messages, --grpc or WebSockets: the client ends an answer after this number of messages; on a
+    /// WebSocket 0 means not to wait for answers [default for WebSockets: as many as are sent]
     #[arg(long, value_name = "N", help_heading = "Requests")]
     end_after: Option<u64>,
 
-    /// Open WebSockets, as a URL with ws:// or wss:// says as well; the body is the message that is sent
+    /// Open WebSockets, as with a URL with ws:// or wss://; the body is the message that is sent
     #[arg(
         long,
         conflicts_with_all = [
@@ -243,15 +243,16 @@ pub struct Arguments {
     #[arg(long, value_name = "N|all", value_parser = values::sends, help_heading = "WebSockets")]
     sends: Option<values::Sends>,
 
-    /// A message is due so often, whatever the server answers [default: each after the answer to the last]
+    /// Send a message at this interval, even if earlier ones are not answered [default: each after the answer
+    /// to the last]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
     send_every: Option<Duration>,
 
-    /// Send messages as binary ones, not as text
+    /// Send binary messages, not text messages
     #[arg(long, help_heading = "WebSockets")]
     binary: bool,
 
-    /// Send a ping so often, and time the pongs
+    /// Send a ping at this interval, and time the pongs
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
     ping_every: Option<Duration>,
 
@@ -273,20 +274,20 @@ pub struct Arguments {
     #[arg(long = "http1.0", conflicts_with = "http2", help_heading = "Connections")]
     http10: bool,
 
-    /// Speak HTTP/2: agreed upon with https://, and known beforehand with http://
+    /// Use HTTP/2: by ALPN with https://, by prior knowledge (h2c) with http://
     #[arg(long, help_heading = "Connections")]
     http2: bool,
 
-    /// Speak HTTP/3, over QUIC: always with https://
+    /// Use HTTP/3 over QUIC; the URL must have https://
     #[arg(long, conflicts_with_all = ["http10", "http2"], help_heading = "Connections")]
     http3: bool,
 
-    /// Clients that share one connection of HTTP/2 or 3, each with a stream of it
+    /// The number of clients that share a connection of HTTP/2 or 3, each with its own stream
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
     streams: usize,
 
-    /// Clients that share one connection of HTTP/1.1, each of which sends its request without waiting for the
-    /// answers to the others' (pipelining)
+    /// The number of clients that share a connection of HTTP/1.1 and send without waiting for each other's
+    /// answers (pipelining)
     #[arg(
         long,
         value_name = "N",
@@ -297,11 +298,11 @@ pub struct Arguments {
     )]
     pipeline: Option<usize>,
 
-    /// Connect to this address or name and port, whatever the URL says
+    /// Connect to this address or name and port, instead of those of the URL
     #[arg(long, value_name = "HOST:PORT", help_heading = "Connections")]
     connect_to: Option<String>,
 
-    /// Bytes asked for in one receive call, for example 4096 or 64k
+    /// The size of the buffer of a receive call, for example 4096 or 64k
     #[arg(
         long,
         value_name = "BYTES",
@@ -311,31 +312,32 @@ pub struct Arguments {
     )]
     receive_buffer: ByteCount,
 
-    /// Take any certificate: an attacker on the way can be the server
+    /// Accept any certificate: an attacker in the network can impersonate the server
     #[arg(long, help_heading = "TLS")]
     insecure: bool,
 
-    /// Trust these certificate authorities (PEM) in place of the system's; also the server's own certificate
+    /// Trust these certificate authorities (PEM) instead of the system's; a server's own certificate is
+    /// allowed too
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "TLS")]
     ca: Option<PathBuf>,
 
-    /// A certificate (PEM) for servers that ask their clients for one
+    /// A client certificate (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     cert: Option<PathBuf>,
 
-    /// Its key (PEM) [default: in the same file]
+    /// The key of the client certificate (PEM) [default: in the same file]
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     key: Option<PathBuf>,
 
-    /// The name to ask for (SNI), which the certificate must have [default: the URL's host]
+    /// The server name to send (SNI), which the certificate must have [default: the URL's host]
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
     server_name: Option<String>,
 
-    /// Offer this version only: 1.2 or 1.3
+    /// Offer only this version: 1.2 or 1.3
     #[arg(long = "tls", value_name = "VERSION", value_parser = values::tls_version, help_heading = "TLS")]
     tls: Option<touchstone_load::TlsVersions>,
 
-    /// The share of connections that take up an earlier session; the others make full handshakes
+    /// The share of connections that resume an earlier session; the others make full handshakes
     #[arg(
         long,
         value_name = "S",
@@ -345,29 +347,29 @@ pub struct Arguments {
     )]
     resumption_share: f64,
 
-    /// Engine threads, each pinned to a processor, the last ones first [default: one thread, not pinned]
+    /// The number of engine threads, each pinned to a processor, beginning with the last processor [default:
+    /// one thread, not pinned]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     cores: Option<usize>,
 
-    /// Exactly these processors for the engine threads, for example 1 or 0,2-3
+    /// The processors for the engine threads, for example 1 or 0,2-3
     #[arg(long, value_name = "LIST", conflicts_with = "cores", help_heading = "Engine")]
     pin: Option<String>,
 
-    /// The run fails (exit code 3) where this is true: p99>200ms, errors>0.1%, rate<1000, p99{/basket}>1s;
+    /// The run fails (exit code 3) if this is true: p99>200ms, errors>0.1%, rate<1000, p99{/basket}>1s;
     /// repeat for more
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     fail_if: Vec<Threshold>,
 
-    /// The same, looked at while the load runs, after its first counted second: the run ends as soon as it is
-    /// true
+    /// The same, checked during the run, after its first counted second: the run ends as soon as it is true
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
 
-    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    /// Let this fleet generate the load: its directory, or its name below fleets/ (touchstone fleet)
     #[arg(long, value_name = "FLEET", conflicts_with_all = ["cores", "pin"], help_heading = "Fleet")]
     fleet: Option<String>,
 
-    /// How long its agents may take until all have come
+    /// How long to wait until all agents of the fleet are connected
     #[arg(
         long,
         value_name = "TIME",
@@ -378,20 +380,21 @@ pub struct Arguments {
     )]
     fleet_wait: Duration,
 
-    /// Go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    /// Continue when an agent is lost, without its part and with a mark, instead of ending an invalid run
     #[arg(long, requires = "fleet", help_heading = "Fleet")]
     exploratory: bool,
 
-    /// Send figures while the load runs to Prometheus, by remote write; repeat for more:
+    /// Send metrics during the run to Prometheus, by remote write; repeat for more:
     /// http://127.0.0.1:9090/api/v1/write
     #[arg(long, value_name = "URL", help_heading = "Live figures")]
     prometheus_write: Vec<String>,
 
-    /// The same to an OpenTelemetry collector, by OTLP over HTTP: http://127.0.0.1:4318/v1/metrics
+    /// Send metrics during the run to an OpenTelemetry collector, by OTLP over HTTP:
+    /// http://127.0.0.1:4318/v1/metrics
     #[arg(long, value_name = "URL", help_heading = "Live figures")]
     otlp: Vec<String>,
 
-    /// How often
+    /// The interval at which metrics are sent
     #[arg(
         long,
         value_name = "TIME",
@@ -401,11 +404,11 @@ pub struct Arguments {
     )]
     metrics_each: Duration,
 
-    /// A label of all these figures, such as run=nightly; repeat for more
+    /// A label of all these metrics, such as run=nightly; repeat for more
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Live figures")]
     metrics_label: Vec<String>,
 
-    /// A header field of what is sent, such as 'Authorization: Bearer ...'; repeat for more
+    /// A header field of these requests, such as 'Authorization: Bearer ...'; repeat for more
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Live figures")]
     metrics_header: Vec<String>,
 
@@ -437,7 +440,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     junit: Option<PathBuf>,
 
-    /// Append a summary in Markdown, as GitHub shows it: --markdown "$GITHUB_STEP_SUMMARY"
+    /// Append a summary in Markdown to this file: --markdown "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     markdown: Option<PathBuf>,
 }

@@ -216,7 +216,7 @@ fn bodies_that_lie_or_stall_are_never_made_whole() {
         let (bytes, _) = client.read_to_end();
         assert!(bytes.ends_with(b"\r\n\r\nbeginning"), "{}", shown(&bytes));
     }
-    server.wait_for_error_line("the stall", |line| line.contains("nothing more of its response came"));
+    server.wait_for_error_line("the stall", |line| line.contains("no further bytes of its response arrived"));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn each_step_has_its_time() {
         .collect();
     let server = proxy(&tree, &format!("to = \"http://{address}\"\nconnect_timeout = \"200ms\"\n"), "");
     assert_eq!(server.get("/app/").status, 504);
-    server.wait_for_error_line("which step", |line| line.contains("no connection came about"));
+    server.wait_for_error_line("which step", |line| line.contains("the connection was not established"));
 }
 
 #[test]
