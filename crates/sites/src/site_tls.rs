@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use touchstone_acme as acme;
-use touchstone_config::{AcmeConfig, Config, SiteConfig, StreamCertificate, StreamConfig};
+use touchstone_config::{
+    AcmeConfig, Config, ConfigPlaces, ConfigProblem, SiteConfig, StreamCertificate, StreamConfig,
+};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
-    CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
-    TlsEndpoint, TlsShared, UnknownNames,
+    CertificateSource, ClientAuthorities, EndpointSettings, LoadedAuthorities, LoadedCertificate, Notice,
+    NoticeLevel, Policy, SiteSettings, TlsEndpoint, TlsShared, UnknownNames, provider,
 };
 
 use crate::unusable::Unusable;
@@ -80,6 +82,32 @@ fn stream_endpoint_settings(stream: &StreamConfig, config: &Config) -> Option<En
     Some(EndpointSettings { sites, unknown_names: UnknownNames::DefaultCertificate })
 }
 
+/// Checks the files of certificates, keys and authorities of sites: that they exist, that a server can use
+/// them, and that a key belongs to its certificate. A start reads them itself, and a reload that cannot read
+/// them keeps the present configuration; this is for checks before either.
+pub fn check_certificates(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+    let provider = provider();
+    let mut problems = Vec::new();
+    for (position, site) in config.sites.iter().enumerate() {
+        let Some(chain) = &site.tls.certificate else { continue };
+        let key = site.tls.key.as_ref().unwrap_or(chain);
+        if let Err(problem) = LoadedCertificate::from_files(chain, key, &provider) {
+            let is_of_key = site.tls.key.is_some() && problem.file == *key;
+            let name = if is_of_key { "key" } else { "certificate" };
+            problems.push(places.problem_in_site(position, name, format!("'{name}': {problem}")));
+        }
+    }
+    for (position, site) in config.sites.iter().enumerate() {
+        let authorities = client_authorities(site);
+        let loaded = authorities.map(|authorities| LoadedAuthorities::from_files(&authorities, &provider));
+        if let Some(Err(problem)) = loaded {
+            let message = format!("'client_authorities': {problem}");
+            problems.push(places.problem_in_site(position, "client_authorities", message));
+        }
+    }
+    problems
+}
+
 /// Writes what the operator should know into the error log.
 pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
     for notice in notices {
@@ -98,17 +126,21 @@ fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
         policy: Policy {
             minimum_version: site.tls.minimum_version,
             maximum_version: site.tls.maximum_version,
-            client_authorities: site.tls.client_authorities.as_ref().map(|authorities| ClientAuthorities {
-                authorities: authorities.clone(),
-                revocation_lists: Vec::new(),
-                mode: site.tls.client_certificate,
-            }),
+            client_authorities: client_authorities(site),
             // Some clients offer the older name alone (curl --http1.0).
             protocols: ["h2", "http/1.1", "http/1.0"].map(str::to_string).to_vec(),
             ..Policy::default()
         },
         http3: site.tls.http3,
     }
+}
+
+fn client_authorities(site: &SiteConfig) -> Option<ClientAuthorities> {
+    site.tls.client_authorities.as_ref().map(|authorities| ClientAuthorities {
+        authorities: authorities.clone(),
+        revocation_lists: Vec::new(),
+        mode: site.tls.client_certificate,
+    })
 }
 
 fn certificate_source(site: &SiteConfig, acme: &AcmeConfig) -> CertificateSource {

@@ -53,12 +53,14 @@ mod suite_name;
 mod watched;
 
 pub use certificate::{LoadedCertificate, key_warning};
+pub use client_authorities::LoadedAuthorities;
 pub use ciphertext::CiphertextBuffer;
 pub use client_hello::{Destination, DestinationPeek, peek_destination};
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
 pub use pem::read_certificates;
+pub use provider::provider;
 pub use quic::{QuicCrypto, QuicFacts, client_certificate};
 pub use server_names::{ServerNames, host_name};
 pub use session::{RECORD_BYTES, Received, TlsSession};

@@ -484,8 +484,9 @@ fn check_configuration(text: &str) -> Result<(), String> {
     // Certificates for origins, which are read.
     let own =
         rcgen::generate_simple_self_signed(["localhost".to_string()]).map_err(|error| error.to_string())?;
-    let pem = own.cert.pem();
     let key = own.signing_key.serialize_pem();
+    // A file of a certificate may also have its key.
+    let pem = own.cert.pem() + &key;
     for (name, content) in [
         ("internal.pem", &pem),
         ("origins.pem", &pem),
@@ -570,6 +571,11 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
         return Ok(format!("ca_certificate = {:?}", directory.join("tls/internal.pem")));
     }
     let value = value.split('"').next().unwrap_or(value);
+    let is_certificate = matches!(key, "certificate" | "client_authorities") && value.ends_with(".pem");
+    if is_certificate || key == "key" && value.ends_with(".key") {
+        let file = if key == "key" { "edge.key" } else { "edge.pem" };
+        return Ok(format!("{key} = {:?}", directory.join("tls").join(file)));
+    }
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
         // The URL of a certificate authority is called a directory too, but is not a path.

@@ -1,7 +1,7 @@
 //! `touchstone check`: reports all faults of a configuration, with file, line and column.
 //!
 //! The text is checked first. If it is correct, the files that it needs are checked too: roots that can be
-//! read, log files that can be written, WARs that can be unpacked.
+//! read, log files that can be written, certificates with their keys, WARs that can be unpacked.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain, load_file};
 use touchstone_sites::archives::check_archives;
 use touchstone_sites::machine::check_machine;
+use touchstone_sites::site_tls::check_certificates;
 
 use crate::exit::Exit;
 
@@ -17,7 +18,11 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The configuration file
-    #[arg(long, value_name = "FILE", required_unless_present = "explain")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["config", "explain"])]
+    file: Option<PathBuf>,
+
+    /// The configuration file, as for `touchstone serve`
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
 
     /// Print a JSON array of the problems: file, line, column and message of each (line and column 0: the
@@ -31,14 +36,14 @@ pub(crate) struct Arguments {
         value_name = "KEY",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["config", "json"]
+        conflicts_with_all = ["file", "config", "json"]
     )]
     explain: Option<String>,
 }
 
 /// Checks, and prints the faults.
 pub(crate) fn run(arguments: Arguments) -> Exit {
-    match (arguments.explain, arguments.config) {
+    match (arguments.explain, arguments.file.or(arguments.config)) {
         (Some(name), _) => print_explanation(&name),
         (None, Some(path)) => check(&path, arguments.json),
         // The rules of the arguments exclude this case.
@@ -62,6 +67,7 @@ fn problems(path: &Path) -> Vec<ConfigProblem> {
     match load_file(path) {
         Ok(loaded) => {
             let mut problems = check_machine(&loaded.config, &loaded.places);
+            problems.extend(check_certificates(&loaded.config, &loaded.places));
             problems.extend(check_archives(&loaded.config, &loaded.places));
             problems
         }
@@ -117,8 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn one_of_config_and_explain_is_needed() {
+    fn a_file_or_explain_is_needed() {
         assert!(arguments(&[]).is_err());
+        assert!(arguments(&["a"]).is_ok());
+        assert!(arguments(&["a", "--config", "a"]).is_err());
+        assert!(arguments(&["a", "--explain"]).is_err());
         assert!(arguments(&["--json"]).is_err());
         assert!(arguments(&["--config", "a", "--explain"]).is_err());
         assert!(arguments(&["--config", "a", "--json"]).is_ok());

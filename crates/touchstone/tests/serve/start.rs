@@ -323,6 +323,42 @@ fn check_says_all_mistakes_at_once() {
 }
 
 #[test]
+fn check_reads_certificates_and_keys() {
+    let tree = Tree::standard();
+    let made = |name: &str| {
+        let own = rcgen::generate_simple_self_signed(["localhost".to_string()]).expect("a certificate");
+        let (chain, key) = (tree.beside(&format!("{name}.pem")), tree.beside(&format!("{name}.key")));
+        fs::write(&chain, own.cert.pem()).expect("written");
+        fs::write(&key, own.signing_key.serialize_pem()).expect("written");
+        (chain, key)
+    };
+    let ((chain, key), (_, other_key)) = (made("a"), made("b"));
+    let missing = tree.beside("missing.pem");
+    let check = |keys: &str| {
+        let path = tree.beside("touchstone.toml");
+        fs::write(&path, format!("{}{keys}", tree.configuration(""))).expect("written");
+        // The file is an argument too.
+        let output = run(["check".as_ref(), path.as_os_str()]);
+        (output.status.code(), error_lines(&output))
+    };
+    assert_eq!(check(&format!("certificate = {chain:?}\nkey = {key:?}\n")), (Some(0), Vec::new()));
+    for (keys, said) in [
+        (format!("certificate = {missing:?}\nkey = {key:?}\n"), "'certificate': "),
+        (format!("certificate = {chain:?}\nkey = {missing:?}\n"), "'key': "),
+        (format!("certificate = {chain:?}\nkey = {other_key:?}\n"), "is not the key of the certificate"),
+        (format!("certificate = {key:?}\nkey = {key:?}\n"), "holds no certificate"),
+        (
+            format!("certificate = {chain:?}\nkey = {key:?}\nclient_authorities = {missing:?}\n"),
+            "'client_authorities': ",
+        ),
+    ] {
+        let (code, lines) = check(&keys);
+        assert_eq!((code, lines.len()), (Some(1), 1), "{lines:?}");
+        assert!(lines[0].contains(said) && lines[0].contains("touchstone.toml:"), "{lines:?}");
+    }
+}
+
+#[test]
 fn a_start_says_where_it_listens() {
     let tree = Tree::standard();
     let mut server = Server::quick(&tree.root());

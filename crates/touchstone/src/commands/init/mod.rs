@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use touchstone_config::load_text;
 use touchstone_interfaces::proxy::OriginUrl;
 use touchstone_sites::machine::check_machine;
+use touchstone_sites::site_tls::check_certificates;
 
 use super::print::print;
 use crate::exit::Exit;
@@ -177,7 +178,11 @@ fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
 fn report(file: &Path) -> Exit {
     let shown = file.display();
     let problems = match touchstone_config::load_file(file) {
-        Ok(loaded) => check_machine(&loaded.config, &loaded.places),
+        Ok(loaded) => {
+            let mut problems = check_machine(&loaded.config, &loaded.places);
+            problems.extend(check_certificates(&loaded.config, &loaded.places));
+            problems
+        }
         Err(problems) => problems,
     };
     if problems.is_empty() {
