@@ -12,7 +12,7 @@ use super::jwt::JwtConfig;
 use super::network::Network;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, SignedLinkConfig, SiteConfig, values, webdav};
+use super::{Loaded, SectionPlaces, SignedLinkConfig, SiteConfig, values};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -379,13 +379,6 @@ impl Reader<'_> {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (key, message) in problems(&site.access) {
                 self.problem(places.key(key), message);
-            }
-            for (index, route) in site.routes.iter().enumerate() {
-                for (key, message) in webdav::problems(route, site) {
-                    let within = places.table("route", index);
-                    let place = within.map(|within| within.key_below(&format!("webdav.{key}")));
-                    self.problem(place.unwrap_or_else(|| places.key("route")), message);
-                }
             }
         }
         let Some(places) = loaded.places.sections.get(PROXIES.name) else { return };

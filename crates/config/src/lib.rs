@@ -46,6 +46,7 @@ mod stream;
 mod values;
 mod wasm;
 mod webdav;
+mod webdav_rules;
 
 pub use accelerator::AcceleratorConfig;
 pub use access::{

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use touchstone_webdav::DavMethod;
 
-use super::access::PasswordSource;
-use super::jwt::TokenKeys;
 use super::section::{Key, Kind, Section, as_usize};
-use super::{ClientCertificateMode, RouteConfig, SiteConfig};
 use crate::values::DAY;
 
 /// `[site.route.webdav]`
@@ -185,38 +182,4 @@ fn method(text: &str) -> Result<String, String> {
             Err(format!("{text:?} is not one of {}", names.join(", ")))
         }
     }
-}
-
-/// What is wrong with a route as a part of its site, with the keys of `webdav`.
-pub(super) fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String)> {
-    let Some(webdav) = &route.webdav else { return Vec::new() };
-    let mut problems = Vec::new();
-    if let (false, Some(method)) = (webdav.write, webdav.methods.iter().find(|method| method.writes())) {
-        let message = format!("'methods': {} changes files, which needs 'write = true'", method.name());
-        problems.push(("methods", message));
-    }
-    if webdav.write && !webdav.open && !is_guarded(route, site) {
-        let message = "'write': every client could change files: the route and its site have none of \
-                       'basic_authentication', 'jwt', 'forward_auth', 'signed_link', 'allow' and required \
-                       client certificates; 'open = true' of 'webdav' says that this is meant";
-        problems.push(("write", message.to_string()));
-    }
-    problems
-}
-
-/// Whether a key of the route or its site says which clients are admitted.
-fn is_guarded(route: &RouteConfig, site: &SiteConfig) -> bool {
-    let (own, other) = (&route.access, &site.access);
-    let basic = own.basic_authentication.as_ref().or(other.basic_authentication.as_ref());
-    let token = own.jwt.as_ref().or(other.jwt.as_ref());
-    let link = own.signed_link.as_ref().or(other.signed_link.as_ref());
-    let authority = own.forward_auth.as_ref().or(other.forward_auth.as_ref());
-    !own.allow.is_empty()
-        || !other.allow.is_empty()
-        || basic.is_some_and(|basic| basic.file != PasswordSource::Off)
-        || token.is_some_and(|token| token.keys != TokenKeys::Off)
-        || link.is_some_and(|link| link.secret_file.is_some())
-        || authority.is_some_and(|authority| authority.url.is_some())
-        || site.tls.client_authorities.is_some()
-            && site.tls.client_certificate == ClientCertificateMode::Required
 }

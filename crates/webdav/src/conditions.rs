@@ -4,23 +4,13 @@
 use touchstone_files::root::FileFacts;
 use touchstone_http::conditional::{Conditions, FieldLines, Precondition, Validators, evaluate};
 
+use crate::call::{Call, HttpConditions};
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::fields::Place as Target;
 use crate::if_header::{State, StateList};
-use crate::operation::{Call, Context};
 use crate::store::Tables;
 use crate::tree::Place;
-
-/// The condition fields of RFC 9110, as they came.
-#[derive(Debug, Clone, Default)]
-pub struct HttpConditions {
-    /// The values of If-Match.
-    pub if_match: Vec<Vec<u8>>,
-    /// The values of If-None-Match.
-    pub if_none_match: Vec<Vec<u8>>,
-    /// The values of If-Unmodified-Since.
-    pub if_unmodified_since: Vec<Vec<u8>>,
-}
 
 /// Whether all conditions of a request hold for the resource at `place`; otherwise 412.
 pub fn check(context: &Context, tables: &Tables, call: &Call, place: &Place) -> Result<()> {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use touchstone_files::root::Refused;
 use touchstone_handler::answer::{Answer, BodyPart};
 
-use crate::xml::{XML_BEGIN, escape};
+use crate::markup::{XML_BEGIN, escape};
 
 /// Why a request fails.
 #[derive(Debug)]

@@ -10,14 +10,15 @@ use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Se
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use crate::conditions::HttpConditions;
+use crate::call::{Call, HttpConditions};
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::fields::{Depth, Origin, Place, depth, lock_token, overwrite, single};
 use crate::if_header::IfHeader;
 use crate::method::DavMethod;
 use crate::operation::{
-    Call, Context, Reply, Transfer, begin_upload, change_properties, delete, find_properties, lock,
-    make_collection, tell_properties, transfer, unlock,
+    Reply, Transfer, begin_upload, change_properties, delete, find_properties, lock, make_collection,
+    tell_properties, transfer, unlock,
 };
 use crate::settings::Settings;
 use crate::store::{Store, problem_of_state};

@@ -13,7 +13,10 @@
 //! | `method` | the methods, and the classes of the answer to OPTIONS |
 //! | `fields` | Depth, Overwrite, Timeout, Destination, Lock-Token |
 //! | `if_header` | the parser of If |
-//! | `xml` | the bodies of PROPFIND, PROPPATCH and LOCK, and writing XML |
+//! | `markup` | writing XML |
+//! | `xml` | the bodies of PROPFIND, PROPPATCH and LOCK |
+//! | `call` | what a request says |
+//! | `context` | the files of a route, and which may be read and written |
 //! | `names` | names that are hidden or may not be written |
 //! | `tree` | from a path to a place below the root, without leaving it |
 //! | `temporary` | files and directories that get their name only when they are complete |
@@ -30,13 +33,16 @@
 //! A path is resolved by [`touchstone_files::root::Root`]; all changes are made below the directory that it
 //! has opened, by a name without a slash. So no symbolic link and no rename leads a change out of the root.
 
+mod call;
 mod conditions;
+mod context;
 mod copying;
 mod failure;
 mod fields;
 mod if_header;
 mod interface;
 mod locks;
+mod markup;
 mod method;
 mod multistatus;
 mod names;

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use touchstone_http::status::reason;
 
-use crate::xml::{PropertyName, XML_BEGIN, escape};
+use crate::markup::{XML_BEGIN, escape};
+use crate::xml::PropertyName;
 
 /// The body, as it grows.
 pub struct Multistatus {

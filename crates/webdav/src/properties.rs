@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use touchstone_files::root::FileKind;
 use touchstone_http::date::{civil_from_unix, format_imf_fixdate};
 
-use crate::operation::Context;
+use crate::context::Context;
+use crate::markup::escape;
 use crate::store::{Lock, Tables, unix_seconds};
 use crate::tree::Entry;
-use crate::xml::{PropertyName, escape};
+use crate::xml::PropertyName;
 
 /// Those that PROPFIND gives when it is asked for all.
 const USUAL: [&str; 8] = [

@@ -1,4 +1,4 @@
-//! The XML bodies of PROPFIND, PROPPATCH and LOCK, and writing XML.
+//! The XML bodies of PROPFIND, PROPPATCH and LOCK.
 //!
 //! A document with a DTD is refused, so there are no entities but the five of XML. Length, depth and the
 //! number of nodes are limited. A property is kept as its own piece of XML, with the namespaces and the
@@ -9,9 +9,7 @@ use std::fmt::Write as _;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::failure::{Failure, Result};
-
-/// The beginning of every body.
-pub const XML_BEGIN: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
+use crate::markup::escape;
 
 /// The namespace of WebDAV.
 pub const DAV: &str = "DAV:";
@@ -96,6 +94,13 @@ fn with_root<T>(body: &[u8], name: &str, read: impl FnOnce(Node<'_, '_>) -> Resu
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(&text, options).map_err(bad)?;
     let root = document.root_element();
+    // A prefix cannot stand for no namespace (Namespaces in XML 1.0 section 2.2), which the parser lets pass.
+    let is_undeclared = |node: Node<'_, '_>| {
+        node.namespaces().any(|declared| declared.name().is_some() && declared.uri().is_empty())
+    };
+    if root.descendants().any(is_undeclared) {
+        return Err(bad("a prefix for no namespace"));
+    }
     // The parser keeps its own list of open elements; what reads the elements here calls itself.
     if root.descendants().any(|node| node.ancestors().nth(MOST_DEPTH).is_some()) {
         return Err(bad("too deep"));
@@ -240,27 +245,6 @@ fn write_element(node: Node<'_, '_>, outer: Option<&str>, language: Option<&str>
     let _ = write!(out, "</{prefix}{name}>");
 }
 
-/// A text without the characters that XML reads as markup, or would change.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\r' => out.push_str("&#13;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            // XML 1.0 has no way to write them.
-            other if other < ' ' || matches!(other, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -303,6 +287,7 @@ mod tests {
             "<propfind xmlns='DAV:'><prop></propfind>",
             "<a:propfind/>",
             "<D:propfind xmlns:D=''><D:propname/></D:propfind>",
+            "<propfind xmlns='DAV:'><prop><x:y xmlns:x=''/></prop></propfind>",
             "<!DOCTYPE a [<!ENTITY b 'c'>]><propfind xmlns='DAV:'><propname/></propfind>",
             "<!DOCTYPE a SYSTEM 'file:///etc/passwd'><propfind xmlns='DAV:'><propname/></propfind>",
             "<propfind xmlns='DAV:'>&b;<propname/></propfind>",

@@ -3,7 +3,9 @@
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::locks::{may_change, may_change_members};
 use crate::store::Record;

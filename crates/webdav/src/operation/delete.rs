@@ -3,7 +3,9 @@
 
 use rustix::fs::{AtFlags, unlinkat};
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::copying::remove;
 use crate::failure::{Failure, Result};
 use crate::fields::Depth;

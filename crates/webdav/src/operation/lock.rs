@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::fields::{Depth, timeout};
 use crate::locks::{may_change, may_change_members, may_lock};
+use crate::markup::XML_BEGIN;
 use crate::properties::active_lock;
 use crate::store::{Lock, Record, Session, unix_seconds};
 use crate::temporary::TemporaryFile;
 use crate::tree::Place;
-use crate::xml::{LockRequest, XML_BEGIN, lock_request};
+use crate::xml::{LockRequest, lock_request};
 
 /// The longest piece of XML about the owner of a lock.
 const MOST_OWNER_BYTES: usize = 4096;

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use touchstone_files::root::FileKind;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::fields::Depth;
 use crate::multistatus::Multistatus;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::locks::may_change;
 use crate::multistatus::Multistatus;

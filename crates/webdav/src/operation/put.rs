@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 
 use touchstone_files::root::FileFacts;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::locks::{may_change, may_change_members};
 use crate::store::{Record, Tables};

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::{Call, Context, Reply};
+use super::Reply;
+use crate::call::Call;
+use crate::context::Context;
 use crate::copying::{CopyRules, TemporaryDirectory, copy_file, copy_tree, remove};
 use crate::failure::{Failure, Result};
 use crate::fields::Depth;

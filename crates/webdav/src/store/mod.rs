@@ -1,15 +1,17 @@
 //! Locks and dead properties: in memory, and in a journal on the disk.
 //!
 //! ```text
-//! with(): lock the journal's file -> read what other processes have added -> check, change, append -> unlock
+//! with(): lock the journal's file -> read what others have added -> check, change, append -> unlock
 //! ```
 //!
 //! During an upgrade two processes have the same journal, so each use locks the file and reads its new end
 //! first. A line is one change and holds all of it: a line that a crash has cut off is removed, and the
-//! change was not made. When most lines are no longer needed, the journal is written again under another name and
-//! takes the place of the old one.
+//! change was not made. When most lines are no longer needed, the journal is written again under another
+//! name and takes the place of the old one.
 
 mod journal;
+mod key;
+mod lock;
 mod record;
 mod tables;
 
@@ -26,8 +28,10 @@ use crate::failure::Result;
 use crate::tree::lies_in;
 
 use journal::Journal;
+pub use key::is_below;
+pub use lock::Lock;
 pub use record::Record;
-pub use tables::{Lock, Tables, is_below, property_size};
+pub use tables::{Tables, property_size};
 
 /// The state of a tree. All routes and all generations of the configuration that have the tree share it.
 pub struct Store {
@@ -76,7 +80,7 @@ impl Store {
     }
 
     /// Reads the state. Where there is no file yet there are neither locks nor properties, and none is made:
-    /// so files that nobody writes need no directory for it.
+    /// so files that are only read need no directory for it.
     pub fn read<T>(&self, work: impl FnOnce(&Tables) -> Result<T>) -> Result<T> {
         if !self.file.exists() {
             return work(&Tables::default());
@@ -116,10 +120,10 @@ impl Session<'_> {
     /// Notes a change, which then holds.
     pub fn add(&mut self, record: Record) -> Result<()> {
         let file = self.journal.file_name().display().to_string();
-        Ok(self.journal.append(record).map_err(|error| {
+        self.journal.append(record).map_err(|error| {
             let message = format!("the WebDAV state {file}: {error}");
             crate::failure::Failure::from(error).detail(message)
-        })?)
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::tables::Lock;
+use super::key;
+use super::lock::Lock;
 use crate::xml::PropertyName;
 
 /// A change.
@@ -83,41 +84,5 @@ impl Record {
             }
         }
         Record::Properties { key, set, remove }
-    }
-}
-
-/// Keys are bytes; in a line their percent-encoded form stands.
-pub mod key {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use touchstone_files::percent::encode_path;
-
-    /// Writes a key.
-    pub fn serialize<S: Serializer>(key: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = Vec::new();
-        encode_path(key, &mut out);
-        serializer.serialize_str(&String::from_utf8_lossy(&out))
-    }
-
-    /// Reads a key.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        decode(text.as_bytes()).ok_or_else(|| D::Error::custom("a path with a wrong escape"))
-    }
-
-    fn decode(text: &[u8]) -> Option<Vec<u8>> {
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let mut key = Vec::with_capacity(text.len());
-        let mut rest = text;
-        while let [byte, after @ ..] = rest {
-            rest = after;
-            if *byte == b'%' {
-                let [high, low, after @ ..] = rest else { return None };
-                key.push(digit(*high)? << 4 | digit(*low)?);
-                rest = after;
-            } else {
-                key.push(*byte);
-            }
-        }
-        Some(key)
     }
 }

@@ -3,39 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use serde::{Deserialize, Serialize};
-
-use super::record::{Record, key as key_format};
+use super::key::is_below;
+use super::lock::Lock;
+use super::record::Record;
 use crate::xml::PropertyName;
-
-/// A lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lock {
-    /// Its token, a URI.
-    pub token: String,
-    /// The resource that was locked.
-    #[serde(with = "key_format")]
-    pub key: Vec<u8>,
-    /// The path by which it was locked, for its root in answers.
-    pub href: String,
-    /// Everything below is locked, too.
-    pub is_deep: bool,
-    /// No other lock may be beside it.
-    pub is_exclusive: bool,
-    /// What the client said about its user, as an element; empty: nothing.
-    pub owner: String,
-    /// The user that the server had authenticated; only this user may use the token.
-    pub user: Option<String>,
-    /// When it ends, in Unix seconds.
-    pub until: u64,
-}
-
-impl Lock {
-    /// Whether a resource is locked by it.
-    pub fn covers(&self, key: &[u8]) -> bool {
-        self.key == key || self.is_deep && is_below(key, &self.key)
-    }
-}
 
 /// The dead properties of a resource: names and elements.
 pub type Properties = BTreeMap<PropertyName, String>;
@@ -46,11 +17,6 @@ pub struct Tables {
     locks: BTreeMap<String, Lock>,
     properties: BTreeMap<Vec<u8>, Properties>,
     property_bytes: usize,
-}
-
-/// Whether a resource is below another one.
-pub fn is_below(key: &[u8], of: &[u8]) -> bool {
-    key.strip_prefix(of).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// About how much memory a property takes.

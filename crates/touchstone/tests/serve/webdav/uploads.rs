@@ -151,7 +151,8 @@ fn a_body_without_a_length_has_the_same_limit() {
     let send = |bytes: usize| {
         let mut client = Client::connect(server.address());
         client.send(
-            "PUT /a.bin HTTP/1.1\r\nHost: dav.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "PUT /a.bin HTTP/1.1\r\nHost: dav.example\r\nConnection: close\r\n\
+             Transfer-Encoding: chunked\r\n\r\n",
         );
         client.send(format!("{bytes:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(bytes)));
         client.answer().status
