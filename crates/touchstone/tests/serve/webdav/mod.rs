@@ -1,6 +1,7 @@
 //! WebDAV: real clients, the rules of the standard, attacks, and what outlives a reload, an upgrade and a
 //! restart.
 
+mod apache;
 mod attacks;
 mod clients;
 mod rules;

@@ -285,3 +285,31 @@ fn what_is_copied_and_moved() {
     assert_eq!(put(address, "/b/", "x"), 405);
     assert_eq!(ask(address, "MKCOL", "/c", "", b"body").status, 415);
 }
+
+#[test]
+fn the_lock_of_a_user_is_of_no_use_to_another() {
+    // The words are `ann-word` and `bob-word`.
+    const USERS: &str = "ann:$6$saltsalt$amcJ3fhDJ4ny/0Pxq1SDoXvMAcZivN9LKW/RoHn0\
+        b/nJf2t0FElhslXlcv5h7oxJWPHcwNlX/tnff5SsCN.LX/\n\
+        bob:$6$saltsalt$zKoTOYUGysgkQ6x3SAF0OKLg.WSBd7azx7HFjvYm\
+        HLx.uM3qrIqsUZHi7bEcEkoo7CHm/fdKsPiPzrhgu7ybz.\n";
+    const ANN: &str = "Authorization: Basic YW5uOmFubi13b3Jk\r\n";
+    const BOB: &str = "Authorization: Basic Ym9iOmJvYi13b3Jk\r\n";
+    let tree = Tree::empty();
+    tree.write("a.txt", "a");
+    fs::write(tree.beside("users"), USERS).expect("users");
+    let more = format!("basic_authentication = {{ file = {:?} }}", tree.beside("users"));
+    let text = configuration(&tree, "127.0.0.1:0", "", &more).replace("open = true, ", "");
+    let server = Server::configured(tree.around(), &text);
+    let address = server.address();
+    assert_eq!(put(address, "/a.txt", "new"), 401);
+    let token = lock(address, "/a.txt", ANN);
+    let with = |user: &str| format!("{user}If: (<{token}>)\r\n");
+    assert_eq!(ask(address, "PUT", "/a.txt", &with(BOB), b"bob").status, 423);
+    assert_eq!(status(address, "UNLOCK", "/a.txt", &format!("{BOB}Lock-Token: <{token}>\r\n")), 403);
+    assert_eq!(status(address, "LOCK", "/a.txt", &with(BOB)), 412);
+    assert_eq!(ask(address, "PUT", "/a.txt", &with(ANN), b"ann").status, 204);
+    assert_eq!(status(address, "LOCK", "/a.txt", &with(ANN)), 200);
+    assert_eq!(status(address, "UNLOCK", "/a.txt", &format!("{ANN}Lock-Token: <{token}>\r\n")), 204);
+    assert_eq!(ask(address, "PUT", "/a.txt", BOB, b"bob").status, 204);
+}

@@ -190,3 +190,21 @@ fn uploads_to_one_name_are_each_whole() {
     });
     assert_eq!(names(&tree), ["one.bin"]);
 }
+
+#[test]
+fn an_accelerator_in_front_forgets_what_is_changed_through_it() {
+    let tree = Tree::empty();
+    tree.write("a.txt", "first");
+    let text = configuration(&tree, "127.0.0.1:0", "", "cache_control = \"max-age=600\"");
+    let server = Server::configured(tree.around(), &text);
+    let front = Server::accelerating(server.address(), &[]);
+    let address = front.address();
+    let get = || String::from_utf8_lossy(&ask(address, "GET", "/a.txt", "", b"").body).into_owned();
+    assert_eq!((get(), get()), ("first".to_string(), "first".to_string()));
+    tree.write("a.txt", "changed behind it");
+    assert_eq!(get(), "first", "it is stored");
+    assert_eq!(put(address, "/a.txt", "second"), 204);
+    assert_eq!((get(), get()), ("second".to_string(), "second".to_string()));
+    assert_eq!(status(address, "MOVE", "/a.txt", "Destination: /b.txt\r\n"), 201);
+    assert_eq!(status(address, "GET", "/a.txt", ""), 404);
+}
