@@ -142,8 +142,8 @@ pub static WEBDAV: Section<WebDavConfig> = Section {
         },
         Key {
             name: "locks",
-            default: Some("10000"),
-            example: "10000",
+            default: Some("1000"),
+            example: "1000",
             documentation: "The most locks at a time. More are 507.",
             kind: Kind::Number {
                 least: 1,

@@ -165,7 +165,8 @@ fn put_in_place(
             false => Record::Moved { from: from.name_key.clone(), to: to.name_key.clone() },
         })?;
         let href = crate::tree::href(&to.path, from.is_collection());
-        let reply = if is_new { Reply::new(201).field("Location", href) } else { Reply::new(204) };
+        // A cache in front forgets what this field names, too (RFC 9111 section 4.4).
+        let reply = Reply::new(if is_new { 201 } else { 204 }).field("Location", href);
         Ok((reply, left))
     })?;
     for (directory, hidden) in left {

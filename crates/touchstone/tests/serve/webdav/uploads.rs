@@ -205,6 +205,9 @@ fn an_accelerator_in_front_forgets_what_is_changed_through_it() {
     assert_eq!(get(), "first", "it is stored");
     assert_eq!(put(address, "/a.txt", "second"), 204);
     assert_eq!((get(), get()), ("second".to_string(), "second".to_string()));
-    assert_eq!(status(address, "MOVE", "/a.txt", "Destination: /b.txt\r\n"), 201);
+    tree.write("b.txt", "replaced");
+    assert_eq!(ask(address, "GET", "/b.txt", "", b"").body, b"replaced");
+    assert_eq!(status(address, "MOVE", "/a.txt", "Destination: /b.txt\r\n"), 204);
     assert_eq!(status(address, "GET", "/a.txt", ""), 404);
+    assert_eq!(ask(address, "GET", "/b.txt", "", b"").body, b"second");
 }
