@@ -66,6 +66,8 @@ testing|/usr/lib/postgresql|postgresql|a database behind a stream
 testing|/usr/sbin/dovecot|dovecot-imapd|a mail server behind a stream
 testing|/usr/sbin/dnsmasq|dnsmasq-base|DNS behind a stream
 testing|dig|bind9-dnsutils|DNS behind a stream
+testing|litmus|litmus|the test suite for WebDAV servers
+testing|cadaver|cadaver|a client for WebDAV
 rival|haproxy|haproxy|a system under test
 testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test

@@ -287,6 +287,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.wasm" => "[[site.route]]\npath = \"/component/\"\n\n",
         "site.route.python" => "[[site.route]]\npath = \"/python/\"\n\n",
+        "site.route.webdav" => "[[site.route]]\npath = \"/files/\"\nallow = [\"10.0.0.0/8\"]\n\n",
         "stream.origin_tls" => STREAM_WITH_TLS,
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
@@ -334,6 +335,9 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
+    }
+    if section == "site.route.webdav" {
+        return key != "methods";
     }
     if section == "site.route.python" {
         return key != "user";

@@ -986,6 +986,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::webdav::WEBDAV;
+            $code
+        }
+        {
             let $section = &$crate::stream::STREAM;
             $code
         }

@@ -45,6 +45,8 @@ mod signed_link;
 mod stream;
 mod values;
 mod wasm;
+mod webdav;
+mod webdav_rules;
 
 pub use accelerator::AcceleratorConfig;
 pub use access::{
@@ -77,6 +79,7 @@ pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
 pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
+pub use webdav::WebDavConfig;
 
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;

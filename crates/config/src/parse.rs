@@ -141,6 +141,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
+    reader.check_webdav(&loaded);
     reader.check_nonces(&loaded);
     reader.check_geoip(&loaded);
     reader.check_acme(&loaded);

@@ -98,6 +98,10 @@ targets! {
     client_hello = "../../tls/fuzz/fuzz_targets/client_hello.rs";
     "wasm":
     compiled_header = "../../wasm/fuzz/fuzz_targets/compiled_header.rs";
+    "webdav":
+    dav_if_header = "../../webdav/fuzz/fuzz_targets/dav_if_header.rs";
+    dav_journal = "../../webdav/fuzz/fuzz_targets/dav_journal.rs";
+    dav_xml = "../../webdav/fuzz/fuzz_targets/dav_xml.rs";
 }
 
 #[test]

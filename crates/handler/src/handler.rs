@@ -216,6 +216,16 @@ pub trait Server {
 
     /// The number of the core, from 0.
     fn core(&self) -> usize;
+
+    /// Whether a request like this one, with another method and path, leads to the same route, so that the
+    /// same rules hold for it. `path` is in its normal form.
+    fn leads_here(&self, _request: &Request, _method: &[u8], _path: &[u8]) -> bool {
+        true
+    }
+
+    /// Forgets what is known about files that have changed on the disk: all of which a name in the path is
+    /// one of `names`.
+    fn forget_files(&self, _names: &[&[u8]]) {}
 }
 
 /// The level of a log line.

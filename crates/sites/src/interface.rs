@@ -7,7 +7,9 @@ use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 
 use crate::substitution::Substitution;
-use crate::{accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, wasm};
+use crate::{
+    accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, wasm, webdav,
+};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -62,6 +64,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
             servlet::open(servlet, route, site).map(Some)
         }
         RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site).map(Some),
+        RouteConfig { webdav: Some(webdav), .. } => webdav::open(webdav, route, site).map(Some),
         RouteConfig { python: Some(python), .. } => python::open(python, route, site).map(Some),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),

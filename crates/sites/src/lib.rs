@@ -40,3 +40,4 @@ pub mod streams;
 pub mod substitution;
 pub mod unusable;
 mod wasm;
+mod webdav;

@@ -309,6 +309,13 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::webdav::problems(route, site) {
+            let place = within.map(|within| within.key_below(&format!("webdav.{key}")));
+            problems.push(places.problem(place, format!("'webdav.{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
         for (key, directory) in [("root", &route.root), ("alias", &route.alias)] {
             let Some(directory) = directory else { continue };
             if let Err(reason) = check_root(directory) {

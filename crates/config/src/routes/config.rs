@@ -26,6 +26,7 @@ use crate::section::{ABSENT, Choice, Key, Kind, Section};
 use crate::security_fields::{self, SecurityFieldsConfig};
 use crate::servlet::{SERVLET, ServletConfig};
 use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
+use crate::webdav::{WEBDAV, WebDavConfig};
 use crate::{
     AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SectionPlaces, SiteConfig, delivery,
     logs, routes, signed_link, values,
@@ -78,6 +79,8 @@ pub struct RouteConfig {
     pub middleware: Vec<WasmConfig>,
     /// Answered by a Python application.
     pub python: Option<PythonConfig>,
+    /// Its files may be listed and changed.
+    pub webdav: Option<WebDavConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// The directory that replaces the beginning of the path.
@@ -247,6 +250,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         wasm: None,
         middleware: Vec::new(),
         python: None,
+        webdav: None,
         root: None,
         alias: None,
         try_files: Vec::new(),
@@ -505,6 +509,16 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 Not together with `redirect`, `rewrite`, `respond` or `root`.",
             kind: Kind::Table {
                 read: |reader, value, route| reader.table_into(&PYTHON, value, &mut route.python),
+            },
+        },
+        Key {
+            name: "webdav",
+            default: Some(ABSENT),
+            example: "{ write = true }",
+            documentation: "Clients list the route's files, and may change them, see `[site.route.webdav]`. \
+                Not together with `redirect`, `rewrite`, `respond` or a program.",
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&WEBDAV, value, &mut route.webdav),
             },
         },
         Key {

@@ -517,6 +517,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("servlet", config.servlet.is_some()),
         ("wasm", config.wasm.is_some()),
         ("python", config.python.is_some()),
+        ("webdav", config.webdav.is_some()),
         ("root", config.root.is_some()),
         ("alias", config.alias.is_some()),
     ];
@@ -526,6 +527,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "uwsgi" | "php", "root"] => Vec::new(),
         // The key sets how programs of an obj.conf run.
         ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
+        // The files are those of the directory.
+        ["webdav", "root" | "alias"] => Vec::new(),
         // The key names the containers, for `isolation = "ajp"`.
         ["ajp", "servlet"] => Vec::new(),
         [first, others @ ..] => {

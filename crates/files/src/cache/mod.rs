@@ -230,6 +230,20 @@ impl FileCache {
         self.remove(entry);
     }
 
+    /// Drops all entries of files of which a name in the path is one of `names`: these files, and all below
+    /// such directories.
+    pub fn forget_names(&self, names: &[&[u8]]) {
+        let is_named =
+            |entry: &Entry| entry.file_path().split(|&byte| byte == b'/').any(|name| names.contains(&name));
+        let mut store = lock(&self.store);
+        let named: Vec<Arc<Entry>> =
+            store.entries.values().filter(|entry| is_named(entry)).cloned().collect();
+        for entry in named {
+            self.retire(&mut store, &entry);
+            self.invalidations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// The paths for which the file at `path` of a site is a dictionary; `None`: it is not a dictionary.
     pub fn dictionary_pattern(&self, site: usize, path: &[u8]) -> Option<&Pattern> {
         self.site_dictionaries.get(site)?.pattern(path)

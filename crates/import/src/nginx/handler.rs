@@ -10,6 +10,7 @@ use super::matching::Match;
 use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
 use super::site::Site;
+use super::uploads::uploads;
 use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
@@ -109,7 +110,9 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
 
 /// Whether [`answer`], `access` or `headers` handles the directive.
 fn is_of_handler(name: &str) -> bool {
-    const NAMES: [&str; 37] = [
+    const NAMES: [&str; 39] = [
+        "dav_methods",
+        "dav_ext_methods",
         "fastcgi_hide_header",
         "uwsgi_hide_header",
         "scgi_hide_header",
@@ -186,6 +189,9 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     error_pages(&own, route, account);
     intercepts(&own, route, account);
     files(&own, route, account);
+    if is_files {
+        uploads(&own, &scope, route, account);
+    }
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
         proxy(pass, how, &scope, &site.language(), route, account);
         cache("proxy", &scope, &site.language(), route, account);

@@ -19,6 +19,7 @@
 //! | `keys` | what servers and locations have in common |
 //! | `log` | logs of servers and locations, and their formats |
 //! | `delivery` | rates, replaced texts, signed links |
+//! | `uploads` | methods that change files |
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
 //! | `location` | the contents of a server, with its locations in nginx's order |
@@ -40,6 +41,7 @@ mod rewriting;
 mod scope;
 mod site;
 mod translate;
+mod uploads;
 mod value;
 
 pub use read::{parse, read};

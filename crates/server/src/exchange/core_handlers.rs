@@ -7,8 +7,9 @@ use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Interface, Level, OnCore};
 use touchstone_handler::request::{MOST_DERIVED, Request};
+use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_sites::route::SiteRules;
+use touchstone_sites::route::{Outcome, SiteRules};
 use touchstone_sites::site::Snapshot;
 
 use super::answer_boxed;
@@ -32,6 +33,26 @@ pub fn begin_early(core: &Rc<Core>) {
     for interface in snapshot.sites.iter().filter_map(|site| site.rules.as_ref()).flat_map(SiteRules::early) {
         let _ = handler_of(core, &snapshot, interface);
     }
+}
+
+/// Whether a request with another method and path leads to the route of `request` and its program, and not
+/// by a rewrite.
+fn leads_to_its_route(snapshot: &Snapshot, request: &Request, method: &[u8], path: &[u8]) -> bool {
+    let Some(rules) = &snapshot.sites[request.site].rules else { return false };
+    let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
+    let connection = request.connection_view();
+    let view = RequestView {
+        client: request.client.map(|client| client.ip()),
+        method,
+        path,
+        query: request.query.as_deref(),
+        host: request.host.as_deref(),
+        fields: &fields,
+        connection: Some(&connection),
+    };
+    let resolved = rules.resolve(&view);
+    let has_program = matches!(resolved.outcome, Outcome::Handler(_));
+    has_program && resolved.rewritten.is_none() && resolved.route.map(|route| route.index) == request.route
 }
 
 /// The functions of the core for handlers, with the configuration that they were made from.
@@ -95,5 +116,19 @@ impl handler::Server for ServerOfCore {
 
     fn core(&self) -> usize {
         self.core.upgrade().map_or(0, |core| core.index)
+    }
+
+    fn leads_here(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
+        leads_to_its_route(&self.snapshot, request, method, path)
+    }
+
+    fn forget_files(&self, names: &[&[u8]]) {
+        // The configuration may be a new one by now, with its own cache.
+        let current = self.core.upgrade().map(|core| core.state.borrow().snapshot.clone());
+        for snapshot in current.iter().chain([&self.snapshot]) {
+            if let Some(cache) = &snapshot.cache {
+                cache.forget_names(names);
+            }
+        }
     }
 }

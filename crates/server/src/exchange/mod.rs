@@ -638,7 +638,8 @@ async fn process_handled(
         Handled::File(request) => {
             progress.signals.handler_ended();
             progress.with("files");
-            answer_file(core, snapshot, &request, site, form).await
+            let files = own_files(snapshot, &request).unwrap_or(site);
+            answer_file(core, snapshot, &request, files, form).await
         }
         Handled::OnDisk(found) => {
             progress.signals.handler_ended();
@@ -646,6 +647,15 @@ async fn process_handled(
             finish(core, snapshot, &left, site, form, answer).await
         }
     })
+}
+
+/// The files of a route with WebDAV, if it has its own directory.
+fn own_files(snapshot: &Snapshot, request: &Request) -> Option<usize> {
+    let index = request.route?;
+    let site = &snapshot.sites[request.site];
+    site.config.routes.get(index)?.webdav.as_ref()?;
+    let root = site.rules.as_ref()?.route_at(index)?.root?;
+    Some(snapshot.files_of(request.site, Some(root)))
 }
 
 /// Whether an error answer of a program or an origin is replaced by a page of the site.

@@ -36,3 +36,4 @@ mod systemd;
 mod tokens;
 mod upgrade;
 mod variables;
+mod webdav;

@@ -77,7 +77,8 @@ impl Client {
         open().and_then(Client::from_stream).unwrap_or_else(|error| panic!("connect to {address}: {error}"))
     }
 
-    fn from_stream(stream: TcpStream) -> io::Result<Client> {
+    /// On a connection that is open already.
+    pub(crate) fn from_stream(stream: TcpStream) -> io::Result<Client> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

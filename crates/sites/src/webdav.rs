@@ -1,0 +1,124 @@
+//! Opens the files of `[site.route.webdav]`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use touchstone_config::{self as config, RouteConfig, SiteConfig, WebDavConfig};
+use touchstone_files::mime::ContentTypes;
+use touchstone_files::root::SymlinkPolicy;
+use touchstone_handler::handler::Interface;
+use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
+
+/// Opens the files of a route. The error says what is wrong, with the name of the key.
+pub fn open(
+    webdav: &WebDavConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Arc<dyn Interface>, String> {
+    let files = route.files_of(site);
+    let charset = Some(files.charset.as_str()).filter(|charset| !charset.is_empty());
+    let content_types =
+        ContentTypes::new(files.mime_types.clone(), charset).map_err(|error| format!("'webdav': {error}"))?;
+    let settings = Settings {
+        root: files.root,
+        mount: if route.alias.is_some() { route.path.clone().into_bytes() } else { b"/".to_vec() },
+        symlinks: match files.symlinks {
+            config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
+            config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
+        },
+        hidden_files: files.hidden_files,
+        path_rules: site.path_rules(),
+        content_types: Arc::new(content_types),
+        methods: webdav.allowed(),
+        state: webdav.state.clone(),
+        infinite_depth: webdav.infinite_depth,
+        most_entries: webdav.entries,
+        xml_bytes: usize::try_from(webdav.xml_bytes).unwrap_or(usize::MAX),
+        property_bytes: usize::try_from(webdav.properties).unwrap_or(usize::MAX),
+        most_locks: webdav.locks,
+        lock_timeout: webdav.lock_timeout,
+        sync: webdav.sync,
+        shares_paths: shares_paths(route, site),
+    };
+    let opened = WebDav::open(settings).map_err(|message| format!("'webdav': {message}"))?;
+    Ok(Arc::new(opened))
+}
+
+/// Whether another route of the site may answer for paths below those of a route: only routes before it can,
+/// if it is for all requests with its path.
+fn shares_paths(route: &RouteConfig, site: &SiteConfig) -> bool {
+    let takes_all = route.pattern.is_empty()
+        && route.suffixes.is_empty()
+        && route.methods.is_empty()
+        && route.request_headers.is_empty()
+        && route.when.is_none()
+        && route.try_files.is_empty()
+        && !route.path.contains('*');
+    let may_be_below = |other: &RouteConfig| {
+        let is_plain = other.path.starts_with('/') && !other.path.contains('*');
+        let (one, two) = (other.path.as_str(), route.path.as_str());
+        !is_plain || one.starts_with(two) || two.starts_with(one)
+    };
+    let before = site.routes.iter().take_while(|other| !std::ptr::eq(*other, route));
+    !takes_all || before.into_iter().any(may_be_below)
+}
+
+/// What is wrong with the directories of a route, with the keys of `webdav`.
+pub fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String)> {
+    let Some(webdav) = &route.webdav else { return Vec::new() };
+    let mut problems = Vec::new();
+    let root = route.files_of(site).root;
+    if !root.is_dir() {
+        // Another check names it.
+        return problems;
+    }
+    if let Some(problem) = problem_of_state(&webdav.state, &root) {
+        problems.push(("state", problem));
+    } else if webdav.allowed().iter().any(|method| method.writes()) {
+        problems.extend(not_writable(&existing(&webdav.state)).map(|problem| ("state", problem)));
+    }
+    if webdav.allowed().contains(&DavMethod::Put) {
+        problems.extend(not_writable(&root).map(|problem| ("write", problem)));
+    }
+    problems
+}
+
+/// The directory, or the nearest one above it that exists.
+fn existing(directory: &Path) -> PathBuf {
+    directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_path_buf()
+}
+
+fn not_writable(directory: &Path) -> Option<String> {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    let error = accessat(CWD, directory, wanted, AtFlags::EACCESS).err()?;
+    Some(format!("{} cannot be written: {}", directory.display(), std::io::Error::from(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path: &str) -> RouteConfig {
+        RouteConfig { path: path.to_string(), ..RouteConfig::default() }
+    }
+
+    #[test]
+    fn routes_before_may_have_paths_below() {
+        let shares = |others: &[&str], own: RouteConfig| {
+            let mut routes: Vec<RouteConfig> = others.iter().map(|path| route(path)).collect();
+            routes.push(own);
+            let site = SiteConfig { routes, ..SiteConfig::new("/".into(), Vec::new()) };
+            shares_paths(site.routes.last().unwrap(), &site)
+        };
+        assert!(!shares(&[], route("/dav/")));
+        assert!(!shares(&["/app/", "/davs/"], route("/dav/")));
+        assert!(shares(&["/dav/private/"], route("/dav/")));
+        assert!(shares(&["/"], route("/dav/")));
+        assert!(shares(&["**.php"], route("/dav/")));
+        assert!(shares(&["=/dav/x"], route("/dav/")));
+        assert!(shares(&[""], route("/dav/")));
+        let some = RouteConfig { methods: vec!["GET".to_string()], ..route("/dav/") };
+        assert!(shares(&[], some));
+    }
+}

@@ -1,0 +1,147 @@
+//! Locks and dead properties: in memory, and in a journal on the disk.
+//!
+//! ```text
+//! with(): lock the journal's file -> read what others have added -> check, change, append -> unlock
+//! ```
+//!
+//! During an upgrade two processes have the same journal, so each use locks the file and reads its new end
+//! first. A line is one change and holds all of it: a line that a crash has cut off is removed, and the
+//! change was not made. When most lines are no longer needed, the journal is written again under another
+//! name and takes the place of the old one.
+
+mod journal;
+mod key;
+mod lock;
+mod record;
+mod tables;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use crate::failure::Result;
+use crate::tree::lies_in;
+
+use journal::Journal;
+pub use key::is_below;
+pub use lock::Lock;
+pub use record::Record;
+pub use tables::{Tables, property_size};
+
+/// The state of a tree. All routes and all generations of the configuration that have the tree share it.
+pub struct Store {
+    directory: PathBuf,
+    file: PathBuf,
+    journal: Mutex<Option<Journal>>,
+}
+
+/// The state, while no other thread or process uses it.
+pub struct Session<'a> {
+    journal: &'a mut Journal,
+}
+
+static KNOWN: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
+
+/// What is wrong with a directory for the state of a tree; `None`: nothing.
+pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
+    match lies_in(directory, root) {
+        Ok(false) => None,
+        Ok(true) => Some(format!(
+            "{} lies in {}, where clients could read and change it; name a directory elsewhere",
+            directory.display(),
+            root.display()
+        )),
+        Err(error) => Some(format!("{}: {error}", directory.display())),
+    }
+}
+
+impl Store {
+    /// The state of the tree at `root`, in a file of `directory`. The file is opened when it is used first.
+    pub fn of(directory: &Path, root: &Path) -> io::Result<Arc<Store>> {
+        let root = root.canonicalize()?;
+        let digest = Sha256::digest(root.as_os_str().as_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let file = directory.join(format!("{name}.journal"));
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_with(HashMap::new);
+        known.retain(|_, store| store.strong_count() > 0);
+        if let Some(store) = known.get(&file).and_then(Weak::upgrade) {
+            return Ok(store);
+        }
+        let (directory, journal) = (directory.to_path_buf(), Mutex::new(None));
+        let store = Arc::new(Store { directory, file: file.clone(), journal });
+        known.insert(file, Arc::downgrade(&store));
+        Ok(store)
+    }
+
+    /// Reads the state. Where there is no file yet there are neither locks nor properties, and none is made:
+    /// so files that are only read need no directory for it.
+    pub fn read<T>(&self, work: impl FnOnce(&Tables) -> Result<T>) -> Result<T> {
+        if !self.file.exists() {
+            return work(&Tables::default());
+        }
+        self.with(|session| work(session.tables()))
+    }
+
+    /// Uses the state. It waits for other threads and processes.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
+        let mut guard = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = |error: io::Error| {
+            let message = format!("the WebDAV state {}: {error}", self.file.display());
+            crate::failure::Failure::from(error).detail(message)
+        };
+        if guard.is_none() {
+            *guard = Some(Journal::open(&self.directory, &self.file).map_err(named)?);
+        }
+        let Some(journal) = guard.as_mut() else { return Err(crate::failure::Failure::new(500)) };
+        let begun = journal.begin(unix_seconds()).map_err(named);
+        let done = begun.and_then(|()| work(&mut Session { journal }));
+        let ended = journal.end(unix_seconds()).map_err(named);
+        if ended.is_err() {
+            // What is in memory may differ from the file: read it again next time.
+            *guard = None;
+        }
+        let done = done?;
+        ended.map(|()| done)
+    }
+}
+
+impl Session<'_> {
+    /// What holds now.
+    pub fn tables(&self) -> &Tables {
+        &self.journal.tables
+    }
+
+    /// Notes a change, which then holds.
+    pub fn add(&mut self, record: Record) -> Result<()> {
+        let file = self.journal.file_name().display().to_string();
+        self.journal.append(record).map_err(|error| {
+            let message = format!("the WebDAV state {file}: {error}");
+            crate::failure::Failure::from(error).detail(message)
+        })
+    }
+}
+
+/// The present time.
+pub fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Reads the lines of a journal; returns how many changes they hold, and the number of locks and properties.
+pub fn replay(lines: &[u8]) -> std::result::Result<(usize, usize, usize), String> {
+    let mut tables = Tables::default();
+    let mut count = 0;
+    for line in lines.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        tables.apply(Record::parse(line)?);
+        count += 1;
+    }
+    Ok((count, tables.locks().count(), tables.property_count()))
+}
+
+#[cfg(test)]
+mod tests;
