@@ -219,6 +219,7 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::NumberOrWord { word, least, most, .. } => {
             format!("whole number, {least} to {most}, or `\"{word}\"`")
         }
+        Kind::Share(_) => "number, 0 to 1".to_string(),
         Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
         Kind::SizeOrAuto { least, most, .. } => {
             format!("size, {} to {}, or `\"auto\"`", format_size(*least), format_size(*most))
