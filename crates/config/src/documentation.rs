@@ -329,6 +329,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     if section == "stream.route" {
         return key != "tls";
     }
+    if section == "telemetry" {
+        // The files would have to exist.
+        return !["headers_file", "ca_certificate"].contains(&key);
+    }
     if section == "map" {
         // The file would have to exist.
         return key != "file";
