@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds an OpenTelemetry Collector of a few parts, for the tests of telemetry, below the target directory. Its
-# source names the modules: crates/touchstone/tests/collector.
+# Builds an OpenTelemetry Collector of a few parts, for the tests of telemetry, below the target directory.
+# Its source names the modules: crates/touchstone/tests/collector.
 #
 #   scripts/setup-collector.sh [--brief]      --brief prints nothing when it is built
 #
