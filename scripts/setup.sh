@@ -118,6 +118,7 @@ main() {
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-websockets.sh; else scripts/setup-websockets.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-collector.sh; else scripts/setup-collector.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-otlp.sh; else scripts/setup-otlp.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-cache-tests.sh

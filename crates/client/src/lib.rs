@@ -1,10 +1,11 @@
 //! A client for the few requests that the server itself makes outside the request path: to the authority that
-//! issues its certificates, and to issuers of tokens.
+//! issues its certificates, to issuers of tokens, and to collectors of telemetry.
 //!
-//! It uses one connection for each request, HTTP/1.1, with limits on time and size. Redirections are not
-//! followed. The cores do not use it: it runs on threads that may wait.
+//! It uses one connection for each request, HTTP/1.1 or [gRPC](grpc), with limits on time and size.
+//! Redirections are not followed. The cores do not use it: it runs on threads that may wait.
 
 mod connection;
+pub mod grpc;
 mod roots;
 
 use std::fmt;
@@ -47,6 +48,8 @@ pub struct Settings<'s> {
 #[derive(Clone)]
 pub struct HttpClient {
     tls: TlsConnector,
+    /// The same for HTTP/2.
+    tls_http2: TlsConnector,
     ca_key: &'static str,
     user_agent: HeaderValue,
     most_answer_bytes: usize,
@@ -85,8 +88,11 @@ impl HttpClient {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut http2 = config.clone();
+        http2.alpn_protocols = vec![b"h2".to_vec()];
         Ok(HttpClient {
             tls: TlsConnector::from(Arc::new(config)),
+            tls_http2: TlsConnector::from(Arc::new(http2)),
             ca_key: settings.ca_key,
             user_agent: HeaderValue::from_static(settings.user_agent),
             most_answer_bytes: settings.most_answer_bytes,

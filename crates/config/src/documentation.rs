@@ -219,6 +219,7 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::NumberOrWord { word, least, most, .. } => {
             format!("whole number, {least} to {most}, or `\"{word}\"`")
         }
+        Kind::Share(_) => "number, 0 to 1".to_string(),
         Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
         Kind::SizeOrAuto { least, most, .. } => {
             format!("size, {} to {}, or `\"auto\"`", format_size(*least), format_size(*most))
@@ -328,6 +329,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     }
     if section == "stream.route" {
         return key != "tls";
+    }
+    if section == "telemetry" {
+        // The files would have to exist.
+        return !["headers_file", "ca_certificate"].contains(&key);
     }
     if section == "map" {
         // The file would have to exist.

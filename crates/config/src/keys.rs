@@ -23,6 +23,7 @@ use super::routes::config as route;
 use super::section::as_usize;
 use super::security_fields;
 use super::signed_link;
+use super::telemetry;
 use super::values;
 use super::{
     AccessConfig, CacheConfig, ClientCertificateMode, DeliveryConfig, DirectoryListing, HtaccessPolicy,
@@ -353,6 +354,7 @@ pub static SITE: Section<SiteConfig> = Section {
         includes: None,
         access_log: None,
         error_log: None,
+        telemetry: None,
         delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
         routes: Vec::new(),
@@ -758,6 +760,7 @@ pub static SITE: Section<SiteConfig> = Section {
         }),
         logs::access_log(|reader, value, site| logs::read_access_log(reader, value, &mut site.access_log)),
         logs::error_log(|reader, value, site| logs::read_error_log(reader, value, &mut site.error_log)),
+        telemetry::telemetry(|reader, value, site| telemetry::read(reader, value, &mut site.telemetry)),
         Key {
             name: "includes",
             default: Some(ABSENT),
@@ -830,6 +833,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::telemetry::TELEMETRY;
+            $code
+        }
+        {
             let $section = &$crate::admin::ADMIN;
             $code
         }
@@ -855,6 +862,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::logs::SITE_ERROR_LOG;
+            $code
+        }
+        {
+            let $section = &$crate::telemetry::TRACE;
             $code
         }
         {

@@ -43,6 +43,7 @@ mod server;
 mod servlet;
 mod signed_link;
 mod stream;
+mod telemetry;
 mod values;
 mod wasm;
 mod webdav;
@@ -81,6 +82,7 @@ pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
 pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
 pub use webdav::WebDavConfig;
 
+pub use telemetry::{AcceptParent, Millionths, TelemetryConfig, TelemetryProtocol, TraceConfig};
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
 pub use touchstone_observe::request_id::{AcceptRequestId, RequestIdConfig};
@@ -119,6 +121,8 @@ pub struct Config {
     pub geoip: GeoIpConfig,
     /// `[request_id]`
     pub request_id: RequestIdConfig,
+    /// `[telemetry]`
+    pub telemetry: TelemetryConfig,
     /// `[admin]`
     pub admin: AdminConfig,
     /// `[java]`
@@ -254,6 +258,8 @@ pub struct SiteConfig {
     pub access_log: Option<AccessLogConfig>,
     /// The log of what goes wrong with them; `None`: that of the server.
     pub error_log: Option<ErrorLogConfig>,
+    /// How many of its requests are traced; `None`: there is no collector.
+    pub telemetry: Option<TraceConfig>,
     /// How its answers are delivered.
     pub delivery: DeliveryConfig,
     /// Who is let in.
@@ -352,6 +358,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         proxies: ProxiesConfig::default(),
         geoip: GeoIpConfig::default(),
         request_id: admin::REQUEST_ID.defaults(),
+        telemetry: TelemetryConfig::default(),
         admin: AdminConfig::default(),
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),

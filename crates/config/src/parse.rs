@@ -26,6 +26,7 @@ use super::values;
 use super::{
     Config, ConfigPlaces, ConfigProblem, Loaded, MaximumVersion, MinimumVersion, Place, SectionPlaces,
     ServerConfig, SiteConfig, StreamConfig, accelerator, access, acme, admin, geoip, server, servlet,
+    telemetry,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -144,6 +145,8 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_webdav(&loaded);
     reader.check_nonces(&loaded);
     reader.check_geoip(&loaded);
+    reader.check_telemetry(&loaded);
+    telemetry::apply_to_sites(&mut loaded.config);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
     reader.check_streams(&loaded.config, &loaded.places.streams);
@@ -221,6 +224,7 @@ impl<'t> Reader<'t> {
             acme: self.single(&acme::ACME, documents, &mut places),
             geoip: self.single(&geoip::GEOIP, documents, &mut places),
             request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
+            telemetry: self.single(&telemetry::TELEMETRY, documents, &mut places),
             admin: self.single(&admin::ADMIN, documents, &mut places),
             java: self.single(&servlet::JAVA, documents, &mut places),
             maps: self.maps(documents, &mut places),

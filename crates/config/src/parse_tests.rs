@@ -111,6 +111,7 @@ fn defaults() {
             includes: None,
             access_log: None,
             error_log: None,
+            telemetry: None,
             delivery: DeliveryConfig::default(),
             access: AccessConfig::default(),
             routes: vec![],
@@ -283,7 +284,7 @@ fn unknown_names() {
          listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, limit_rate, \
          limit_rate_after, stall_timeout, minimum_receive_rate, minimum_send_rate, substitute, headers, \
          security_fields, cors, allow, deny, basic_authentication, jwt, signed_link, rate_limit, geoip, \
-         forward_auth, access_log, error_log, includes and route"
+         forward_auth, access_log, error_log, telemetry, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -296,8 +297,8 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[backend]\nranges = 1"),
         "site.toml:4:2: unknown section 'backend'; the sections are [server], [limits], [cache], \
-         [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], [admin], \
-         [java], [[map]], [[site]] and [[stream]]"
+         [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], \
+         [telemetry], [admin], [java], [[map]], [[site]] and [[stream]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

@@ -100,6 +100,7 @@ fn of_table(section: &str, name: &str) -> Value {
     let table = reference(&section_of(section, name));
     match (section, name) {
         ("site.route", "php") => json!({ "anyOf": [{ "type": "string" }, table] }),
+        (_, "telemetry") => json!({ "anyOf": [{ "enum": ["off"] }, table] }),
         (_, "access_log" | "error_log") => json!({ "anyOf": [{ "type": "string" }, table] }),
         (_, "security_fields") => json!({ "anyOf": [{ "enum": ["default", "off"] }, table] }),
         _ => json!({ "allOf": [table] }),
@@ -119,6 +120,7 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
         Kind::Boolean(_) => of_type("boolean"),
         Kind::Number { least, most, .. } => number(*least, *most),
         Kind::NumberOrWord { word, least, most, .. } => any_of(vec![number(*least, *most), one_of(&[word])]),
+        Kind::Share(_) => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Size { least, most, .. } => any_of(vec![number(*least, *most), pattern(SIZE)]),
         Kind::SizeOrAuto { least, most, .. } => {
             any_of(vec![number(*least, *most), pattern(SIZE), one_of(&["auto"])])

@@ -119,6 +119,8 @@ pub enum Fact {
     TraceParent,
     /// The id of the trace.
     TraceId,
+    /// The id of the server's span in it.
+    SpanId,
     /// The time as in the Common Log Format.
     Time,
     /// The time with milliseconds.
@@ -212,7 +214,14 @@ pub static VARIABLES: &[Entry] = &[
     entry("referer", Fact::Referer, Known::Answer, "the field Referer"),
     entry("user_agent", Fact::UserAgent, Known::Answer, "the field User-Agent"),
     entry("traceparent", Fact::TraceParent, Known::Answer, "the field `traceparent`, where it is valid"),
-    entry("trace_id", Fact::TraceId, Known::Answer, "the id of the trace in it"),
+    entry(
+        "trace_id",
+        Fact::TraceId,
+        Known::Answer,
+        "the id of the trace: that of the server where it [traces](telemetry.md) the request, else that in \
+         `traceparent`",
+    ),
+    entry("span_id", Fact::SpanId, Known::Answer, "the id of the server's span in that trace"),
     entry(
         "time",
         Fact::Time,

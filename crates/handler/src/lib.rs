@@ -13,6 +13,7 @@
 //! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
+//! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
 //! | `named_counts` | counts that are kept under a name, for the next two |
 //! | `component_counts` | what is counted of WebAssembly components |
@@ -29,4 +30,5 @@ pub mod pipe;
 pub mod reason_phrase;
 pub mod request;
 pub mod stream_counts;
+pub mod trace;
 pub mod variables;

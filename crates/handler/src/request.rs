@@ -19,6 +19,7 @@ use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Frami
 use crate::answer::Answer;
 use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
+use crate::trace::RequestTrace;
 
 /// The version of HTTP that the client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,6 +221,8 @@ pub struct RequestDetails {
     pub page_variables: Option<PageVariables>,
     /// The index of the route that matched it, once known.
     pub route: Option<usize>,
+    /// The trace that it belongs to, if requests are traced.
+    pub trace: Option<Rc<RequestTrace>>,
 }
 
 /// Variables that a page has set.
@@ -428,6 +431,7 @@ mod tests {
             stream: None,
             page_variables: None,
             route: None,
+            trace: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))
     }

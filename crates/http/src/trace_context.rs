@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A field that is not valid counts as missing, and without the field `tracestate` has no meaning (sections
-//! 2.2 and 3.3).
+//! 2.2 and 3.3). [`trace_state`] reads that second field, with the limits of section 3.3.1.5.
 
 /// The length of a value of version 00. Values of later versions begin with as many bytes of the same form.
 const LENGTH: usize = 55;
@@ -47,6 +47,16 @@ impl<'a> TraceParent<'a> {
         self.text
     }
 
+    /// The same id as bytes.
+    pub fn trace_id_bytes(&self) -> [u8; 16] {
+        bytes_of(self.trace_id())
+    }
+
+    /// The id of the caller's part as bytes.
+    pub fn parent_id_bytes(&self) -> [u8; 8] {
+        bytes_of(self.parent_id())
+    }
+
     /// The id of the whole trace: 32 hexadecimal digits.
     pub fn trace_id(&self) -> &'a [u8] {
         &self.text[3..35]
@@ -84,6 +94,89 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
 pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()
         || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
+}
+
+/// Writes a `traceparent` of version 00.
+pub fn write_trace_parent(trace_id: [u8; 16], parent_id: [u8; 8], flags: u8) -> [u8; LENGTH] {
+    let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+    write_hexadecimal(&trace_id, &mut text[3..35]);
+    write_hexadecimal(&parent_id, &mut text[36..52]);
+    write_hexadecimal(&[flags], &mut text[53..]);
+    text
+}
+
+/// Writes bytes as lower-case hexadecimal digits; `text` has room for two digits a byte.
+pub fn write_hexadecimal(bytes: &[u8], text: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, digits) in bytes.iter().zip(text.chunks_exact_mut(2)) {
+        digits[0] = DIGITS[usize::from(byte >> 4)];
+        digits[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+/// The most members of a `tracestate` (section 3.3.1.1).
+const MOST_MEMBERS: usize = 32;
+
+/// The most bytes of a `tracestate` that is passed on: at least so many must be (section 3.3.1.5).
+const MOST_STATE_BYTES: usize = 512;
+
+/// Members longer than this are the first to be left out.
+const LONG_MEMBER_BYTES: usize = 128;
+
+/// The value of `tracestate` from all fields of this name, as it is passed on: without empty members, of at
+/// most 512 bytes. Longer ones lose their members of more than 128 bytes, and then the last ones. Empty:
+/// there is none, or one that is not valid, which is dropped as a whole (section 4.3).
+pub fn trace_state<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+    let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"tracestate")).map(|(_, value)| value);
+    let mut members: Vec<&[u8]> = Vec::new();
+    for member in values.flat_map(|value| value.split(|byte| *byte == b',')) {
+        let member = member.trim_ascii();
+        if member.is_empty() {
+            continue;
+        }
+        let is_twice = members.iter().any(|other| key_of(other) == key_of(member));
+        if !is_member(member) || is_twice || members.len() == MOST_MEMBERS {
+            return Vec::new();
+        }
+        members.push(member);
+    }
+    let length = |members: &[&[u8]]| members.iter().map(|member| member.len() + 1).sum::<usize>();
+    while length(&members) > MOST_STATE_BYTES + 1 {
+        match members.iter().rposition(|member| member.len() > LONG_MEMBER_BYTES) {
+            Some(position) => drop(members.remove(position)),
+            None => drop(members.pop()),
+        }
+    }
+    members.join(&b","[..])
+}
+
+fn key_of(member: &[u8]) -> &[u8] {
+    member.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+/// Whether a member of a `tracestate` is valid: `key=value` (section 3.3.1.3).
+fn is_member(member: &[u8]) -> bool {
+    let Some(equals) = member.iter().position(|byte| *byte == b'=') else { return false };
+    let (key, value) = (&member[..equals], &member[equals + 1..]);
+    let is_key_byte = |byte: &u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'*' | b'/' | b'@')
+    };
+    let starts_well = key.first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_value_byte = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b',' && *byte != b'=';
+    starts_well
+        && key.len() <= 256
+        && key.iter().all(is_key_byte)
+        && (1..=256).contains(&value.len())
+        && value.iter().all(is_value_byte)
+}
+
+/// The bytes of hexadecimal digits that were checked.
+fn bytes_of<const COUNT: usize>(digits: &[u8]) -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = hexadecimal(pair[0]) << 4 | hexadecimal(pair[1]);
+    }
+    bytes
 }
 
 fn hexadecimal(digit: u8) -> u8 {
@@ -166,7 +259,57 @@ mod tests {
         assert!(is_handed_on(b"accept", None));
     }
 
+    fn state(values: &[&str]) -> String {
+        let fields = values.iter().map(|value| (&b"TraceState"[..], value.as_bytes()));
+        String::from_utf8(trace_state(fields)).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let trace = TraceParent::parse(VALID.as_bytes()).unwrap();
+        let written = write_trace_parent(trace.trace_id_bytes(), trace.parent_id_bytes(), 1);
+        assert_eq!(&written, VALID.as_bytes());
+    }
+
+    #[test]
+    fn states_are_joined_and_checked() {
+        assert_eq!(state(&["a=1, b@c=x y", "", "d=2,,"]), "a=1,b@c=x y,d=2");
+        for bad in ["a", "A=1", "=1", "a=", "a=1,a=2", "a=b=c", "\u{e9}=1", "a=\u{7f}", "-a=1"] {
+            assert_eq!(state(&[bad, "x=y"]), "", "{bad}");
+        }
+    }
+
+    #[test]
+    fn long_states_lose_members() {
+        let members = |count: usize| (0..count).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");
+        assert_eq!(state(&[&members(32)]), members(32));
+        assert_eq!(state(&[&members(33)]), "");
+        // 512 bytes stay as they are.
+        let (first, last) = (format!("a={}", "x".repeat(126)), format!("b={}", "x".repeat(126)));
+        let third = format!("c={}", "x".repeat(126));
+        let whole = format!("{first},{last},{third},d={}", "x".repeat(123));
+        assert_eq!((whole.len(), state(&[&whole])), (512, whole.clone()));
+        // The long member goes first, then the last.
+        let long = format!("z={}", "x".repeat(200));
+        assert_eq!(state(&[&format!("{long},{whole}")]), whole);
+        assert_eq!(state(&[&format!("{whole}xx")]), format!("{first},{last},{third}"));
+    }
+
     proptest! {
+        #[test]
+        fn a_state_is_short_and_stays_as_it_is(values in prop::collection::vec("[ -~]{0,300}", 0..5)) {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            let written = state(&values);
+            prop_assert!(written.len() <= MOST_STATE_BYTES);
+            prop_assert_eq!(&state(&[&written]), &written);
+        }
+
+        #[test]
+        fn no_bytes_make_a_state_panic(value in prop::collection::vec(any::<u8>(), 0..700)) {
+            let fields = [(&b"tracestate"[..], &value[..])];
+            prop_assert!(trace_state(fields.into_iter()).len() <= MOST_STATE_BYTES);
+        }
+
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
             if let Some(trace) = TraceParent::parse(&bytes) {

@@ -103,6 +103,11 @@ impl RequestIds {
         given.map_or_else(|| RequestId::New(self.next_uuid()), |id| RequestId::Given(id.into()))
     }
 
+    /// A random number, for other ids that are names and not secrets.
+    pub fn next_number(&mut self) -> u64 {
+        self.next_random()
+    }
+
     /// A new id.
     pub fn next_uuid(&mut self) -> [u8; UUID_LENGTH] {
         let now = clock_gettime(ClockId::RealtimeCoarse);

@@ -1,6 +1,6 @@
 //! Counts an answered request, and writes its line to the access log. The same for every version of HTTP.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,67 +9,37 @@ use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{HeadBuilder, KnownField, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::{Record, TlsRecord};
-use touchstone_observe::metrics::{AnswerFacts, RouteTable};
+use touchstone_observe::metrics::AnswerFacts;
 use touchstone_observe::request_id::RequestId;
+use touchstone_telemetry::Tracer;
 
+pub use crate::answered::{AnsweredRequest, Origin};
+use crate::answered::{canonical, known};
 use crate::core::CoreState;
 use crate::core::cache_lookup::HitRoute;
-use crate::exchange::Progress;
-
-/// Where a request came from.
-pub struct Origin<'a> {
-    /// The version of HTTP.
-    pub protocol: Protocol,
-    /// The other end of the connection.
-    pub peer: Option<SocketAddr>,
-    /// Its address as text; made when first needed.
-    pub peer_text: &'a mut String,
-    /// The TLS session.
-    pub tls: Option<&'a TlsFacts>,
-}
-
-/// A request that was answered, except by a hit in the cache.
-pub struct AnsweredRequest<'a> {
-    /// Where it came from.
-    pub origin: Origin<'a>,
-    /// Its head, and the bytes of it; `None`: it could not be read.
-    pub received: Option<(&'a RequestHead, &'a [u8])>,
-    /// The beginning of the received bytes, if the head could not be read.
-    pub unread_line: &'a [u8],
-    /// The sites and routes of the configuration under which it was answered.
-    pub table: &'a Arc<RouteTable>,
-    /// The state of the exchange.
-    pub progress: &'a Progress,
-    /// The client, behind trusted proxies; `None`: the peer of the connection.
-    pub client: Option<IpAddr>,
-    /// The user that was authenticated.
-    pub user: Option<&'a str>,
-    /// The status.
-    pub status: u16,
-    /// Bytes of the body that were sent.
-    pub body_bytes: u64,
-    /// When the request was complete.
-    pub started: Instant,
-}
+use crate::spans;
 
 /// Counts and logs a request.
 pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
-    let AnsweredRequest { origin, received, progress, table, started, .. } = account;
+    let AnsweredRequest { received, progress, table, started, .. } = account;
+    let protocol = account.origin.protocol;
     let (site, route) = (progress.facts.site(), progress.facts.route());
     state.metrics.answered(&AnswerFacts {
         table,
         site,
         route,
-        protocol: origin.protocol,
+        protocol,
         status: account.status,
         body_bytes: account.body_bytes,
         started,
         cache: progress.facts.cache(),
     });
+    let fields = received.map(|(head, buffer)| HeadFields { head, buffer });
+    let trace = spans::record_answered(state, &account, fields.as_ref());
     if !state.log.is_on() {
         return;
     }
-    let fields = received.map(|(head, buffer)| HeadFields { head, buffer });
+    let AnsweredRequest { origin, .. } = account;
     let id = progress.facts.id().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
     let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
     let (text, line);
@@ -100,6 +70,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
             body_bytes: account.body_bytes,
             duration_us: microseconds_since(started),
             request_id: id.as_ref().map(RequestId::as_bytes),
+            trace_ids: trace.as_ref(),
             tls: origin.tls.map(tls_record),
             site: known(&labels.site),
             route: known(&labels.route),
@@ -115,9 +86,10 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
 #[inline]
 pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_bytes: u64, bytes: &[u8]) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    if state.log.is_on() {
+    let may_record = state.tracer.as_mut().is_some_and(Tracer::may_record_hit);
+    if may_record || state.log.is_on() {
         let head = std::mem::take(&mut state.head);
-        log_hit(state, origin, of, body_bytes, (&head, bytes));
+        show_hit(state, origin, of, body_bytes, (&head, bytes), may_record);
         state.head = head;
     }
 }
@@ -132,20 +104,31 @@ pub fn note_stream_hit(
     received: impl FnOnce() -> HeadBuilder,
 ) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    if state.log.is_on()
+    let may_record = state.tracer.as_mut().is_some_and(Tracer::may_record_hit);
+    if (may_record || state.log.is_on())
         && let (head, buffer, Ok(())) = received().finish()
     {
-        log_hit(state, origin, of, body_bytes, (&head, &buffer));
+        show_hit(state, origin, of, body_bytes, (&head, &buffer), may_record);
     }
 }
 
-fn log_hit(
+/// Records the span of a hit, if it is traced, and logs it.
+fn show_hit(
     state: &mut CoreState,
     origin: Origin<'_>,
-    HitRoute { site, route, is_accelerated }: HitRoute,
+    of: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
+    may_record: bool,
 ) {
+    let trace = match may_record {
+        true => spans::record_hit(state, &origin, of, body_bytes, (head, buffer)),
+        false => None,
+    };
+    if !state.log.is_on() {
+        return;
+    }
+    let HitRoute { site, route, is_accelerated } = of;
     let fields = HeadFields { head, buffer };
     let id = request_id(state, origin.peer, Some(&fields));
     let (text, line);
@@ -171,6 +154,7 @@ fn log_hit(
             body_bytes,
             duration_us: state.received_at.map_or(0, microseconds_since),
             request_id: id.as_ref().map(RequestId::as_bytes),
+            trace_ids: trace.as_ref(),
             tls: origin.tls.map(tls_record),
             site: known(&labels.site),
             route: known(&labels.route),
@@ -243,15 +227,6 @@ fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {
         *text = peer.map_or_else(|| "-".to_string(), |peer| canonical(peer).to_string());
     }
     text
-}
-
-fn canonical(peer: SocketAddr) -> IpAddr {
-    peer.ip().to_canonical()
-}
-
-/// The label of an unknown value appears in counts only.
-fn known(label: &str) -> &str {
-    if label == "-" { "" } else { label }
 }
 
 fn microseconds_since(start: Instant) -> u64 {

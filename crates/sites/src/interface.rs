@@ -8,7 +8,8 @@ use touchstone_handler::handler::Interface;
 
 use crate::substitution::Substitution;
 use crate::{
-    accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, wasm, webdav,
+    accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, traced, wasm,
+    webdav,
 };
 
 /// What answers the requests of a route.
@@ -28,12 +29,16 @@ pub fn open(
     site: &SiteConfig,
     shared: &Arc<Accelerator>,
 ) -> Result<RouteInterface, String> {
-    let program = open_program(route, site)?;
+    let program = traced(open_program(route, site)?, route, site);
     let interface = substituted(program, route, site)?;
     let interface =
         interface.map(|program| compression::open(program, compression::settings_of(route, site)));
     let middleware = route.middleware.iter().map(|config| wasm::open(config, "middleware", route, site));
-    let middleware = middleware.collect::<Result<_, _>>()?;
+    let middleware: Vec<_> = middleware.collect::<Result<_, _>>()?;
+    let middleware = match is_traced(route, site) {
+        true => middleware.into_iter().map(|one| traced::open(one, "middleware")).collect(),
+        false => middleware,
+    };
     match (&route.cache, interface) {
         (Some(policy), Some(interface)) => {
             let (cache, interface) = accelerator::open(policy, route, site, shared, interface);
@@ -41,6 +46,26 @@ pub fn open(
         }
         (_, interface) => Ok(RouteInterface { interface, cache: None, middleware }),
     }
+}
+
+/// The interface with its calls traced, where requests of the route are. Those to origins are traced where
+/// each is tried.
+fn traced(
+    program: Option<Arc<dyn Interface>>,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Option<Arc<dyn Interface>> {
+    let program = program?;
+    let name = program.name();
+    match is_traced(route, site) && route.proxy.is_none() {
+        true => Some(traced::open(program, name)),
+        false => Some(program),
+    }
+}
+
+/// Whether requests of a route may be traced.
+fn is_traced(route: &RouteConfig, site: &SiteConfig) -> bool {
+    route.telemetry.or(site.telemetry).is_some_and(|own| own.sample.is_some())
 }
 
 /// The interface with texts replaced in its answers, where that is wanted.

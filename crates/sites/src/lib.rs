@@ -5,8 +5,9 @@
 //! of a site; [`forward_auth`] is a server that decides, and [`answer_policy`] what answers say to browsers.
 //! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
 //! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
-//! in them, and [`logs`] those of sites and routes. [`streams`] carry no requests. [`machine`] checks what a
-//! configuration needs from the machine, and [`archives`] what applications are packed in.
+//! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
+//! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine, and
+//! [`archives`] what applications are packed in.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -38,6 +39,7 @@ pub mod site;
 pub mod site_tls;
 pub mod streams;
 pub mod substitution;
+mod traced;
 pub mod unusable;
 mod wasm;
 mod webdav;

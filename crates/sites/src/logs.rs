@@ -9,6 +9,7 @@ use touchstone_config::{AccessLogConfig, Config, ErrorLogConfig};
 use touchstone_handler::handler::Interface;
 use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
 use touchstone_observe::log::error::ErrorLog;
+use touchstone_telemetry::SpanQueue;
 
 use crate::route::SiteRules;
 use crate::unusable::Unusable;
@@ -19,6 +20,8 @@ pub struct ServerLogs<'a> {
     pub error_log: &'a ErrorLog,
     /// What counts the lines that the access log has lost.
     pub lost_lines: LostLines,
+    /// The queue of the spans of traced requests.
+    pub spans: &'a Arc<SpanQueue>,
 }
 
 /// In which log a request has its line.

@@ -17,6 +17,7 @@ use touchstone_config::{
 };
 use touchstone_lifecycle::privileges::Account;
 use touchstone_servlet::before_start::problems_of_java;
+use touchstone_telemetry::read_fields;
 use touchstone_tls::read_certificates;
 
 use crate::streams;
@@ -70,6 +71,20 @@ fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
     ConfigProblem { message, ..problem }
 }
 
+/// Checks the files of telemetry.
+fn check_telemetry(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    let telemetry = &config.telemetry;
+    if let Some(Err(message)) = telemetry.headers_file.as_deref().map(read_fields) {
+        problems.push(places.problem_in_section("telemetry", "headers_file", message));
+    }
+    if let Some(file) = &telemetry.ca_certificate
+        && let Err(problem) = read_certificates(file)
+    {
+        let message = format!("telemetry.ca_certificate: {problem}");
+        problems.push(places.problem_in_section("telemetry", "ca_certificate", message));
+    }
+}
+
 /// Checks what is opened as the user under which the server runs.
 fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
@@ -115,6 +130,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
             problems.push(places.problem_in_section("geoip", "files", message));
         }
     }
+    check_telemetry(config, places, &mut problems);
     check_admin(config, places, &mut problems);
     check_java(config, places, &mut problems);
     problems

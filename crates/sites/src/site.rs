@@ -26,6 +26,7 @@ use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_includes::PageCache;
 use touchstone_observe::metrics::RouteTable;
+use touchstone_telemetry::TraceRules;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
@@ -75,6 +76,8 @@ pub struct Snapshot {
     pub logs: Option<Arc<SiteLogs>>,
     /// Connections and datagrams that are passed on as they are.
     pub streams: Vec<Arc<StreamSetup>>,
+    /// Which requests are traced; `None`: none.
+    pub trace_rules: Option<Arc<TraceRules>>,
 }
 
 /// One site.
@@ -225,6 +228,7 @@ impl Snapshot {
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
         let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
         let most_body_bytes = most_body_bytes(&config);
+        let trace_rules = TraceRules::new(&config, logs.spans);
         let streams = streams::open(&config, tls, access, logs)?;
         let logs = SiteLogs::open(&config, logs)?;
         let (has_paces, patient_limits) = patient_limits(&config);
@@ -246,6 +250,7 @@ impl Snapshot {
             patient_limits,
             logs,
             streams,
+            trace_rules,
         })
     }
 

@@ -53,8 +53,8 @@ mod suite_name;
 mod watched;
 
 pub use certificate::{LoadedCertificate, key_warning};
-pub use client_authorities::LoadedAuthorities;
 pub use ciphertext::CiphertextBuffer;
+pub use client_authorities::LoadedAuthorities;
 pub use client_hello::{Destination, DestinationPeek, peek_destination};
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;

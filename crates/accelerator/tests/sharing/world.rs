@@ -579,6 +579,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         stream: None,
         page_variables: None,
         route: None,
+        trace: None,
     };
     Request::new(details, Receiver::of(Bytes::new()))
 }

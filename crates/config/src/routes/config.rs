@@ -28,8 +28,8 @@ use crate::servlet::{SERVLET, ServletConfig};
 use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
 use crate::webdav::{WEBDAV, WebDavConfig};
 use crate::{
-    AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SectionPlaces, SiteConfig, delivery,
-    logs, routes, signed_link, values,
+    AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SectionPlaces, SiteConfig,
+    TraceConfig, delivery, logs, routes, signed_link, telemetry, values,
 };
 
 /// `[[site.route]]`: which requests, and what is done with them.
@@ -115,6 +115,8 @@ pub struct RouteConfig {
     pub access_log: Option<AccessLogConfig>,
     /// The log of what goes wrong with them; `None`: that of the site.
     pub error_log: Option<ErrorLogConfig>,
+    /// How many of its requests are traced; `None`: as its site says.
+    pub telemetry: Option<TraceConfig>,
     /// The content codings in which its answers are compressed; `None`: those of the site.
     pub compression: Option<Vec<ContentCoding>>,
     /// How its answers are delivered, where that is not as in the site.
@@ -268,6 +270,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         cors: None,
         access_log: None,
         error_log: None,
+        telemetry: None,
         compression: None,
         delivery: DeliveryConfig::default(),
         access: AccessConfig::default(),
@@ -697,6 +700,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         },
         logs::access_log(|reader, value, route| logs::read_access_log(reader, value, &mut route.access_log)),
         logs::error_log(|reader, value, route| logs::read_error_log(reader, value, &mut route.error_log)),
+        telemetry::telemetry(|reader, value, route| telemetry::read(reader, value, &mut route.telemetry)),
         security_fields::security_fields(|reader, value, route| {
             security_fields::read(reader, value, &mut route.security_fields)
         }),

@@ -31,6 +31,7 @@ impl Reader<'_> {
             Kind::Number { least, most, set } | Kind::NumberOrWord { least, most, set, .. } => {
                 give(self.number(name, value, *least, *most), *set, target);
             }
+            Kind::Share(set) => give(self.share(name, value), *set, target),
             Kind::SizeOrAuto { .. } if is_text(value, "auto") => {}
             Kind::Size { least, most, set } | Kind::SizeOrAuto { least, most, set } => {
                 give(self.size(name, value, *least, *most), *set, target);
@@ -119,6 +120,20 @@ impl Reader<'_> {
         let in_range =
             self.in_range(name, value, &number, (&i128::from(least), &i128::from(most)), i128::to_string);
         u64::try_from(number).ok().filter(|_| in_range)
+    }
+
+    /// A number from 0 to 1, in millionths.
+    fn share(&mut self, name: &str, value: &Value<'_>) -> Option<u32> {
+        let share = match value.get_ref() {
+            DeValue::Integer(integer) => to_integer(integer) as f64,
+            DeValue::Float(float) => float.as_str().replace('_', "").parse().unwrap_or(f64::NAN),
+            _ => {
+                self.wrong_type(name, value, "a number from 0 to 1, such as 0.01");
+                return None;
+            }
+        };
+        let in_range = self.in_range(name, value, &share, (&0.0, &1.0), f64::to_string);
+        in_range.then_some((share * 1e6).round() as u32)
     }
 
     fn size(&mut self, name: &str, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {

@@ -92,6 +92,8 @@ pub enum Kind<C: 'static> {
         /// Where the number goes.
         set: fn(&mut C, u64),
     },
+    /// A part of a whole: a number from 0 to 1, in millionths.
+    Share(fn(&mut C, u32)),
     /// Bytes: a whole number, or text such as `"64KiB"`.
     Size {
         /// The least that is accepted.

@@ -11,6 +11,7 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::Level;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
+use touchstone_handler::trace::{ActiveSpan, RequestTrace};
 use touchstone_http::request::Method;
 
 use super::connections::ConnectionGrant;
@@ -24,7 +25,7 @@ use super::origin_attempt::OriginAttempt;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::version::Version;
-use super::{grpc, http1, http2};
+use super::{grpc, http1, http2, span};
 use crate::clock::now_ms;
 use crate::upstream::Balance;
 
@@ -45,6 +46,8 @@ struct Call {
     deadline: Option<tokio::time::Instant>,
     /// For log lines: `GET /a [id]`.
     log_name: String,
+    /// The trace of the request, if it is recorded.
+    trace: Option<Rc<RequestTrace>>,
 }
 
 /// A connection for a request.
@@ -86,6 +89,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         }),
         deadline: settings.times.total.map(|total| tokio::time::Instant::now() + total),
         log_name: log_name(&request),
+        trace: request.trace.clone().filter(|trace| trace.is_sampled()),
     };
     drop(request);
     let attempts = try_origins(&group, &call);
@@ -139,7 +143,12 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
         member.counts.attempts.fetch_add(1, Relaxed);
         let began = Instant::now();
         let origin_attempt = OriginAttempt::new(group.clone(), index, guard, call.deadline);
-        let failure = match attempt(origin_attempt, call).await {
+        let result = match &call.trace {
+            None => attempt(origin_attempt, call, &call.outbound, &mut None).await,
+            // Boxed, so that other futures do not get larger.
+            Some(trace) => Box::pin(traced_attempt(trace, origin_attempt, call, attempts)).await,
+        };
+        let failure = match result {
             Ok(answer) => {
                 group.answered(index, answer.status, began.elapsed());
                 let is_unwanted = settings.retry.statuses.contains(&answer.status);
@@ -173,17 +182,43 @@ fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is
         && group.shared.budget.spend(rules, now_ms())
 }
 
+/// An attempt as a span of the request's trace.
+async fn traced_attempt(
+    trace: &Rc<RequestTrace>,
+    origin_attempt: OriginAttempt,
+    call: &Call,
+    number: u32,
+) -> Result<Answer, Failure> {
+    let url = &origin_attempt.member().spec.url;
+    let mut span = span::begin(trace, &call.outbound.method, url, number);
+    let outbound = match &span {
+        Some(span) => Rc::new(call.outbound.inside(&span.inside())),
+        None => call.outbound.clone(),
+    };
+    let result = attempt(origin_attempt, call, &outbound, &mut span).await;
+    span::finish(span, &result);
+    result
+}
+
 /// Sends a request to one origin: on kept connections, and on a new one if those have ended.
-async fn attempt(origin_attempt: OriginAttempt, call: &Call) -> Result<Answer, Failure> {
+async fn attempt(
+    origin_attempt: OriginAttempt,
+    call: &Call,
+    outbound: &Rc<Outbound>,
+    span: &mut Option<ActiveSpan>,
+) -> Result<Answer, Failure> {
     let mut origin_attempt = origin_attempt;
     for stale in 0.. {
+        let began = span.is_some().then(Instant::now);
         let (link, is_kept) = link(&origin_attempt, call, stale >= MOST_STALE).await?;
+        if let (Some(span), Some(began)) = (&mut *span, began) {
+            let version = if matches!(link, Link::Http1(_)) { "1.1" } else { "2" };
+            span::note_connection(span, is_kept, version, began.elapsed());
+        }
         let (group, index) = (origin_attempt.group().clone(), origin_attempt.index());
         let result = match link {
-            Link::Http1(connection) => {
-                http1::call(origin_attempt, *connection, &call.outbound, &call.body).await
-            }
-            Link::Http2(session) => http2::call(origin_attempt, session, &call.outbound, &call.body).await,
+            Link::Http1(connection) => http1::call(origin_attempt, *connection, outbound, &call.body).await,
+            Link::Http2(session) => http2::call(origin_attempt, session, outbound, &call.body).await,
         };
         // RFC 9112 section 9.3.1: the origin may close a connection at the moment when it is used again.
         let is_stale = match &result {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::request::{Protocol, Request};
+use touchstone_handler::trace::RequestTrace;
 use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::forged_fields;
 use touchstone_http::grammar::list_members;
@@ -35,6 +36,7 @@ const CONNECTION_FIELDS: [&str; 8] = [
 const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
 
 /// A request in the form that is sent to any origin.
+#[derive(Clone)]
 pub struct Outbound {
     /// The method.
     pub method: Bytes,
@@ -111,6 +113,23 @@ impl Outbound {
             is_idempotent: request.method().is_idempotent(),
             interim: request.interim.clone(),
         })
+    }
+
+    /// The same request inside another span: `traceparent` names that span. A field that the configuration
+    /// has removed stays away.
+    pub fn inside(&self, trace: &RequestTrace) -> Outbound {
+        let mut inside = self.clone();
+        let name = b"traceparent: ";
+        let mut at = 0;
+        for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
+            if line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name)) {
+                let value = at + name.len()..at + line.len() - 2;
+                inside.lines.splice(value, trace.trace_parent());
+                break;
+            }
+            at += line.len();
+        }
+        inside
     }
 
     /// Passes an interim response on.

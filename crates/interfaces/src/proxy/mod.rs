@@ -19,6 +19,7 @@
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
 //! | `attempt`, `origin_attempt`, `http1`, `http2`, `http2_sessions`, `tunnel` | one request to an origin |
 //! | `body_limits` | how much of a response is buffered |
+//! | `span` | attempts as spans of the trace of their request |
 //! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
 //! | `failure`, `counts` | errors, and counts for metrics |
 //! | `relay` | the same origins for connections and datagrams that carry no requests |
@@ -48,6 +49,7 @@ mod request_body;
 mod resolve;
 mod retry;
 mod settings;
+mod span;
 mod tls;
 mod tunnel;
 mod upkeep;

@@ -27,7 +27,7 @@ use super::settings::{AccessLogConfig, LogDestination};
 use super::writer::{Message, Output, Problems, Writer, count_lines};
 use crate::log_line::{LineFormat, LogClock, append_journal_fields, largest_line};
 
-pub use crate::log_line::{Record, TlsRecord};
+pub use crate::log_line::{Record, TlsRecord, TraceIds};
 
 /// A buffer with this many bytes goes to the writer at once.
 pub const FLUSH_BYTES: usize = 64 << 10;

@@ -72,7 +72,7 @@ impl LineFormat {
 /// More than a line of this record can take; `None` where that is not known before.
 #[inline]
 pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
-    const FIXED: usize = 512;
+    const FIXED: usize = 640;
     let optional = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
     let client = record.client.len();
     let user = record.user.map_or(0, str::len);
@@ -180,6 +180,10 @@ fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     append_json_string(line, record.user_agent);
     append_known(line, b",\"request_id\":", record.request_id);
     append_known(line, b",\"traceparent\":", record.trace().map(|trace| trace.text()));
+    if let Some(ids) = record.trace_ids {
+        append_known(line, b",\"trace_id\":", Some(&ids.trace));
+        append_known(line, b",\"span_id\":", Some(&ids.span));
+    }
     append_known(line, b",\"site\":", given(record.site.as_bytes()));
     append_known(line, b",\"route\":", given(record.route.as_bytes()));
     append_known(line, b",\"handler\":", given(record.handler.as_bytes()));

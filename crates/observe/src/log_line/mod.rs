@@ -22,5 +22,5 @@ mod variable;
 
 pub use clock::LogClock;
 pub use form::{LineFormat, append_journal_fields, largest_line};
-pub use record::{Record, TlsRecord};
+pub use record::{Record, TlsRecord, TraceIds};
 pub use template::Template;

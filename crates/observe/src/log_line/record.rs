@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use touchstone_expression::{Fact, Source, Variable, source};
 use touchstone_http::request_view::{RequestFields, values};
+use touchstone_http::trace_context::write_hexadecimal;
 
 use super::number::append_seconds;
 
@@ -40,6 +41,8 @@ pub struct Record<'a> {
     pub user: Option<&'a str>,
     /// The request's id; needed only where the format [wants it](super::LineFormat::wants_request_id).
     pub request_id: Option<&'a [u8]>,
+    /// The ids of the request's trace and span, where the server traces it.
+    pub trace_ids: Option<&'a TraceIds>,
     /// What is known of the TLS session; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,
     /// The site's name; empty: none was reached.
@@ -50,6 +53,25 @@ pub struct Record<'a> {
     pub handler: &'a str,
     /// What the cache before it did, such as `hit`; empty: there is none.
     pub cache: &'a str,
+}
+
+/// The ids of a trace and of the span of the request in it, in hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceIds {
+    /// The trace.
+    pub trace: [u8; 32],
+    /// The span.
+    pub span: [u8; 16],
+}
+
+impl TraceIds {
+    /// The ids as text.
+    pub fn new(trace_id: [u8; 16], span_id: [u8; 8]) -> TraceIds {
+        let mut ids = TraceIds { trace: [0; 32], span: [0; 16] };
+        write_hexadecimal(&trace_id, &mut ids.trace);
+        write_hexadecimal(&span_id, &mut ids.span);
+        ids
+    }
 }
 
 /// What is known of a TLS session.
@@ -136,7 +158,11 @@ impl Source for Record<'_> {
             Fact::Referer => self.referer,
             Fact::UserAgent => self.user_agent,
             Fact::TraceParent => self.trace().map(|trace| trace.text()),
-            Fact::TraceId => self.trace().map(|trace| trace.trace_id()),
+            Fact::TraceId => match self.trace_ids {
+                Some(ids) => Some(&ids.trace[..]),
+                None => self.trace().map(|trace| trace.trace_id()),
+            },
+            Fact::SpanId => self.trace_ids.map(|ids| &ids.span[..]),
             Fact::Site => text(self.site),
             Fact::Route => text(self.route),
             Fact::Handler => text(self.handler),

@@ -677,6 +677,32 @@ pub static METRICS: &[Definition] = &[
         collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
     },
     Definition {
+        name: "touchstone_telemetry_spans",
+        kind: Kind::Counter,
+        help: "Spans of traced requests, by what became of them; absent where nothing is traced.",
+        labels: &[(
+            "result",
+            "`sent`: the collector has accepted it; `dropped`: the queue was full; `failed`: the collector \
+             refused it, or was away for too long",
+        )],
+        collect: |totals, samples| {
+            for (result, count) in totals.telemetry.iter().flat_map(|telemetry| telemetry.spans) {
+                samples.add(&[result], count);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_telemetry_exports",
+        kind: Kind::Counter,
+        help: "Requests to the collector of traces and metrics; absent where there is none.",
+        labels: &[("result", "`accepted` or `failed`")],
+        collect: |totals, samples| {
+            for (result, count) in totals.telemetry.iter().flat_map(|telemetry| telemetry.exports) {
+                samples.add(&[result], count);
+            }
+        },
+    },
+    Definition {
         name: "process_cpu_seconds",
         kind: Kind::Counter,
         help: "Processor time that the process has used, user and system together.",

@@ -80,6 +80,8 @@ scrape_configs:
       - targets: ["127.0.0.1:9180"]
 ```
 
+A collector of OpenTelemetry is sent the same by [`[telemetry] metrics`](telemetry.md#metrics).
+
 Each core counts in memory of its own, which no other core writes, and the counts are added up for each query.
 A response straight from the file cache costs two additions; asking takes no time from the cores. Counts go on
 over reloads and begin at zero with every start of the process.

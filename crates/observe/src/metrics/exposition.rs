@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::definitions;
-use super::metric::{Definition, Kind, Samples};
+use super::metric::{Definition, Kind};
 use super::totals::Totals;
 
 /// The form of the exposition.
@@ -72,9 +72,7 @@ impl Format {
 pub fn expose(totals: &Totals, format: Format) -> String {
     let mut text = String::with_capacity(16 * 1024);
     for definition in definitions() {
-        let mut samples = Samples { definition, text: String::new() };
-        (definition.collect)(totals, &mut samples);
-        let samples = samples.text;
+        let samples = definition.text(totals);
         if !samples.is_empty() {
             announce(&mut text, definition, format);
             text.push_str(&samples);

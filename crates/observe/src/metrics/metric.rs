@@ -1,6 +1,6 @@
 //! What a metric is, and how its samples are written.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Write as _};
 
 use super::histogram::Distribution;
 use super::totals::Totals;
@@ -52,71 +52,138 @@ impl Definition {
     }
 }
 
-/// The samples of one metric.
+/// The samples of one metric: as text for the exposition, or as numbers.
 pub struct Samples<'d> {
     pub(super) definition: &'d Definition,
-    pub(super) text: String,
+    pub(super) output: Output,
+}
+
+/// Where samples are written to.
+pub(super) enum Output {
+    Text(String),
+    Points(Vec<Point>),
+}
+
+/// One sample as numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The values of the labels, in the order of the definition.
+    pub labels: Vec<String>,
+    /// The value.
+    pub value: PointValue,
+}
+
+/// The value of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PointValue {
+    /// A whole number.
+    Number(u64),
+    /// A number with a fraction.
+    Float(f64),
+    /// How many were no larger than each bound, how many there were, and their sum.
+    Histogram {
+        /// The bounds, in their order.
+        bounds: Vec<f64>,
+        /// For each bound, how many were no larger.
+        cumulative: Vec<u64>,
+        /// All.
+        count: u64,
+        /// Their sum.
+        sum: f64,
+    },
+}
+
+impl Definition {
+    /// Its samples as numbers.
+    pub fn points(&self, totals: &Totals) -> Vec<Point> {
+        let mut samples = Samples { definition: self, output: Output::Points(Vec::new()) };
+        (self.collect)(totals, &mut samples);
+        match samples.output {
+            Output::Points(points) => points,
+            Output::Text(_) => Vec::new(),
+        }
+    }
+
+    /// Its samples as lines of the exposition.
+    pub(super) fn text(&self, totals: &Totals) -> String {
+        let mut samples = Samples { definition: self, output: Output::Text(String::new()) };
+        (self.collect)(totals, &mut samples);
+        match samples.output {
+            Output::Text(text) => text,
+            Output::Points(_) => String::new(),
+        }
+    }
 }
 
 impl Samples<'_> {
     /// Adds a whole number; the values of the labels are in the order of the definition.
     pub fn add(&mut self, labels: &[&str], value: u64) {
-        self.name(self.definition.kind.ending());
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {value}");
+        self.add_point(labels, PointValue::Number(value));
     }
 
     /// Adds a number with a fraction.
     pub fn add_float(&mut self, labels: &[&str], value: f64) {
-        self.name(self.definition.kind.ending());
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {value:?}");
+        self.add_point(labels, PointValue::Float(value));
     }
 
     /// Adds a histogram of times, in seconds.
     pub fn add_histogram(&mut self, labels: &[&str], distribution: &Distribution) {
-        for (bound_ns, count) in distribution.cumulative() {
-            self.name("_bucket");
-            self.labels(labels, Some(&format!("{:?}", bound_ns as f64 / 1e9)));
-            let _ = writeln!(self.text, " {count}");
-        }
-        self.name("_bucket");
-        self.labels(labels, Some("+Inf"));
-        let _ = writeln!(self.text, " {}", distribution.count);
-        self.name("_sum");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {:?}", distribution.sum_ns as f64 / 1e9);
-        self.name("_count");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {}", distribution.count);
+        let (bounds, cumulative) =
+            distribution.cumulative().map(|(bound_ns, count)| (bound_ns as f64 / 1e9, count)).unzip();
+        let (count, sum) = (distribution.count, distribution.sum_ns as f64 / 1e9);
+        self.add_point(labels, PointValue::Histogram { bounds, cumulative, count, sum });
     }
 
     /// Adds a histogram of times from counts that are added up already: bounds in seconds, how many were no
     /// larger, how many there were, and their sum.
     pub fn add_cumulative(&mut self, labels: &[&str], bounds_s: &[f64], counts: &[u64], all: (u64, f64)) {
-        for (bound, count) in bounds_s.iter().zip(counts) {
-            self.name("_bucket");
-            self.labels(labels, Some(&format!("{bound:?}")));
-            let _ = writeln!(self.text, " {count}");
-        }
-        self.name("_bucket");
-        self.labels(labels, Some("+Inf"));
-        let _ = writeln!(self.text, " {}", all.0);
-        self.name("_sum");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {:?}", all.1);
-        self.name("_count");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {}", all.0);
+        let (bounds, cumulative) = bounds_s.iter().copied().zip(counts.iter().copied()).unzip();
+        self.add_point(labels, PointValue::Histogram { bounds, cumulative, count: all.0, sum: all.1 });
     }
 
-    fn name(&mut self, ending: &str) {
+    fn add_point(&mut self, labels: &[&str], value: PointValue) {
+        debug_assert_eq!(labels.len(), self.definition.labels.len(), "{}", self.definition.name);
+        match &mut self.output {
+            Output::Points(points) => {
+                let labels = labels.iter().map(ToString::to_string).collect();
+                points.push(Point { labels, value });
+            }
+            Output::Text(text) => Lines { definition: self.definition, text }.append(labels, &value),
+        }
+    }
+}
+
+/// Writes samples as lines.
+struct Lines<'d, 't> {
+    definition: &'d Definition,
+    text: &'t mut String,
+}
+
+impl Lines<'_, '_> {
+    fn append(&mut self, labels: &[&str], value: &PointValue) {
+        let ending = self.definition.kind.ending();
+        match value {
+            PointValue::Number(number) => self.line(ending, labels, None, number),
+            PointValue::Float(number) => self.line(ending, labels, None, &Fraction(*number)),
+            PointValue::Histogram { bounds, cumulative, count, sum } => {
+                for (bound, count) in bounds.iter().zip(cumulative) {
+                    self.line("_bucket", labels, Some(&format!("{bound:?}")), count);
+                }
+                self.line("_bucket", labels, Some("+Inf"), count);
+                self.line("_sum", labels, None, &Fraction(*sum));
+                self.line("_count", labels, None, count);
+            }
+        }
+    }
+
+    fn line(&mut self, ending: &str, labels: &[&str], bound: Option<&str>, value: &dyn Display) {
         self.text.push_str(self.definition.name);
         self.text.push_str(ending);
+        self.labels(labels, bound);
+        let _ = writeln!(self.text, " {value}");
     }
 
     fn labels(&mut self, values: &[&str], bound: Option<&str>) {
-        debug_assert_eq!(values.len(), self.definition.labels.len(), "{}", self.definition.name);
         let names = self.definition.labels.iter().map(|(name, _)| *name);
         let pairs = names.zip(values.iter().copied()).chain(bound.map(|bound| ("le", bound)));
         let mut separator = '{';
@@ -125,12 +192,21 @@ impl Samples<'_> {
             separator = ',';
             self.text.push_str(name);
             self.text.push_str("=\"");
-            append_label_value(&mut self.text, value);
+            append_label_value(self.text, value);
             self.text.push('"');
         }
         if separator == ',' {
             self.text.push('}');
         }
+    }
+}
+
+/// A number that always has a fraction or an exponent.
+struct Fraction(f64);
+
+impl Display for Fraction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", self.0)
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `origin_totals` | what is counted of origins |
 //! | `component_totals` | what is counted of WebAssembly components |
 //! | `stream_totals` | what is counted of streams |
+//! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
@@ -46,6 +47,7 @@ mod route_table;
 mod servlet_metrics;
 mod stream_metrics;
 mod stream_totals;
+mod telemetry_counts;
 mod totals;
 pub mod traffic;
 
@@ -68,11 +70,12 @@ pub use count::Count;
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;
-pub use metric::{Definition, Kind};
+pub use metric::{Definition, Kind, Point, PointValue};
 pub use origin_totals::{OriginTotals, origin_totals};
 pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
 pub use route_table::{RouteTable, SiteNames};
 pub use stream_totals::{StreamTotals, stream_totals};
+pub use telemetry_counts::TelemetryCounts;
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};

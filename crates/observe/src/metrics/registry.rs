@@ -14,6 +14,7 @@ use touchstone_files::cache::{CacheCounters, FileCache};
 
 use super::core_counts::CoreCounts;
 use super::route_counts::{RouteCounts, RouteLabels};
+use super::telemetry_counts::TelemetryCounts;
 use crate::log::access::LostLines;
 
 /// The most pairs of site and route that have their own counters, including those of former configurations.
@@ -37,6 +38,7 @@ pub struct Metrics {
     taken_up_at: AtomicU64,
     draining: AtomicBool,
     started_at: f64,
+    telemetry: Arc<TelemetryCounts>,
 }
 
 /// The file cache. A reload replaces it with a new one, whose counters start at zero.
@@ -63,6 +65,7 @@ impl Metrics {
             taken_up_at: AtomicU64::new(unix_seconds() as u64),
             draining: AtomicBool::new(false),
             started_at: unix_seconds(),
+            telemetry: Arc::default(),
         })
     }
 
@@ -130,6 +133,11 @@ impl Metrics {
     /// When the process began (seconds since 1970).
     pub fn started_at(&self) -> f64 {
         self.started_at
+    }
+
+    /// What is counted of traces and metrics that are sent.
+    pub fn telemetry(&self) -> &Arc<TelemetryCounts> {
+        &self.telemetry
     }
 
     /// How many lines the access log has lost.

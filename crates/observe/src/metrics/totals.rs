@@ -14,6 +14,7 @@ use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
 use super::route_counts::{RouteCounts, RouteLabels};
 use super::stream_totals::{StreamTotals, stream_totals};
+use super::telemetry_counts::TelemetryTotals;
 
 /// Everything that is counted, added up.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +85,8 @@ pub struct Totals {
     pub started_at: f64,
     /// Lines that the access log has lost.
     pub lost_lines: u64,
+    /// What is counted of traces and metrics that are sent; `None`: none are.
+    pub telemetry: Option<TelemetryTotals>,
     /// Whether the server stops.
     pub draining: bool,
 }
@@ -145,6 +148,7 @@ impl Totals {
             python: touchstone_python::status_of_server(),
             components: component_totals(),
             streams: stream_totals(),
+            telemetry: metrics.telemetry().totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

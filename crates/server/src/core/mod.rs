@@ -32,6 +32,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
 use touchstone_observe::request_id::RequestIds;
 use touchstone_sites::site::Snapshot;
+use touchstone_telemetry::Tracer;
 use touchstone_tls::CiphertextBuffer;
 use touchstone_transport::Socket;
 use touchstone_transport::Transport;
@@ -76,10 +77,26 @@ pub struct CoreState {
     pub metrics: CoreMetrics,
     /// Makes ids for requests.
     pub request_ids: RequestIds,
+    /// Decides which requests are traced; `None`: none is.
+    pub tracer: Option<Tracer>,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
     /// Incremented with every new snapshot; starts at 1.
     pub generation: u64,
+}
+
+impl CoreState {
+    /// Whether the present input must have a time: a log or a span contains it.
+    #[inline]
+    pub fn wants_time(&self) -> bool {
+        self.log.wants_duration() || self.tracer.as_ref().is_some_and(Tracer::is_near)
+    }
+
+    /// Whether the facts of a connection are needed for its requests: a log or a span contains them.
+    #[inline]
+    pub fn wants_facts(&self) -> bool {
+        self.log.is_on() || self.tracer.is_some()
+    }
 }
 
 /// How the requests that the server makes itself are answered, for example for a page's inclusion. The
@@ -139,6 +156,7 @@ impl Core {
         let sampling = snapshot.config.admin.hit_sampling();
         let metrics = CoreMetrics::new(registry, index, snapshot.route_table.clone(), sampling);
         let counts = metrics.counts().clone();
+        let mut request_ids = RequestIds::new();
         Core {
             state: RefCell::new(CoreState {
                 receive_buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -151,7 +169,8 @@ impl Core {
                 log: CoreLogs::new(access_log, &snapshot),
                 received_at: None,
                 metrics,
-                request_ids: RequestIds::new(),
+                tracer: tracer(&snapshot, &mut request_ids),
+                request_ids,
                 snapshot,
                 generation: 1,
             }),
@@ -185,6 +204,7 @@ impl Core {
         state.caches = Caches::new(&snapshot);
         state.log.apply_config(&snapshot);
         state.metrics.apply_routes(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
+        state.tracer = tracer(&snapshot, &mut state.request_ids);
         state.generation += 1;
         std::mem::replace(&mut state.snapshot, snapshot)
     }
@@ -253,7 +273,8 @@ impl Core {
     #[inline]
     pub fn wants_peers(&self) -> bool {
         let state = self.state.borrow();
-        state.snapshot.wants_peers || state.log.is_on() || state.snapshot.config.admin.is_on()
+        let is_shown = state.log.is_on() || state.tracer.is_some();
+        state.snapshot.wants_peers || is_shown || state.snapshot.config.admin.is_on()
     }
 
     /// Whether the connection must begin with a PROXY header.
@@ -322,6 +343,11 @@ impl Core {
         let cache = snapshot.cache.clone()?;
         Some(CoreCache::new(cache, site).insert(new, ticket, form, &date).1)
     }
+}
+
+/// What decides which requests are traced, if any are.
+fn tracer(snapshot: &Snapshot, random: &mut RequestIds) -> Option<Tracer> {
+    snapshot.trace_rules.clone().map(|rules| Tracer::new(rules, random))
 }
 
 fn head_limits(snapshot: &Snapshot) -> Limits {

@@ -109,6 +109,7 @@ pub fn begin(
         stream: arrival.stream,
         page_variables: None,
         route: None,
+        trace: None,
         received,
     };
     Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))

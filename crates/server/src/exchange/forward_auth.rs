@@ -97,6 +97,9 @@ pub fn add_cookies(cookies: &[u8], answer: &mut Answer) {
     }
 }
 
+/// The fields of a trace context. Where the server traces the request, the authority gets its own.
+const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
+
 /// The request to the authority; `None` if the client's request has no such form.
 fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let mut question = request.derive(&authority.target)?;
@@ -106,9 +109,13 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
         is_trusted
             && (name.eq_ignore_ascii_case(b"x-forwarded-proto") || name.eq_ignore_ascii_case(b"forwarded"))
     };
+    let trace = request.trace.as_ref().map(|trace| trace.trace_parent());
+    let trace = trace.as_ref().map(|value| (TRACE_FIELDS[0].as_bytes(), &value[..]));
+    let is_of_trace = |name: &[u8]| TRACE_FIELDS.iter().any(|other| is_alike(name, other.as_bytes()));
     let stays = |name: &[u8]| {
         let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         !ends_here(name, is_trusted)
+            && !(trace.is_some() && is_of_trace(name))
             && !OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()))
             // The head is not valid without a host; the host that is sent is that of the authority.
             && (send.is_empty() || is_sent() || is_of_proxy(name) || name.eq_ignore_ascii_case(b"host"))
@@ -119,7 +126,7 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let url = url.as_ref().map(|url| (&b"X-Original-URL"[..], &url[..]));
     let added =
         [(&b"X-Forwarded-Method"[..], method), (b"X-Forwarded-Uri", &uri), (b"X-Original-Method", method)];
-    let received = question.received.with_fields(stays, added.into_iter().chain(url))?;
+    let received = question.received.with_fields(stays, added.into_iter().chain(url).chain(trace))?;
     question.received = Rc::new(received);
     question.user = None;
     Some(question)

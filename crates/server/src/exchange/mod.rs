@@ -54,8 +54,9 @@ use touchstone_sites::compression;
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::substitution::Substitution;
+use touchstone_telemetry::Asked;
 
-use crate::core::{Core, OwnRequests};
+use crate::core::{Core, CoreState, OwnRequests};
 use crate::files::file_request::FileRequest;
 use crate::files::includes;
 use crate::files::on_disk;
@@ -267,6 +268,7 @@ async fn step(
     }
     request.route = resolved.route.map(|route| route.index);
     progress.at(snapshot, site, request.route);
+    begin_trace(core, snapshot, &mut request, progress);
     let browser = BrowserFields::new(&resolved, &view);
     let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
@@ -703,10 +705,34 @@ fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &
     progress.facts.set_id(id);
 }
 
+/// Begins the trace of a client's request, if its site or route is traced.
+fn begin_trace(core: &Core, snapshot: &Arc<Snapshot>, request: &mut Request, progress: &Progress) {
+    // A request that the server makes itself belongs to the trace of the one that it is made for.
+    if snapshot.trace_rules.is_none() || request.trace.is_some() || request.depth > 0 {
+        return;
+    }
+    let CoreState { tracer, request_ids, snapshot: present, .. } = &mut *core.state.borrow_mut();
+    let Some(tracer) = tracer else { return };
+    // After a reload the positions may be those of other sites.
+    let is_present = Arc::ptr_eq(snapshot, present);
+    let asked = Asked {
+        site: Some(request.site).filter(|_| is_present),
+        route: request.route,
+        is_from_proxy: progress.is_from_proxy(),
+    };
+    let trace = tracer.begin(asked, request.received.fields(), request_ids);
+    if let Some(trace) = trace {
+        progress.facts.set_trace(trace.clone());
+        request.trace = Some(trace);
+    }
+}
+
 /// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client
-/// may not set, and adds the request's id if configured.
+/// may not set, and adds the request's id if configured, and the trace context of the server if it traces the
+/// request.
 fn hand_on(snapshot: &Snapshot, request: &mut Request) {
-    let trace = trace_context::from_fields(request.received.fields());
+    let own_trace = request.trace.clone();
+    let trace = trace_context::from_fields(request.received.fields()).filter(|_| own_trace.is_none());
     let config = &snapshot.config.request_id;
     let own_id = config.forward && !request.id.is_empty();
     let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
@@ -716,11 +742,15 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
             && !is_id(name)
             && !forged_fields::ends_here(name, is_trusted)
     };
-    if !own_id && request.received.fields().all(|(name, _)| stays(name)) {
+    if !own_id && own_trace.is_none() && request.received.fields().all(|(name, _)| stays(name)) {
         return;
     }
-    let added = own_id.then_some((config.field.as_bytes(), request.id.as_bytes()));
-    let written = request.received.with_fields(stays, added);
+    let id = own_id.then_some((config.field.as_bytes(), request.id.as_bytes()));
+    let parent = own_trace.as_ref().map(|trace| trace.trace_parent());
+    let parent = parent.as_ref().map(|value| (&b"traceparent"[..], &value[..]));
+    let state = own_trace.as_ref().map(|trace| &*trace.state).filter(|state| !state.is_empty());
+    let state = state.map(|state| (&b"tracestate"[..], state));
+    let written = request.received.with_fields(stays, [id, parent, state].into_iter().flatten());
     if let Some(written) = written {
         request.received = Rc::new(written);
     }

@@ -15,6 +15,7 @@ use touchstone_access::MinimumRate;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
+use touchstone_handler::trace::RequestTrace;
 use touchstone_observe::request_id::RequestId;
 use touchstone_sites::site::{MinimumRates, Snapshot};
 
@@ -41,6 +42,7 @@ pub struct LogFacts {
     handler: Cell<&'static str>,
     cache: Cell<CacheResult>,
     id: RefCell<Option<RequestId>>,
+    trace: RefCell<Option<Rc<RequestTrace>>>,
 }
 
 /// What an exchange tells its connection while that waits for the answer.
@@ -94,6 +96,16 @@ impl LogFacts {
     /// The request's id as text; empty if it was not needed so far.
     pub fn id_text(&self) -> Box<str> {
         self.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into())
+    }
+
+    /// The trace of the request, if it is begun.
+    pub fn trace(&self) -> Option<Rc<RequestTrace>> {
+        self.trace.borrow().clone()
+    }
+
+    /// Sets the trace of the request.
+    pub fn set_trace(&self, trace: Rc<RequestTrace>) {
+        *self.trace.borrow_mut() = Some(trace);
     }
 
     /// Sets the request's id.

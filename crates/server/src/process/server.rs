@@ -34,6 +34,7 @@ use touchstone_sites::accelerator;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::{programs, python, servlet};
+use touchstone_telemetry::{SpanQueue, Telemetry};
 use touchstone_tls::TlsShared;
 
 use crate::core::connection_count::ConnectionCount;
@@ -67,6 +68,7 @@ pub struct Server {
     signals: Signals,
     view: Arc<OperatorView>,
     metrics: Arc<Metrics>,
+    telemetry: Telemetry,
     admin: Admin,
     notifier: Notifier,
     pid_file: Option<PidFile>,
@@ -153,27 +155,25 @@ impl Server {
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let challenges = acme.http_challenges();
         let dictionaries = Arc::default();
-        let logs = ServerLogs { error_log: &error_log, lost_lines: access_log.lost_lines_count() };
+        let metrics = Metrics::new(access_log.lost_lines_count());
+        let spans = SpanQueue::new(metrics.telemetry().clone());
+        let logs = server_logs(&access_log, &error_log, &spans);
         let snapshot = Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &logs)
             .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
-        if let Some(problem) = &snapshot.watcher_problem {
-            error_log.warning(format_args!(
-                "changes on disk are found once a second by comparison, not at once: {problem}"
-            ));
-        }
+        note_watcher(&snapshot, &error_log);
         let opened = http3.open(&snapshot, |address| listening.bound_of(address), &error_log);
         let http3_shares = http3.apply(opened.map_err(StartError)?);
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        let metrics = Metrics::new(access_log.lost_lines_count());
+        let telemetry = start_telemetry(&snapshot.config, spans, &metrics, &error_log)?;
         let view = OperatorView::new(metrics.clone());
         // The previous process still has its admin listener: this one begins when that has ended.
         let admin_config = match inheritance.predecessor {
             Some(_) => AdminConfig { listen: AdminListen::Off, ..snapshot.config.admin.clone() },
             None => snapshot.config.admin.clone(),
         };
-        let admin =
-            Admin::start(&admin_config, view.sources(cores), error_log.clone()).map_err(StartError)?;
+        let admin = Admin::start(&admin_config, view.sources(cores), error_log.clone());
+        let admin = admin.map_err(StartError)?;
         Ok(Server {
             snapshot,
             tls,
@@ -190,6 +190,7 @@ impl Server {
             signals,
             view,
             metrics,
+            telemetry,
             admin,
             notifier,
             pid_file,
@@ -221,6 +222,7 @@ impl Server {
             signals,
             view,
             metrics,
+            telemetry,
             mut admin,
             notifier,
             pid_file,
@@ -276,9 +278,7 @@ impl Server {
                 error_log.error(problem);
             }
         }
-        if let Some(Err(error)) = pid_file.as_ref().map(PidFile::write) {
-            error_log.error(format_args!("server.pid_file cannot be written: {error}"));
-        }
+        write_pid_file(pid_file.as_ref(), &error_log);
         note_root(config_file.is_some(), &error_log);
         let running = Running::new(crate::process::running::Parts {
             cores,
@@ -293,6 +293,7 @@ impl Server {
             admin,
             view,
             metrics,
+            telemetry,
             access_log,
             error_log,
             config_file,
@@ -335,11 +336,45 @@ fn start_access_log(config: &Config, error_log: &ErrorLog) -> Result<AccessLog, 
         .map_err(|error| StartError(error.to_string()))
 }
 
+fn server_logs<'a>(
+    access_log: &AccessLog,
+    error_log: &'a ErrorLog,
+    spans: &'a Arc<SpanQueue>,
+) -> ServerLogs<'a> {
+    ServerLogs { error_log, lost_lines: access_log.lost_lines_count(), spans }
+}
+
+fn start_telemetry(
+    config: &Config,
+    spans: Arc<SpanQueue>,
+    metrics: &Arc<Metrics>,
+    error_log: &ErrorLog,
+) -> Result<Telemetry, StartError> {
+    let mut telemetry = Telemetry::new(spans, metrics.clone(), error_log.clone());
+    let collector = telemetry.open(&config.telemetry).map_err(StartError)?;
+    telemetry.apply(&config.telemetry, collector);
+    Ok(telemetry)
+}
+
+fn note_watcher(snapshot: &Snapshot, error_log: &ErrorLog) {
+    if let Some(problem) = &snapshot.watcher_problem {
+        error_log.warning(format_args!(
+            "changes on disk are found once a second by comparison, not at once: {problem}"
+        ));
+    }
+}
+
 fn access_shared(error_log: &ErrorLog) -> Arc<AccessShared> {
     let error_log = error_log.clone();
     AccessShared::new(Arc::new(move |problem| {
         error_log.limited(LogLevel::Warning, "password file", problem);
     }))
+}
+
+fn write_pid_file(pid_file: Option<&PidFile>, error_log: &ErrorLog) {
+    if let Some(Err(error)) = pid_file.map(PidFile::write) {
+        error_log.error(format_args!("server.pid_file cannot be written: {error}"));
+    }
 }
 
 /// Logs that the server runs as root. The quick form has no place to name another user.

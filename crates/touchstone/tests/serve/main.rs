@@ -33,6 +33,7 @@ mod site_rules;
 mod start;
 mod streams;
 mod systemd;
+mod telemetry;
 mod tokens;
 mod upgrade;
 mod variables;

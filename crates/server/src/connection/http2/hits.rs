@@ -53,7 +53,7 @@ impl Http2 {
     /// Counts it, and writes its line of the access log.
     fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitRoute, body_bytes: u64) {
         self.connection.requests += 1;
-        if state.log.is_on() {
+        if state.wants_facts() {
             self.connection.tls_facts();
         }
         let limits = state.limits;

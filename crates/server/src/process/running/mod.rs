@@ -34,6 +34,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::{Snapshot, scheme};
 use touchstone_sites::{programs, python, servlet};
+use touchstone_telemetry::Telemetry;
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
@@ -78,6 +79,8 @@ pub struct Parts {
     pub view: Arc<OperatorView>,
     /// The counters.
     pub metrics: Arc<Metrics>,
+    /// What is sent to a collector.
+    pub telemetry: Telemetry,
     /// The access log.
     pub access_log: AccessLog,
     /// The error log.
@@ -264,7 +267,7 @@ impl Running {
     }
 
     /// Waits for the cores to end, and closes the logs.
-    fn finish(self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<()> {
         // A client of the control socket that still waits gets no answer; this closes its channel at once.
         drop((self.received, self.events));
         let mut result = Ok(());
@@ -278,6 +281,7 @@ impl Running {
         programs::stop_pools();
         servlet::stop();
         python::stop();
+        self.parts.telemetry.finish();
         self.parts.access_log.finish();
         if let Some(logs) = &self.parts.snapshot.logs {
             logs.finish();

@@ -12,6 +12,7 @@ use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::{Snapshot, scheme};
 use touchstone_sites::{python, servlet};
+use touchstone_telemetry::Destination;
 
 use super::Running;
 use crate::http3;
@@ -30,6 +31,8 @@ struct OpenedConfig {
     http3: http3::Opened,
     wanted_datagrams: Vec<SocketAddr>,
     datagrams: datagram_sockets::Added,
+    /// What telemetry is sent to.
+    collector: Option<Destination>,
 }
 
 impl Running {
@@ -89,7 +92,11 @@ impl Running {
             &parts.accelerator,
             parts.acme.http_challenges(),
             &parts.snapshot.dictionaries,
-            &ServerLogs { error_log: &parts.error_log, lost_lines: parts.access_log.lost_lines_count() },
+            &ServerLogs {
+                error_log: &parts.error_log,
+                lost_lines: parts.access_log.lost_lines_count(),
+                spans: parts.telemetry.queue(),
+            },
         )
         .map_err(|unusable| unusable.0)?;
         let snapshot = Arc::new(snapshot);
@@ -100,6 +107,7 @@ impl Running {
         let bound: Vec<_> = parts.listening.bound().chain(added.addresses()).collect();
         let bound_of =
             |wanted| bound.iter().find(|(known, _)| *known == wanted).map_or(wanted, |(_, bound)| *bound);
+        let collector = parts.telemetry.open(&snapshot.config.telemetry)?;
         let http3 = parts.http3.open(&snapshot, bound_of, &parts.error_log)?;
         parts.admin.reconfigure(&snapshot.config.admin)?;
         if snapshot.config.access_log != parts.snapshot.config.access_log {
@@ -110,12 +118,12 @@ impl Running {
             let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
             reconfigured.map_err(|error| error.to_string())?;
         }
-        Ok(OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams })
+        Ok(OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams, collector })
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it.
     fn apply(&mut self, ready: OpenedConfig) {
-        let OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams } = ready;
+        let OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams, collector } = ready;
         let parts = &mut self.parts;
         for (configured, bound) in added.addresses() {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
@@ -124,6 +132,12 @@ impl Running {
             parts.view.add_listener(configured, bound);
         }
         let shares = parts.listening.apply(added, &wanted);
+        let telemetry = snapshot.config.telemetry.clone();
+        let is_last = collector.is_none();
+        if !is_last {
+            // There must be room for spans before the cores record any.
+            parts.telemetry.apply(&telemetry, collector);
+        }
         let (done, all_done) = channel();
         let http3_shares = parts.http3.apply(http3);
         let datagram_shares = parts.datagrams.apply(datagrams, &wanted_datagrams);
@@ -139,6 +153,9 @@ impl Running {
         parts.acme.apply_config(&snapshot.config);
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
+        if is_last {
+            parts.telemetry.apply(&telemetry, None);
+        }
         servlet::taken_up();
         python::taken_up();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.

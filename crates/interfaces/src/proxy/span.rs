@@ -1,0 +1,61 @@
+//! An attempt at an origin as a span of the trace of its request, with the attributes of OpenTelemetry's
+//! semantic conventions for HTTP clients. Only requests of traces that are recorded come here.
+//!
+//! The span begins when the origin is chosen, and ends with the head of its response.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use touchstone_handler::answer::Answer;
+use touchstone_handler::trace::{ActiveSpan, RequestTrace, SpanKind, Value};
+
+use super::failure::{Failure, FailureLabel};
+use super::origin_url::{Address, OriginUrl};
+
+/// Methods that HTTP defines. Others are the client's words.
+const METHODS: [&str; 10] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "TRACE", "CONNECT"];
+
+/// Begins the span of an attempt; `number` counts from 1.
+pub fn begin(trace: &Rc<RequestTrace>, method: &[u8], origin: &OriginUrl, number: u32) -> Option<ActiveSpan> {
+    let known = METHODS.into_iter().find(|known| known.as_bytes() == method);
+    let mut span = trace.begin(SpanKind::Client, known.unwrap_or("HTTP"))?;
+    span.set("http.request.method", Value::Text(known.unwrap_or("_OTHER").into()));
+    match &origin.address {
+        Address::Tcp(host, port) => {
+            span.set("server.address", Value::text(host.as_bytes()));
+            span.set("server.port", Value::Number((*port).into()));
+        }
+        Address::Unix(path) => {
+            span.set("server.address", Value::text(path.as_os_str().as_encoded_bytes()));
+        }
+    }
+    if number > 1 {
+        span.set("http.request.resend_count", Value::number(u64::from(number - 1)));
+    }
+    Some(span)
+}
+
+/// The attempt has a connection. A kept one may turn out to be closed; then another one follows.
+pub fn note_connection(span: &mut ActiveSpan, is_kept: bool, version: &'static str, waited: Duration) {
+    span.note(if is_kept { "connection reused" } else { "connected" });
+    span.replace("touchstone.connection.reused", Value::Boolean(is_kept));
+    let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+    span.replace("touchstone.connection.wait_us", Value::number(waited_us));
+    span.replace("network.protocol.version", Value::Text(version.into()));
+}
+
+/// Ends the span of an attempt.
+pub fn finish(span: Option<ActiveSpan>, result: &Result<Answer, Failure>) {
+    let Some(mut span) = span else { return };
+    match result {
+        Ok(answer) => {
+            span.set("http.response.status_code", Value::Number(answer.status.into()));
+            if answer.status >= 400 {
+                span.fail(&answer.status.to_string());
+            }
+        }
+        Err(failure) => span.fail(FailureLabel::LABELS[failure.label() as usize]),
+    }
+    span.finish();
+}

@@ -1,0 +1,96 @@
+//! A program whose calls are spans of the trace of their request.
+//!
+//! Only routes that are traced have it. Requests of traces that are not recorded are passed on as they are.
+//! A traced program is not called before there is a whole request, because it must be told its trace.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{CallUnderWay, Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::request::Request;
+use touchstone_handler::trace::{ActiveSpan, SpanKind, Value};
+
+/// A program and its name in spans.
+struct Traced {
+    interface: Arc<dyn Interface>,
+    name: &'static str,
+}
+
+/// Has the calls of an interface traced.
+pub fn open(interface: Arc<dyn Interface>, name: &'static str) -> Arc<dyn Interface> {
+    Arc::new(Traced { interface, name })
+}
+
+impl Interface for Traced {
+    fn name(&self) -> &'static str {
+        self.interface.name()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(TracedHandler { handler: self.interface.on_core(server), name: self.name })
+    }
+
+    fn begins_early(&self) -> bool {
+        self.interface.begins_early()
+    }
+
+    fn judges_parameters(&self) -> bool {
+        self.interface.judges_parameters()
+    }
+
+    fn takes_missing_length(&self) -> bool {
+        self.interface.takes_missing_length()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.interface.takes_escapes()
+    }
+}
+
+struct TracedHandler {
+    handler: Rc<dyn Handler>,
+    name: &'static str,
+}
+
+impl Handler for TracedHandler {
+    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+        let span = request.trace.as_ref().and_then(|trace| trace.begin(SpanKind::Internal, self.name));
+        let Some(mut span) = span else { return self.handler.clone().handle(request) };
+        span.set("touchstone.interface", Value::Text(self.name.into()));
+        enter(&span, &mut request);
+        let handled = self.handler.clone().handle(request);
+        Box::pin(async move {
+            let handled = handled.await;
+            finish(span, &handled);
+            handled
+        })
+    }
+
+    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+        self.handler.clone().await_call(call, interim)
+    }
+}
+
+/// What is done for the request from now on is inside this span, and the program is told so.
+fn enter(span: &ActiveSpan, request: &mut Request) {
+    let inside = span.inside();
+    let value = inside.trace_parent();
+    request.trace = Some(inside);
+    let name = b"traceparent";
+    let is_other = |other: &[u8]| !other.eq_ignore_ascii_case(name);
+    if let Some(written) = request.received.with_fields(is_other, [(&name[..], &value[..])]) {
+        request.received = Rc::new(written);
+    }
+}
+
+fn finish(mut span: ActiveSpan, handled: &Handled) {
+    if let Handled::Answer(answer) = handled {
+        span.set("http.response.status_code", Value::Number(answer.status.into()));
+        if answer.status >= 500 {
+            span.fail(&answer.status.to_string());
+        }
+    }
+    span.finish();
+}
