@@ -8,6 +8,7 @@
 //! | [`condition`] | a condition: `$status >= 500 and not $path =~ "^/health"` |
 //! | [`map`] | from the value of a text to another text |
 //! | [`map_text`] | the entries of a map, as they stand in a file |
+//! | [`network`] | networks of addresses, and look-ups in many of them |
 //! | [`scope`] | what may be used where a text stands |
 //! | [`client_location`] | where clients are, of the databases of places |
 //! | [`operand`] | a variable where it is used, with its map |
@@ -24,6 +25,7 @@ mod lexer;
 pub mod lookup;
 pub mod map;
 pub mod map_text;
+pub mod network;
 pub mod operand;
 mod pattern;
 pub mod scope;

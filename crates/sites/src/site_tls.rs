@@ -1,10 +1,9 @@
 //! From the configuration of sites to the TLS endpoint of each of their addresses.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use touchstone_acme as acme;
-use touchstone_config::{AcmeConfig, Config, SiteConfig, StreamCertificate, StreamConfig};
+use touchstone_config::{AcmeConfig, Config, ListenAddress, SiteConfig, StreamCertificate, StreamConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
@@ -15,7 +14,7 @@ use crate::unusable::Unusable;
 
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(
-    address: SocketAddr,
+    address: ListenAddress,
     config: &Config,
     shared: &Arc<TlsShared>,
     error_log: &ErrorLog,

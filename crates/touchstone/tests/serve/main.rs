@@ -34,5 +34,6 @@ mod start;
 mod streams;
 mod systemd;
 mod tokens;
+mod unix_sockets;
 mod upgrade;
 mod variables;
