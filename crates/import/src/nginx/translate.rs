@@ -39,7 +39,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for directive in outside.chain(inside) {
         match directive.name.as_str() {
             "server" | "upstream" => {}
-            "map" if map::is_translated(directive) => {}
+            "map" | "geo" | "split_clients" if map::is_translated(directive) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", &mut limits, &mut account),
             "user" if directive.argument(0) == "root" => {
                 account.unneeded(
