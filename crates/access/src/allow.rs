@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use touchstone_config::{Network, NetworkMap};
+use touchstone_http::request_view::LOST_CLIENT;
 
 /// The rules of one site or route.
 #[derive(Debug, Clone)]
@@ -26,11 +27,11 @@ impl AddressRules {
         Some(AddressRules { map: NetworkMap::new(allowed.chain(denied), allow.is_empty()) })
     }
 
-    /// Whether a client is admitted. A client without an address (on a socket that is not an internet socket)
-    /// is not, because no rule can apply to it.
+    /// Whether a client is admitted. A client whose address is not known is not, because no rule can apply to
+    /// it. Those of unix sockets are a network of their own.
     #[inline]
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        client.is_some_and(|client| self.map.get(client))
+        client.is_some_and(|client| client != LOST_CLIENT && self.map.get(client))
     }
 }
 
@@ -73,7 +74,16 @@ mod tests {
     fn no_lists_and_no_address() {
         assert!(AddressRules::new(&[], &[]).is_none());
         assert!(!AddressRules::new(&networks(&["0.0.0.0/0"]), &[]).unwrap().allows(None));
-        assert!(!AddressRules::new(&[], &networks(&["10.0.0.0/8"])).unwrap().allows(None));
+        let denies = AddressRules::new(&[], &networks(&["10.0.0.0/8"])).unwrap();
+        assert!(!denies.allows(None) && !denies.allows(Some(LOST_CLIENT)));
+    }
+
+    #[test]
+    fn clients_of_unix_sockets_are_a_network_of_their_own() {
+        assert!(!allows(&["0.0.0.0/0", "::/0"], &[], "::"));
+        assert!(allows(&["10.0.0.0/8", "unix:"], &[], "::"));
+        assert!(allows(&[], &["10.0.0.0/8"], "::"));
+        assert!(!allows(&[], &["unix:"], "::"));
     }
 
     proptest! {

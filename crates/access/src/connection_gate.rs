@@ -1,7 +1,7 @@
 //! Decides which connections are accepted and which client they belong to: the limit of connections per
 //! client, the PROXY protocol, and trusted proxies.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use touchstone_http::forwarded::forwarded_is_https;
@@ -10,8 +10,8 @@ use super::client_table::Client;
 use super::connections::ConnectionPermit;
 use super::real_ip::client_address;
 use super::shared::AccessShared;
-use touchstone_config::{ClientField, Config, NetworkSet};
-use touchstone_http::request_view::{RequestFields, values};
+use touchstone_config::{ClientField, Config, ListenAddress, NetworkSet};
+use touchstone_http::request_view::{RequestFields, UNIX_CLIENT, values};
 
 /// The rules for connections, one for the whole configuration.
 pub struct ConnectionGate {
@@ -20,7 +20,7 @@ pub struct ConnectionGate {
     trusted: NetworkSet,
     client_field: ClientField,
     /// The listening addresses on which trusted peers send a PROXY header.
-    proxy_protocol: Box<[SocketAddr]>,
+    proxy_protocol: Box<[ListenAddress]>,
     shared: Arc<AccessShared>,
 }
 
@@ -58,11 +58,13 @@ impl ConnectionGate {
     }
 
     /// Accepts or refuses a new connection. Trusted proxies may have any number of connections, because they
-    /// carry many clients.
+    /// carry many clients; so do the clients of unix sockets, which cannot be told apart.
     #[inline]
     pub fn admit_connection(&self, peer: Option<IpAddr>) -> Admission {
         match (self.most_per_client, peer) {
-            (Some(most), Some(peer)) if !self.trusted.contains(peer) => self.admit_client(peer, most),
+            (Some(most), Some(peer)) if peer != UNIX_CLIENT && !self.trusted.contains(peer) => {
+                self.admit_client(peer, most)
+            }
             _ => Admission::Admitted(None),
         }
     }
@@ -78,7 +80,7 @@ impl ConnectionGate {
     /// Whether a connection to this listening address (as configured) from this peer begins with a PROXY
     /// header.
     #[inline]
-    pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<IpAddr>) -> bool {
+    pub fn expects_proxy_header(&self, listener: ListenAddress, peer: Option<IpAddr>) -> bool {
         !self.proxy_protocol.is_empty()
             && self.proxy_protocol.contains(&listener)
             && peer.is_some_and(|peer| self.trusted.contains(peer))

@@ -14,6 +14,7 @@ use std::time::Duration;
 use maxminddb::{Reader, path};
 use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
 use touchstone_expression::client_location::AddressLocator;
+use touchstone_http::request_view::LOST_CLIENT;
 
 /// Called with one line when the operator should know something.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -171,7 +172,7 @@ impl GeoRules {
 
     /// Whether a client is admitted.
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
-        let Some(client) = client else { return false };
+        let Some(client) = client.filter(|client| *client != LOST_CLIENT) else { return false };
         self.exempt.contains(client) || decide(&self.allow, &self.deny, self.geoip.locate(client))
     }
 }

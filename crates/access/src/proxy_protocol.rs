@@ -8,6 +8,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use touchstone_http::request_view::LOST_CLIENT;
+
 /// The maximum length of a header: more bytes without an end are refused.
 pub const LONGEST_BYTES: usize = V2_FIXED_BYTES + V2_MOST_BYTES;
 
@@ -216,6 +218,8 @@ impl Family {
 }
 
 fn client_source(client: (IpAddr, u16), server: (IpAddr, u16)) -> ProxySource {
+    // `::` stands for the clients of unix sockets, which is not for a proxy to say.
+    let client = if client.0.is_unspecified() { (LOST_CLIENT, client.1) } else { client };
     ProxySource::Client { client: client.into(), server: server.into() }
 }
 

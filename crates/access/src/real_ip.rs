@@ -50,7 +50,8 @@ struct Reading<'t> {
 
 impl Reading<'_> {
     fn element(&mut self, address: Option<IpAddr>) {
-        match address {
+        // These stand for clients without an address, and no proxy can have seen them.
+        match address.filter(|address| !address.is_unspecified()) {
             None => (self.client, self.farthest_proxy) = (None, None),
             Some(address) if self.trusted.contains(address) => {
                 self.farthest_proxy = self.farthest_proxy.or(Some(address));

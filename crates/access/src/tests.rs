@@ -1,6 +1,6 @@
 //! Tests of the gates as a whole: the checks of a connection and of a request, and their results.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::test_networks::networks;
 
 use super::*;
 use touchstone_config::{
-    AccessConfig, BasicAuthenticationConfig, Config, PasswordSource, RateLimitConfig, quick,
+    AccessConfig, BasicAuthenticationConfig, Config, ListenAddress, PasswordSource, RateLimitConfig, quick,
 };
-use touchstone_http::request_view::RequestView;
+use touchstone_http::request_view::{RequestView, UNIX_CLIENT};
 
 type Fields = Vec<(String, String)>;
 
@@ -454,11 +454,12 @@ fn proxies() {
         "[proxies]\ntrusted = ['10.0.0.0/8']\nclient_field = 'forwarded'\nproxy_protocol = ['127.0.0.1:81']";
     let gate = ConnectionGate::new(&config(text), &shared());
     assert!(gate.wants_peers());
-    let listeners: [SocketAddr; 2] = ["127.0.0.1:80", "127.0.0.1:81"].map(|text| text.parse().unwrap());
+    let listeners: [ListenAddress; 2] = ["127.0.0.1:80", "127.0.0.1:81"].map(|text| text.parse().unwrap());
     assert!(gate.expects_proxy_header(listeners[1], Some(address("10.0.0.1"))));
     assert!(!gate.expects_proxy_header(listeners[0], Some(address("10.0.0.1"))));
     assert!(!gate.expects_proxy_header(listeners[1], Some(address("192.0.2.1"))));
     assert!(!gate.expects_proxy_header(listeners[1], None));
+    assert!(!gate.expects_proxy_header(listeners[1], Some(UNIX_CLIENT)));
     let fields = vec![("X-Forwarded-For", "6.6.6.6"), ("FORWARDED", "for=6.6.6.6, for=192.0.2.1")];
     assert_eq!(gate.client(address("10.0.0.1"), &fields), address("192.0.2.1"));
     assert_eq!(gate.client(address("192.0.2.7"), &fields), address("192.0.2.7"));

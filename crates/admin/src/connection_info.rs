@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use touchstone_config::ListenAddress;
 use touchstone_observe::metrics::{ConnectionState, RouteTable};
 
 /// How many bytes of a request's target are kept.
@@ -36,7 +37,7 @@ pub struct Opened {
     /// The address of the client; `None`: unknown.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
-    pub listener: SocketAddr,
+    pub listener: ListenAddress,
     /// The time from which it is known.
     pub at: Instant,
     /// `http`, `https`, `h2` or `h3`.
@@ -178,7 +179,7 @@ pub struct SessionFacts {
     /// The address of the client's end of the connection.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
-    pub listener: SocketAddr,
+    pub listener: ListenAddress,
     /// `http`, `https`, `h2` or `h3`.
     pub protocol: &'static str,
     /// How long it has been open, in milliseconds.

@@ -1,9 +1,11 @@
 //! `/sessions`: the waiting connections and their states.
 
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
+use touchstone_http::request_view::{UNIX_CLIENT, UNIX_CLIENT_NAME, client_name};
 
 use super::frame::{Html, page_of, policy};
 use super::words;
@@ -16,7 +18,7 @@ pub fn sessions_json(cores: &[CoreSessions]) -> Value {
         "connections": cores.iter().map(|core| core.connections).sum::<usize>(),
         "sessions": sessions.map(|(core, session)| json!({
             "core": core,
-            "client": session.peer.map(|peer| peer.to_string()),
+            "client": session.peer.map(peer_text),
             "listener": session.listener.to_string(),
             "protocol": session.protocol,
             "age_ms": session.age_ms,
@@ -24,7 +26,7 @@ pub fn sessions_json(cores: &[CoreSessions]) -> Value {
             "requests": session.requests,
             "under_way_count": session.under_way_count,
             "under_way": session.under_way.iter().map(|request| json!({
-                "client": request.client.map(|client| client.to_string()),
+                "client": request.client.map(client_name),
                 "method": request.method,
                 "target": request.target,
                 "site": known(&request.site),
@@ -100,7 +102,7 @@ pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
 }
 
 fn session_rows(core: usize, session: &SessionFacts) -> Markup {
-    let peer = session.peer.map_or_else(|| "\u{2013}".to_string(), |peer| peer.to_string());
+    let peer = session.peer.map_or_else(|| "\u{2013}".to_string(), peer_text);
     let more = session.under_way_count.saturating_sub(session.under_way.len());
     html! {
         @if session.under_way.is_empty() {
@@ -134,14 +136,19 @@ fn session_rows(core: usize, session: &SessionFacts) -> Markup {
     }
 }
 
+/// The other end of a connection.
+fn peer_text(peer: SocketAddr) -> String {
+    if peer.ip() == UNIX_CLIENT { UNIX_CLIENT_NAME.to_string() } else { peer.to_string() }
+}
+
 /// The client: the other end of the connection, or the client behind it if that is a proxy.
 fn client(session: &SessionFacts, request: &RequestFacts) -> String {
     match (session.peer, request.client) {
         (Some(peer), Some(client)) if peer.ip().to_canonical() != client => {
-            format!("{client} through {peer}")
+            format!("{} through {}", client_name(client), peer_text(peer))
         }
-        (Some(peer), _) => peer.to_string(),
-        (None, client) => client.map_or_else(|| "\u{2013}".to_string(), |client| client.to_string()),
+        (Some(peer), _) => peer_text(peer),
+        (None, client) => client.map_or_else(|| "\u{2013}".to_string(), client_name),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Access: the keys that a `[[site]]` and a `[[site.route]]` have in common, and `[proxies]`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,10 +8,10 @@ use touchstone_expression::{Known, Text};
 use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
-use super::network::Network;
+use super::listen_address::ListenAddress;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, SignedLinkConfig, SiteConfig, values};
+use super::{Loaded, Network, SectionPlaces, SignedLinkConfig, SiteConfig, values};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +102,7 @@ pub struct ProxiesConfig {
     /// The field in which they name it.
     pub client_field: ClientField,
     /// The addresses to listen on where they name it in a PROXY header.
-    pub proxy_protocol: Vec<SocketAddr>,
+    pub proxy_protocol: Vec<ListenAddress>,
 }
 
 impl Default for ProxiesConfig {
@@ -130,7 +129,8 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
             documentation: "The addresses of the proxies. \
                 The client of their requests is the right-most address in `client_field` that is not one of \
-                them. Name no network that also contains clients: they could choose their address.",
+                them. Name no network that also contains clients: they could choose their address. \
+                `\"unix:\"` trusts the programs that connect to unix sockets in `listen`.",
             kind: Kind::Networks(|proxies, value| proxies.trusted = value),
         },
         Key {
@@ -312,7 +312,8 @@ pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         default: Some("[]"),
         example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
         documentation: "The networks whose clients are admitted; other clients are answered with 403 \
-            Forbidden. If `deny` has networks too, the longest network that contains the address decides. \
+            Forbidden. `\"unix:\"` stands for the clients of unix sockets. If `deny` has networks too, the \
+            longest network that contains the address decides. \
             Empty, with an empty `deny`: every client is admitted, or in a route, every client that the site \
             admits.",
         kind: Kind::Networks(set),

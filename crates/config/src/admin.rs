@@ -5,10 +5,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::network::Network;
 use super::section::reader::Reader;
 use super::section::{Choice, Key, Kind, Section};
-use super::{AcceptRequestId, Loaded, RequestIdConfig, values};
+use super::{AcceptRequestId, Loaded, Network, RequestIdConfig, values};
 
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq)]
@@ -250,7 +249,9 @@ impl Reader<'_> {
                     self.problem(places.key("listen"), message);
                 }
                 let sites = &loaded.config.sites;
-                if let Some(position) = sites.iter().position(|site| site.listen.contains(address)) {
+                if let Some(position) =
+                    sites.iter().position(|site| site.listen.iter().any(|listen| listen == address))
+                {
                     let site =
                         loaded.places.sites.get(position).map_or_else(Default::default, |site| site.header);
                     let line = self.line(site, places.key("listen"));

@@ -244,12 +244,14 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::Files(_) => "array of paths of files".to_string(),
         Kind::FileNames(_) => "array of file names".to_string(),
         Kind::Hosts(_) => "array of host names".to_string(),
-        Kind::ListenAddresses(_) => "array of `\"ADDRESS:PORT\"`, at least one".to_string(),
+        Kind::ListenAddresses(_) => {
+            "array of `\"ADDRESS:PORT\"` and `\"unix:PATH\"`, at least one".to_string()
+        }
         Kind::MediaTypes(_) => "table from endings to media types".to_string(),
         Kind::ContentCodings(_) => "array of `\"br\"`, `\"zstd\"` and `\"gzip\"`".to_string(),
         Kind::CompressionLevels(_) => "table from content codings to levels".to_string(),
         Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
-        Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"`".to_string(),
+        Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"` and `\"unix:PATH\"`".to_string(),
         Kind::Networks(_) => "array of addresses and networks".to_string(),
         Kind::Checked { what, .. }
         | Kind::CheckedArray { what, .. }
@@ -325,7 +327,7 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         // They are for datagrams, or for TLS that ends here or begins here.
         let others =
             ["certificate", "key", "alpn", "origin_alpn", "replies", "session_timeout", "datagram_bytes"];
-        return !others.contains(&key);
+        return !others.contains(&key) && !key.starts_with("socket_");
     }
     if section == "stream.route" {
         return key != "tls";
@@ -335,8 +337,12 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         return !["headers_file", "ca_certificate"].contains(&key);
     }
     if section == "map" {
-        // The file would have to exist.
-        return key != "file";
+        // The file would have to exist, and the others stand in place of values.
+        return !["file", "networks", "networks_file", "shares", "function"].contains(&key);
+    }
+    if section == "site" && key.starts_with("socket_") {
+        // They are for unix sockets.
+        return false;
     }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);

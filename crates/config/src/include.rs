@@ -133,7 +133,8 @@ mod tests {
             ("one.toml", &site(4)),
         ]);
         let config = load_file(&directory.path().join("main.toml")).unwrap().config;
-        let ports: Vec<u16> = config.sites.iter().map(|site| site.listen[0].port()).collect();
+        let ports: Vec<u16> =
+            config.sites.iter().filter_map(|site| Some(site.listen[0].ip()?.port())).collect();
         assert_eq!((ports, config.limits.ranges), (vec![1, 2, 3, 4], 3));
         assert_eq!(config.sites[0].root, directory.path().join("www"));
         assert_eq!(config.sites[1].root, directory.path().join("conf.d/www"), "relative to its own file");

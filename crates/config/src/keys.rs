@@ -23,6 +23,7 @@ use super::routes::config as route;
 use super::section::as_usize;
 use super::security_fields;
 use super::signed_link;
+use super::socket_file::{self, HasSocketFile, SocketFile};
 use super::telemetry;
 use super::values;
 use super::{
@@ -318,6 +319,12 @@ pub static CACHE: Section<CacheConfig> = Section {
     ],
 };
 
+impl HasSocketFile for SiteConfig {
+    fn socket_file(&mut self) -> &mut SocketFile {
+        &mut self.socket_file
+    }
+}
+
 /// `[[site]]`
 pub static SITE: Section<SiteConfig> = Section {
     name: "site",
@@ -327,6 +334,7 @@ pub static SITE: Section<SiteConfig> = Section {
     blank: || SiteConfig {
         hosts: Vec::new(),
         listen: Vec::new(),
+        socket_file: SocketFile { mode: 0, user: String::new(), group: String::new() },
         tls: TlsConfig::default(),
         root: PathBuf::new(),
         index: Vec::new(),
@@ -378,9 +386,14 @@ pub static SITE: Section<SiteConfig> = Section {
             example: "[\"127.0.0.1:8080\", \"[::1]:8080\"]",
             documentation: "The addresses to listen on, numeric and with their ports. \
                 `\"0.0.0.0:80\"` is every IPv4 address of the machine. With port 0 the system chooses one, \
-                and the error log names it.",
+                and the error log names it. `\"unix:/run/touchstone/site.sock\"` is a unix socket for \
+                programs of this machine, and `\"unix:@name\"` one of Linux's abstract namespace, which \
+                every program of the machine may connect to. See [unix sockets](http.md#unix-sockets).",
             kind: Kind::ListenAddresses(|site, value| site.listen = value),
         },
+        socket_file::mode_key(),
+        socket_file::user_key(),
+        socket_file::group_key(),
         Key {
             name: "certificate",
             default: Some("\"\""),

@@ -25,10 +25,10 @@ mod include;
 mod includes;
 mod jwt;
 pub mod keys;
+mod listen_address;
 mod logs;
 mod maps;
 mod names;
-mod network;
 mod nsapi;
 mod parse;
 mod problem;
@@ -42,6 +42,7 @@ mod security_fields;
 mod server;
 mod servlet;
 mod signed_link;
+mod socket_file;
 mod stream;
 mod telemetry;
 mod values;
@@ -64,8 +65,8 @@ pub use forward_auth::ForwardAuthConfig;
 pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIELD};
 pub use includes::{IncludesConfig, XBitHack};
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
+pub use listen_address::{ListenAddress, UnixSocketName};
 pub use names::{names_of_sites, route_name, site_name};
-pub use network::{Network, NetworkMap, NetworkSet};
 pub use nsapi::NsapiConfig;
 pub use parse::{load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -79,7 +80,9 @@ pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
+pub use socket_file::{SocketFile, socket_files};
 pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
+pub use touchstone_expression::network::{Network, NetworkMap, NetworkSet};
 pub use webdav::WebDavConfig;
 
 pub use telemetry::{AcceptParent, Millionths, TelemetryConfig, TelemetryProtocol, TraceConfig};
@@ -90,7 +93,6 @@ pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
 pub use wasm::{WasmConfig, directory as wasm_directory};
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -203,7 +205,9 @@ pub struct SiteConfig {
     /// Host names that it answers; empty: any that no other site names.
     pub hosts: Vec<String>,
     /// Addresses to listen on.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
+    /// The files of the unix sockets among them.
+    pub socket_file: SocketFile,
     /// HTTPS on those addresses.
     pub tls: TlsConfig,
     /// The directory that is served.
@@ -342,7 +346,7 @@ pub enum SymlinkPolicy {
 /// holds programs, and the default of every other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
-pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+pub fn quick(root: PathBuf, listen: ListenAddress) -> Config {
     let site = SiteConfig {
         includes: Some(IncludesConfig::default()),
         routes: quick_routes(&root),
@@ -385,7 +389,7 @@ pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
 
 /// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the
 /// cache.
-pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
+pub fn accelerate(origin: String, listen: ListenAddress) -> Config {
     let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
     // Nothing is served from the root: the route takes every path.
@@ -409,7 +413,7 @@ fn quick_routes(root: &Path) -> Vec<RouteConfig> {
 
 impl SiteConfig {
     /// A site for every host, with the default of every key that need not be given.
-    pub fn new(root: PathBuf, listen: Vec<SocketAddr>) -> SiteConfig {
+    pub fn new(root: PathBuf, listen: Vec<ListenAddress>) -> SiteConfig {
         SiteConfig { root, listen, ..keys::SITE.defaults() }
     }
 }

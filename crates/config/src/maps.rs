@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 use touchstone_expression::map_text::{self, Entry, EntryKey, LARGEST_FILE_BYTES};
-use touchstone_expression::{Condition, Fact, Known, Map, MapSource, Maps, Scope, Text, Variable};
+use touchstone_expression::{
+    Condition, FUNCTIONS, Fact, Function, Known, Map, MapSource, Maps, Scope, Text, Variable,
+};
 
 use super::section::reader::Reader;
 use super::section::{Key, Kind, Section};
 use super::values;
 use super::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Place, RouteConfig,
-    SectionPlaces,
+    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Network, Place,
+    RouteConfig, SectionPlaces,
 };
 
 /// `[[map]]`
@@ -29,6 +31,10 @@ pub(super) struct MapConfig {
     values: BTreeMap<String, String>,
     patterns: Vec<String>,
     file: Option<PathBuf>,
+    networks: BTreeMap<String, String>,
+    networks_file: Option<PathBuf>,
+    shares: Vec<String>,
+    function: String,
 }
 
 /// `[[map]]`
@@ -37,7 +43,8 @@ pub(super) static MAP: Section<MapConfig> = Section {
     repeated: true,
     documentation: "A table from the value of a text to another text, for the variable `$map{name}` in \
         [conditions and texts](expressions.md#maps). An exact value counts before `*.example.org`, that \
-        before the patterns in their order, and these before `default`. A map may use those before it.",
+        before the patterns in their order, and these before `default`. In place of values, a map may have \
+        networks, or shares of all clients. A map may use those before it.",
     blank: || MapConfig {
         name: String::new(),
         from: String::new(),
@@ -46,6 +53,10 @@ pub(super) static MAP: Section<MapConfig> = Section {
         values: BTreeMap::new(),
         patterns: Vec::new(),
         file: None,
+        networks: BTreeMap::new(),
+        networks_file: None,
+        shares: Vec::new(),
+        function: String::new(),
     },
     keys: &[
         Key {
@@ -69,10 +80,15 @@ pub(super) static MAP: Section<MapConfig> = Section {
             name: "from",
             default: None,
             example: "\"$host\"",
-            documentation: "The text that is looked up.",
+            documentation: "The text that is looked up. `$1` to `$9` are what the pattern of the route has \
+                matched in which the map is used; elsewhere they are empty.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Answer),
+                parse: |text, _| {
+                    let of_route: [Option<String>; 9] = [const { None }; 9];
+                    let scope = Scope::from(Known::Answer).with_captures(&of_route);
+                    Text::read(text, scope).map(|_| text.to_string())
+                },
                 set: |map, value| map.from = value,
             },
         },
@@ -135,6 +151,61 @@ pub(super) static MAP: Section<MapConfig> = Section {
                 see [files of maps](expressions.md#maps). It is read again at each reload.",
             kind: Kind::File(|map, value| map.file = value),
         },
+        Key {
+            name: "networks",
+            default: Some("{}"),
+            example: "{ \"10.0.0.0/8\" = \"office\", \"2001:db8::/32\" = \"lab\", \"unix:\" = \"local\" }",
+            documentation: "Networks, with the texts for addresses in them; `from` is then an address, such \
+                as `$client`. The longest network that contains it decides. `\"unix:\"` stands for the \
+                clients of unix sockets. It is nginx's `geo`.",
+            kind: Kind::Pairs {
+                what: "table from networks to texts",
+                check: |key, value| {
+                    key.parse::<Network>()?;
+                    Text::read(value, Known::Answer).map(|_| ())
+                },
+                set: |map, value| map.networks = value,
+            },
+        },
+        Key {
+            name: "networks_file",
+            default: Some("\"\""),
+            example: "\"maps/countries.geo\"",
+            documentation: "A file with more networks, each with its text on a line of its own, as `geo` of \
+                nginx includes it: see [networks](expressions.md#networks). It is read again at each reload.",
+            kind: Kind::File(|map, value| map.networks_file = value),
+        },
+        Key {
+            name: "shares",
+            default: Some("[]"),
+            example: "[\"10% new\", \"0.5% test\", \"* old\"]",
+            documentation: "Shares of all values, each with its text, and `*` for all that are left. A value \
+                always has the same text, chosen by a hash of it. It is nginx's `split_clients`, with the \
+                same hash: `from = \"${client}AAA\"` divides clients as `\"${remote_addr}AAA\"` does there.",
+            kind: Kind::CheckedArray {
+                what: "array of shares with texts",
+                parse: |text| map_text::read_share_line(text).map(|_| text.to_string()),
+                set: |map, value| map.shares = value,
+            },
+        },
+        Key {
+            name: "function",
+            default: Some("\"\""),
+            example: "\"lower\"",
+            documentation: "What becomes of the text, in place of a table: `lower` and `upper` change ASCII \
+                letters, `escape` and `unescape` write bytes as in paths (`%20`) and back. Empty: none.",
+            kind: Kind::Checked {
+                what: "`\"lower\"`, `\"upper\"`, `\"escape\"` or `\"unescape\"`",
+                parse: |text, _| match text.is_empty() || Function::named(text).is_some() {
+                    true => Ok(text.to_string()),
+                    false => {
+                        let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+                        Err(format!("{text:?} is no function; there are {}", names.join(", ")))
+                    }
+                },
+                set: |map, value| map.function = value,
+            },
+        },
     ],
 };
 
@@ -149,10 +220,16 @@ impl MapConfig {
             let entry = map_text::read_line(line).map_err(|problem| ("patterns", problem))?;
             entries.extend(entry.map(|entry| (entry, "'patterns'".to_string())));
         }
-        let key = if let Some(file) = &self.file {
-            let read = read_file(file).map_err(|problem| ("file", format!("'file': {problem}")))?;
-            let place = |line: usize| format!("'file': {}:{line}", file.display());
-            entries.extend(read.into_iter().map(|(line, entry)| (entry, place(line))));
+        let key = if !self.networks.is_empty() || self.networks_file.is_some() {
+            self.add_networks(&mut entries)?
+        } else if !self.shares.is_empty() {
+            for line in &self.shares {
+                let entry = map_text::read_share_line(line).map_err(|problem| ("shares", problem))?;
+                entries.push((entry, "'shares'".to_string()));
+            }
+            "shares"
+        } else if let Some(file) = &self.file {
+            self.add_file("file", file, map_text::read, &mut entries)?;
             "file"
         } else if self.patterns.is_empty() {
             "values"
@@ -164,8 +241,38 @@ impl MapConfig {
             from: &self.from,
             default: &self.default,
             ignore_case: self.ignore_case,
+            function: Function::named(&self.function),
         };
         Map::new(&source, entries, maps).map_err(|problem| (key, problem))
+    }
+
+    /// Adds the networks; those of the file come first, so that the others count before them.
+    fn add_networks(
+        &self,
+        entries: &mut Vec<(Entry, String)>,
+    ) -> Result<&'static str, (&'static str, String)> {
+        if let Some(file) = &self.networks_file {
+            self.add_file("networks_file", file, map_text::read_networks, entries)?;
+        }
+        for (network, value) in &self.networks {
+            let network = network.parse().map_err(|problem| ("networks", problem))?;
+            let entry = Entry { key: EntryKey::Network(network), value: value.clone() };
+            entries.push((entry, "'networks'".to_string()));
+        }
+        Ok(if self.networks_file.is_some() { "networks_file" } else { "networks" })
+    }
+
+    fn add_file(
+        &self,
+        key: &'static str,
+        file: &Path,
+        read: fn(&str) -> Result<Vec<(usize, Entry)>, String>,
+        entries: &mut Vec<(Entry, String)>,
+    ) -> Result<(), (&'static str, String)> {
+        let read = read_file(file, read).map_err(|problem| (key, format!("'{key}': {problem}")))?;
+        let place = |line: usize| format!("'{key}': {}:{line}", file.display());
+        entries.extend(read.into_iter().map(|(line, entry)| (entry, place(line))));
+        Ok(())
     }
 }
 
@@ -179,7 +286,10 @@ fn is_map(variable: &Variable) -> bool {
 }
 
 /// The entries of a file.
-fn read_file(file: &Path) -> Result<Vec<(usize, Entry)>, String> {
+fn read_file(
+    file: &Path,
+    read_text: fn(&str) -> Result<Vec<(usize, Entry)>, String>,
+) -> Result<Vec<(usize, Entry)>, String> {
     let mut text = String::new();
     let name = file.display();
     let read = std::fs::File::open(file)
@@ -188,7 +298,7 @@ fn read_file(file: &Path) -> Result<Vec<(usize, Entry)>, String> {
     if text.len() as u64 > LARGEST_FILE_BYTES {
         return Err(format!("{name} is larger than {}", values::format_size(LARGEST_FILE_BYTES)));
     }
-    map_text::read(&text).map_err(|problem| format!("{name}: {problem}"))
+    read_text(&text).map_err(|problem| format!("{name}: {problem}"))
 }
 
 impl Reader<'_> {
@@ -369,6 +479,18 @@ mod tests {
         assert!(first(&map("patterns = ['x y']")).contains("is not a pattern with its text"));
         assert!(first(&map("patterns = ['~( y']")).contains("is not a pattern: unclosed group"));
         assert!(first(&map("file = '/nowhere'")).contains("'file': /nowhere cannot be read"));
+        assert!(first(&map("networks = { '10.0.0.1/8' = 'x' }")).contains("has bits set beyond"));
+        assert!(
+            first(&map("networks_file = '/nowhere'")).contains("'networks_file': /nowhere cannot be read")
+        );
+        assert!(
+            first(&map("shares = ['60% a', '60% b']")).contains("'shares': the shares are more than 100%")
+        );
+        assert!(first(&map("function = 'sum'")).contains("\"sum\" is no function; there are lower"));
+        assert!(first(&map("function = 'lower'\nvalues = { b = 'c' }")).contains("has no entries"));
+        assert!(first(&map("shares = ['x a']")).contains("is not a share"));
+        let both = first(&map("shares = ['5% a']\nvalues = { b = 'c' }"));
+        assert!(both.contains("either values and patterns, or networks, or shares"), "{both}");
         assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("there is a map \"a\" already"));
         let late = map("default = '$status'");
         let route = "[[site.route]]\npath = '/'\nwhen = '$map{a}'\nrespond = {}\n";

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -17,6 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::include::{INCLUDE, MOST_FILES, Source, matching};
 use super::keys;
+use super::listen_address::ListenAddress;
 use super::logs;
 use super::problem::problem_at;
 use super::section::Section;
@@ -141,6 +141,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_server(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
+    reader.check_socket_files(&loaded);
     reader.check_access(&loaded);
     reader.check_webdav(&loaded);
     reader.check_nonces(&loaded);
@@ -413,7 +414,7 @@ impl<'t> Reader<'t> {
 
     /// A site has one kind of certificate, and all sites of an address have HTTPS, or none has.
     fn check_tls(&mut self, loaded: &Loaded) {
-        let mut speaks_tls: HashMap<SocketAddr, (bool, Place)> = HashMap::new();
+        let mut speaks_tls: HashMap<ListenAddress, (bool, Place)> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let tls = &site.tls;
             if (tls.certificate.is_some() || tls.acme) && tls.development_certificate {
@@ -459,7 +460,7 @@ impl<'t> Reader<'t> {
 
     /// Each host of an address must belong to one site, and at most one may be for all others.
     fn check_hosts(&mut self, loaded: &Loaded) {
-        let mut owners: HashMap<(SocketAddr, Option<&str>), &SectionPlaces> = HashMap::new();
+        let mut owners: HashMap<(ListenAddress, Option<&str>), &SectionPlaces> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let hosts: Vec<Option<&str>> = match site.hosts.is_empty() {
                 true => vec![None],

@@ -13,8 +13,8 @@ use super::*;
 use crate::keys::{ABSENT, for_each_section};
 use crate::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DeliveryConfig, DirectoryListing,
-    ErrorLogConfig, HtaccessPolicy, IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig,
-    SymlinkPolicy, TlsConfig, complete_example, quick,
+    ErrorLogConfig, HtaccessPolicy, IncludesConfig, LimitsConfig, ListenAddress, LogDestination, LogLevel,
+    ServerConfig, SocketFile, SymlinkPolicy, TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -84,6 +84,7 @@ fn defaults() {
         [SiteConfig {
             hosts: vec![],
             listen: vec!["127.0.0.1:80".parse().unwrap()],
+            socket_file: SocketFile { mode: 0o660, user: String::new(), group: String::new() },
             tls: TlsConfig::default(),
             root: PathBuf::from("/etc/touchstone/www"),
             index: vec!["index.html".to_string()],
@@ -246,7 +247,8 @@ fn every_key_is_read() {
     assert_eq!(config.sites.len(), 2);
     let site = &config.sites[0];
     assert_eq!(site.hosts, ["a.example", "b.example"]);
-    assert_eq!(site.listen, ["127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap()]);
+    let listen: [ListenAddress; 2] = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap());
+    assert_eq!(site.listen, listen);
     assert_eq!(site.root, Path::new("/srv/a"));
     assert!(site.index.is_empty());
     assert_eq!(site.symlinks, SymlinkPolicy::Anywhere);
@@ -278,7 +280,8 @@ fn unknown_names() {
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, \
-         certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
+         socket_mode, socket_user, socket_group, certificate, key, development_certificate, tls_minimum, \
+         tls_maximum, http3, client_authorities, \
          client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
          mime_types, charset, cache_control, precompressed, compression, compression_levels, dictionaries, \
          listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, limit_rate, \

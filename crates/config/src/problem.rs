@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::Config;
+use super::listen_address::ListenAddress;
 
 /// One thing that is wrong with a configuration. It displays as `file:line:column: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl ConfigPlaces {
     pub fn problem_with_listener(
         &self,
         config: &Config,
-        address: SocketAddr,
+        address: ListenAddress,
         message: impl Into<String>,
     ) -> ConfigProblem {
         let sites = config.sites.iter().map(|site| &site.listen).zip(&self.sites);

@@ -1,18 +1,18 @@
 //! `[[stream]]`: connections and datagrams that are passed on to other servers as they are.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_interfaces::proxy::{OriginSpec, ProxyHeader, Role, TlsSettings, Traffic};
 
-use super::network::Network;
+use super::listen_address::ListenAddress;
 use super::proxy::tables::{self, ProxyHealthConfig};
 use super::section::reader::Reader;
 use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
+use super::socket_file::{self, HasSocketFile, SocketFile};
 use super::values::{DAY, HOUR, MIB};
-use super::{Config, LogDestination, Place, SectionPlaces};
+use super::{Config, LogDestination, Network, Place, SectionPlaces};
 
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(10);
@@ -27,7 +27,9 @@ pub struct StreamConfig {
     /// Its name in logs and metrics.
     pub name: String,
     /// Addresses to listen on.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
+    /// The files of the unix sockets among them.
+    pub socket_file: SocketFile,
     /// Datagrams instead of connections.
     pub is_udp: bool,
     /// The origins of what no route is for, with their weights.
@@ -207,6 +209,7 @@ pub static STREAM: Section<StreamConfig> = Section {
     blank: || StreamConfig {
         name: String::new(),
         listen: Vec::new(),
+        socket_file: SocketFile { mode: 0, user: String::new(), group: String::new() },
         is_udp: false,
         to: Vec::new(),
         balance: StreamBalance::LeastConnections,
@@ -268,9 +271,13 @@ pub static STREAM: Section<StreamConfig> = Section {
             name: "listen",
             default: None,
             example: "[\"127.0.0.1:5432\"]",
-            documentation: "The addresses to listen on. No site and no other stream may have them.",
+            documentation: "The addresses to listen on, numeric and with their ports, or `\"unix:/path\"` \
+                for a unix socket. No site and no other stream may have them.",
             kind: Kind::ListenAddresses(|stream, value| stream.listen = value),
         },
+        socket_file::mode_key(),
+        socket_file::user_key(),
+        socket_file::group_key(),
         Key {
             name: "protocol",
             default: Some("\"tcp\""),
@@ -838,11 +845,17 @@ pub static ROUTE: Section<StreamRouteConfig> = Section {
     ],
 };
 
+impl HasSocketFile for StreamConfig {
+    fn socket_file(&mut self) -> &mut SocketFile {
+        &mut self.socket_file
+    }
+}
+
 impl Reader<'_> {
     /// What the keys of streams say together, and their addresses.
     pub(super) fn check_streams(&mut self, config: &Config, places: &[SectionPlaces]) {
         let mut names: HashMap<&str, Place> = HashMap::new();
-        let mut taken: HashMap<(SocketAddr, bool), String> = HashMap::new();
+        let mut taken: HashMap<(ListenAddress, bool), String> = HashMap::new();
         for site in &config.sites {
             for address in &site.listen {
                 taken.insert((*address, false), "a [[site]]".to_string());
@@ -857,6 +870,10 @@ impl Reader<'_> {
                 self.problem(places.key("name"), format!("the [[stream]] of {line} has this 'name' already"));
             }
             for (position, address) in stream.listen.iter().enumerate() {
+                if stream.is_udp && address.unix().is_some() {
+                    let message = format!("{address}: a stream of datagrams has no unix sockets");
+                    self.problem(places.item("listen", position), message);
+                }
                 let owner = format!("the [[stream]] '{}'", stream.name);
                 if let Some(owner) = taken.insert((*address, stream.is_udp), owner) {
                     let message = format!("{address} belongs to {owner} already");

@@ -8,6 +8,10 @@
 //! | [`condition`] | a condition: `$status >= 500 and not $path =~ "^/health"` |
 //! | [`map`] | from the value of a text to another text |
 //! | [`map_text`] | the entries of a map, as they stand in a file |
+//! | [`network`] | networks of addresses, and look-ups in many of them |
+//! | `table` | networks and shares in maps |
+//! | `murmur` | the hash of shares, that of nginx |
+//! | `function` | what a map does with a value in place of a table |
 //! | [`scope`] | what may be used where a text stands |
 //! | [`client_location`] | where clients are, of the databases of places |
 //! | [`operand`] | a variable where it is used, with its map |
@@ -20,18 +24,23 @@
 
 pub mod client_location;
 pub mod condition;
+mod function;
 mod lexer;
 pub mod lookup;
 pub mod map;
 pub mod map_text;
+mod murmur;
+pub mod network;
 pub mod operand;
 mod pattern;
 pub mod scope;
 pub mod source;
+mod table;
 pub mod text;
 pub mod variable;
 
 pub use condition::Condition;
+pub use function::{FUNCTIONS, Function};
 pub use lookup::Piece;
 pub use map::{Map, MapSource, Maps};
 pub use scope::Scope;

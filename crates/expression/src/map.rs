@@ -1,4 +1,5 @@
-//! Maps: from the value of a text to another text, by exact values, names of hosts or patterns.
+//! Maps: from the value of a text to another text, by exact values, names of hosts or patterns; or by
+//! networks, or by shares of all values.
 //!
 //! ```text
 //! from = "$host"      shop.example.org -> one      *.example.org -> two      ~^v([0-9]+)\. -> release-$1
@@ -16,11 +17,13 @@ use std::sync::Arc;
 
 use regex::bytes::{Captures, Regex};
 
+use crate::function::Function;
 use crate::lookup::{Lookup, Piece};
 use crate::map_text::{Entry, EntryKey};
 use crate::pattern;
 use crate::scope::{FindsMaps, Scope};
 use crate::source::Source;
+use crate::table::{Networks, Shares};
 use crate::text::Text;
 use crate::variable::{Fact, Known, Variable, nearest};
 
@@ -29,6 +32,9 @@ pub const MOST_ENTRIES: usize = 1_000_000;
 
 /// The most patterns of one map; they are tried one after the other.
 pub const MOST_PATTERNS: usize = 10_000;
+
+/// How many matches of a route's pattern a map can look up.
+const MOST_GROUPS: usize = 9;
 
 /// A map, read once.
 pub struct Map {
@@ -40,6 +46,12 @@ pub struct Map {
     /// By what follows the asterisk: `.example.org`.
     hosts: HashMap<Box<[u8]>, Text>,
     patterns: Vec<(Regex, Text)>,
+    /// In place of all these.
+    function: Option<Function>,
+    /// In place of all these.
+    networks: Option<Networks>,
+    /// In place of all these.
+    shares: Option<Shares>,
     default: Text,
     /// What its texts, and the maps in them, use of a request or an answer, each once.
     variables: Box<[Variable]>,
@@ -58,6 +70,8 @@ pub struct MapSource<'s> {
     pub default: &'s str,
     /// The case of letters in exact values does not matter.
     pub ignore_case: bool,
+    /// What becomes of the text, in place of entries.
+    pub function: Option<Function>,
 }
 
 /// All maps of a configuration, by name.
@@ -103,17 +117,22 @@ impl Map {
         maps: &Maps,
     ) -> Result<Map, String> {
         let scope = Scope::from(Known::Answer).with_maps(maps);
-        let text = |what: &str, text: &str| {
+        let text = |what: &str, text: &str, scope: Scope<'_>| {
             Text::read(text, scope).map_err(|problem| format!("'{what}': {problem}"))
         };
+        // What the pattern of a route has matched, where the map is used.
+        let of_route: [Option<String>; MOST_GROUPS] = [const { None }; MOST_GROUPS];
         let mut map = Map {
             name: source.name.into(),
-            from: text("from", source.from)?,
+            from: text("from", source.from, scope.with_captures(&of_route))?,
             ignore_case: source.ignore_case,
             exact: HashMap::new(),
             hosts: HashMap::new(),
             patterns: Vec::new(),
-            default: text("default", source.default)?,
+            function: source.function,
+            networks: None,
+            shares: None,
+            default: text("default", source.default, scope)?,
             variables: Box::default(),
             known: Known::Request,
             digest: 0,
@@ -123,10 +142,13 @@ impl Map {
         let mut earlier: Vec<u64> = maps.0.values().map(|map| map.digest).collect();
         earlier.sort_unstable();
         earlier.hash(&mut hasher);
-        (source.name, source.from, source.default, source.ignore_case).hash(&mut hasher);
+        (source.name, source.from, source.default, source.ignore_case, source.function).hash(&mut hasher);
         for (entry, place) in entries {
             entry.hash(&mut hasher);
             map.add(entry, scope).map_err(|problem| format!("{place}: {problem}"))?;
+        }
+        if let Some(networks) = &mut map.networks {
+            networks.finish();
         }
         map.digest = hasher.finish();
         map.variables = map.variables_of_texts();
@@ -135,12 +157,23 @@ impl Map {
     }
 
     fn add(&mut self, entry: Entry, scope: Scope<'_>) -> Result<(), String> {
-        if self.exact.len() + self.hosts.len() + self.patterns.len() >= MOST_ENTRIES {
-            return Err(format!("a map has at most {MOST_ENTRIES} entries"));
-        }
+        self.check_kind(&entry.key)?;
         let twice = |key: &str| Err(format!("{key:?} stands in the map already"));
         match entry.key {
             EntryKey::Default => self.default = Text::read(&entry.value, scope)?,
+            EntryKey::Network(network) => {
+                let networks = self.networks.get_or_insert_with(Networks::new);
+                networks.add(network, &entry.value, |value| Text::read(value, scope))?;
+            }
+            EntryKey::WithoutNetwork(network) => {
+                if !self.networks.as_mut().is_some_and(|networks| networks.remove(network)) {
+                    return Err(format!("no network {network} stands before, and none is deleted"));
+                }
+            }
+            EntryKey::Share(hundredths) => {
+                let value = Text::read(&entry.value, scope)?;
+                self.shares.get_or_insert_default().add(hundredths, value)?;
+            }
             EntryKey::Exact(key) => {
                 let value = Text::read(&entry.value, scope)?;
                 let bytes = self.in_case(key.as_bytes()).into_owned().into();
@@ -169,25 +202,61 @@ impl Map {
         Ok(())
     }
 
+    /// A map has values, networks or shares, and a limited number of them.
+    fn check_kind(&self, key: &EntryKey) -> Result<(), String> {
+        let values = self.exact.len() + self.hosts.len() + self.patterns.len();
+        let networks = self.networks.as_ref().map_or(0, Networks::count);
+        let shares = self.shares.as_ref().map_or(0, Shares::count);
+        if self.function.is_some() {
+            return Err("a map with 'function' has no entries".to_string());
+        }
+        if values + networks + shares >= MOST_ENTRIES {
+            return Err(format!("a map has at most {MOST_ENTRIES} entries"));
+        }
+        let others = match key {
+            EntryKey::Default => 0,
+            EntryKey::Network(_) | EntryKey::WithoutNetwork(_) => values + shares,
+            EntryKey::Share(_) => values + networks,
+            EntryKey::Exact(_) | EntryKey::Hosts(_) | EntryKey::Pattern { .. } => networks + shares,
+        };
+        match others {
+            0 => Ok(()),
+            _ => Err("a map has either values and patterns, or networks, or shares".to_string()),
+        }
+    }
+
     fn values(&self) -> impl Iterator<Item = &Text> {
         let patterns = self.patterns.iter().map(|(_, value)| value);
-        self.exact.values().chain(self.hosts.values()).chain(patterns).chain([&self.default])
+        let networks = self.networks.iter().flat_map(Networks::texts);
+        let shares = self.shares.iter().flat_map(Shares::texts);
+        let values = self.exact.values().chain(self.hosts.values()).chain(patterns);
+        values.chain(networks).chain(shares).chain([&self.default])
     }
 
     fn variables_of_texts(&self) -> Box<[Variable]> {
         let found = RefCell::new(HashSet::<Variable>::new());
-        for text in self.values().chain([&self.from]) {
+        let note = |text: &Text, with_captures: bool| {
             text.uses(&|variable: &Variable| {
-                if variable.fact != Fact::Capture && !found.borrow().contains(variable) {
+                let is_meant = with_captures || variable.fact != Fact::Capture;
+                if is_meant && !found.borrow().contains(variable) {
                     found.borrow_mut().insert(variable.clone());
                 }
                 false
             });
-        }
+        };
+        // Those in values are of the map's own patterns.
+        self.values().for_each(|text| note(text, false));
+        note(&self.from, true);
         found.into_inner().into_iter().collect()
     }
 
     fn find<'k>(&self, key: &'k [u8]) -> (&Text, Option<Captures<'k>>) {
+        if let Some(networks) = &self.networks {
+            return (networks.find(key).unwrap_or(&self.default), None);
+        }
+        if let Some(shares) = &self.shares {
+            return (shares.find(key).unwrap_or(&self.default), None);
+        }
         if let Some(value) = self.exact.get(&*self.in_case(key)) {
             return (value, None);
         }
@@ -218,6 +287,9 @@ impl Map {
 impl Lookup for Map {
     fn value<'a>(&'a self, source: &'a dyn Source) -> Cow<'a, [u8]> {
         let key = self.from.render(source);
+        if let Some(function) = self.function {
+            return function.apply(key);
+        }
         match self.find(&key) {
             (value, None) => value.render(source),
             // What it borrows lives only as long as the match.
@@ -229,6 +301,9 @@ impl Lookup for Map {
 
     fn pieces(&self, source: &dyn Source, take: &mut dyn FnMut(Piece<'_>)) {
         let key = self.from.render(source);
+        if let Some(function) = self.function {
+            return take(Piece::Value(&function.apply(key)));
+        }
         match self.find(&key) {
             (value, None) => value.pieces(source, take),
             (value, Some(matched)) => value.pieces(&Matched { source, matched: &matched }, take),
@@ -240,7 +315,7 @@ impl Lookup for Map {
     }
 
     fn has_plain_values(&self) -> bool {
-        self.values().all(|value| !value.has_variables())
+        self.function.is_none() && self.values().all(|value| !value.has_variables())
     }
 
     fn digest(&self) -> u64 {
@@ -286,10 +361,11 @@ mod tests {
     use touchstone_http::request_view::RequestView;
 
     fn map(from: &str, text: &str, ignore_case: bool) -> Result<Map, String> {
-        let source = MapSource { name: "m", from, default: "none", ignore_case };
+        let source = MapSource { name: "m", from, default: "none", ignore_case, function: None };
         let entries = map_text::read(text)?;
         Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, format!("line {line}"))), &{
-            let source = MapSource { name: "first", from: "$method", default: "", ignore_case: false };
+            let source =
+                MapSource { name: "first", from: "$method", default: "", ignore_case: false, function: None };
             let mut maps = Maps::default();
             maps.add(Map::new(
                 &source,
@@ -354,6 +430,53 @@ mod tests {
     }
 
     #[test]
+    fn a_map_of_networks_or_of_shares() {
+        let made = |from: &str, entries: Vec<(EntryKey, &str)>| {
+            let source = MapSource { name: "m", from, default: "none", ignore_case: false, function: None };
+            let entry = |(key, value): (EntryKey, &str)| (Entry { key, value: value.to_string() }, "here");
+            Map::new(&source, entries.into_iter().map(entry), &Maps::default())
+        };
+        let network = |text: &str| EntryKey::Network(text.parse().unwrap());
+        let map = made("$client", vec![(network("192.0.2.0/24"), "$method"), (network("::/0"), "six")]);
+        let map = map.unwrap();
+        let value = |client: &str| {
+            let view = RequestView { client: client.parse().ok(), ..RequestView::example("/") };
+            String::from_utf8(map.value(&view).into_owned()).unwrap()
+        };
+        assert_eq!((value("192.0.2.9"), value("2001:db8::1")), ("GET".to_string(), "six".to_string()));
+        assert_eq!((value("198.51.100.1"), value("")), ("none".to_string(), "none".to_string()));
+        let shares = made("$path", vec![(EntryKey::Share(None), "all")]).unwrap();
+        assert_eq!(&*shares.value(&RequestView::example("/")), b"all");
+        let both = vec![(network("192.0.2.0/24"), "a"), (EntryKey::Share(None), "b")];
+        assert!(made("$client", both).unwrap_err().contains("either values and patterns"));
+        let gone = vec![(EntryKey::WithoutNetwork("192.0.2.0/24".parse().unwrap()), "")];
+        assert!(made("$client", gone).unwrap_err().contains("none is deleted"));
+    }
+
+    #[test]
+    fn what_a_route_has_matched_is_looked_up() {
+        struct Route;
+        impl Source for Route {
+            fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
+                (variable.fact == Fact::Capture && variable.position == 0).then(|| Cow::Borrowed(&b"ONE"[..]))
+            }
+        }
+        let found = map("$1", "ONE $method/1\n~^(.)$ $1", false).unwrap();
+        assert_eq!(&*found.value(&Route), b"/1");
+        assert!(found.uses(&|variable: &Variable| variable.fact == Fact::Capture));
+        // Where nothing was matched, the text is empty.
+        assert_eq!(&*found.value(&RequestView::example("/")), b"none");
+        assert!(map("$10", "", false).unwrap_err().contains("stands for nothing"));
+        let function = Some(Function::Lower);
+        let source = MapSource { name: "m", from: "$1", default: "", ignore_case: false, function };
+        let lower = Map::new(&source, Vec::<(Entry, &str)>::new(), &Maps::default()).unwrap();
+        assert_eq!(&*lower.value(&Route), b"one");
+        assert!(!lower.has_plain_values());
+        let entry = Entry { key: EntryKey::Default, value: String::new() };
+        assert!(Map::new(&source, [(entry, "here")], &Maps::default()).unwrap_err().contains("no entries"));
+    }
+
+    #[test]
     fn a_map_is_known_as_late_as_what_it_uses() {
         let mut maps = Maps::default();
         maps.add(map("$status", "404 none", false).unwrap());
@@ -369,7 +492,7 @@ mod tests {
         let entries =
             |text: &str| map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
         let made = |name: &str, text: &str, earlier: &Maps| {
-            let source = MapSource { name, from: "$path", default: "0", ignore_case: false };
+            let source = MapSource { name, from: "$path", default: "0", ignore_case: false, function: None };
             Map::new(&source, entries(text), earlier).unwrap()
         };
         // The second map is written in the same way each time, and uses the first one.

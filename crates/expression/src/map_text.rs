@@ -13,6 +13,11 @@
 //! The form is that of the maps of nginx, of which a semicolon at the end stays, and of Apache's text maps.
 //! A backslash before a key that would mean something else takes the meaning away: `\default`, `\~x`, `\*.x`.
 
+use std::net::IpAddr;
+
+use crate::network::Network;
+use crate::table::read_share;
+
 /// The largest file of a map, in bytes.
 pub const LARGEST_FILE_BYTES: u64 = 64 << 20;
 
@@ -41,6 +46,12 @@ pub enum EntryKey {
         /// The case of letters does not matter.
         ignore_case: bool,
     },
+    /// Addresses in this network.
+    Network(Network),
+    /// The network of an earlier entry, which is taken back.
+    WithoutNetwork(Network),
+    /// So many hundredths of a percent of all values; `None`: all that are left.
+    Share(Option<u32>),
 }
 
 impl EntryKey {
@@ -84,8 +95,53 @@ pub fn read(text: &str) -> Result<Vec<(usize, Entry)>, String> {
     Ok(entries)
 }
 
+/// Reads the entries of a file of networks, as of nginx's `geo`: a network and its text on each line,
+/// `default` and a text, or `delete` and a network.
+pub fn read_networks(text: &str) -> Result<Vec<(usize, Entry)>, String> {
+    let mut entries = Vec::new();
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        let number = index + 1;
+        let place = |problem: String| format!("line {number}: {problem}");
+        let Some((_, key, value)) = words_of_line(line).map_err(place)? else { continue };
+        let (key, value) = match key.as_str() {
+            "default" => (EntryKey::Default, value),
+            "delete" => (EntryKey::WithoutNetwork(network_of(&value).map_err(place)?), String::new()),
+            _ => (EntryKey::Network(network_of(&key).map_err(place)?), value),
+        };
+        entries.push((number, Entry { key, value }));
+    }
+    Ok(entries)
+}
+
+/// The network that a line means. Bits beyond its length do not count, as in nginx.
+fn network_of(text: &str) -> Result<Network, String> {
+    let masked = text.split_once('/').and_then(|(address, length)| {
+        let address: IpAddr = address.parse().ok()?;
+        Network::around(address, length.parse().ok()?)
+    });
+    masked.map_or_else(|| text.parse(), Ok)
+}
+
+/// Reads a line with a share and its text: `12.5% one`.
+pub fn read_share_line(line: &str) -> Result<Entry, String> {
+    let read = words_of_line(line)?;
+    let (_, key, value) = read.ok_or_else(|| "an empty text is not a share".to_string())?;
+    Ok(Entry { key: EntryKey::Share(read_share(&key)?), value })
+}
+
 /// Reads one line; `None`: there is no entry in it.
 pub fn read_line(line: &str) -> Result<Option<Entry>, String> {
+    let Some((is_quoted, key, value)) = words_of_line(line)? else { return Ok(None) };
+    // In quotes, a pattern may still be one, as in nginx; nothing else has a meaning there.
+    let key = match is_quoted && !key.starts_with('~') {
+        true => EntryKey::Exact(key),
+        false => EntryKey::read(&key)?,
+    };
+    Ok(Some(Entry { key, value }))
+}
+
+/// Whether the key of a line is in quotes, the key, and the text.
+fn words_of_line(line: &str) -> Result<Option<(bool, String, String)>, String> {
     let mut rest = line.trim();
     if rest.is_empty() || rest.starts_with('#') {
         return Ok(None);
@@ -104,13 +160,7 @@ pub fn read_line(line: &str) -> Result<Option<Entry>, String> {
     let Some(value) = value else {
         return Err("has a key without a value".to_string());
     };
-    let key = key.unwrap_or_default();
-    // In quotes, a pattern may still be one, as in nginx; nothing else has a meaning there.
-    let key = match is_quoted && !key.starts_with('~') {
-        true => EntryKey::Exact(key),
-        false => EntryKey::read(&key)?,
-    };
-    Ok(Some(Entry { key, value }))
+    Ok(Some((is_quoted, key.unwrap_or_default(), value)))
 }
 
 /// The next word, in quotes or until white space or a semicolon.
@@ -187,6 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn networks_and_shares() {
+        let text = "# comment\ndefault ZZ;\n127.0.0.1 a;\n10.1.2.3/8 'b c';\ndelete 10.0.0.0/8;\n::1/128 d\n";
+        let network = |text: &str| EntryKey::Network(text.parse().unwrap());
+        let entry = |key, value: &str| Entry { key, value: value.to_string() };
+        assert_eq!(
+            read_networks(text).unwrap(),
+            [
+                (2, entry(EntryKey::Default, "ZZ")),
+                (3, entry(network("127.0.0.1"), "a")),
+                (4, entry(network("10.0.0.0/8"), "b c")),
+                (5, entry(EntryKey::WithoutNetwork("10.0.0.0/8".parse().unwrap()), "")),
+                (6, entry(network("::1"), "d")),
+            ]
+        );
+        assert!(read_networks("\n10.0.0.0-10.0.0.9 a;").unwrap_err().starts_with("line 2: "));
+        assert!(read_networks("ranges;").unwrap_err().contains("without a value"));
+        assert_eq!(read_share_line("12.5% one").unwrap(), entry(EntryKey::Share(Some(1250)), "one"));
+        assert_eq!(read_share_line("* ''").unwrap(), entry(EntryKey::Share(None), ""));
+        assert!(read_share_line("12.5 one").unwrap_err().contains("is not a share"));
+        assert!(read_share_line("").is_err());
+    }
+
+    #[test]
     fn refused() {
         let problem = |line: &str| read_line(line).unwrap_err();
         assert!(problem("a").contains("without a value"));
@@ -202,6 +275,11 @@ mod tests {
         #[test]
         fn no_text_panics(text in "[a-z~*\"'\\\\; #\\n]{0,60}|\\PC{0,60}") {
             let _ = read(&text);
+        }
+
+        #[test]
+        fn no_text_of_networks_or_shares_panics(text in "[0-9a-f.:/%*;# \n]{0,60}|\\PC{0,60}") {
+            let _ = (read_networks(&text), read_share_line(&text));
         }
 
         /// What is written in quotes is read back.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use touchstone_http::host::split_port;
 use touchstone_http::path::append_escaped;
-use touchstone_http::request_view::{ConnectionView, RequestView, TlsView};
+use touchstone_http::request_view::{ConnectionView, RequestView, TlsView, client_name};
 
 use crate::client_location;
 use crate::variable::{Fact, Variable};
@@ -21,7 +21,7 @@ pub trait Source {
 impl Source for RequestView<'_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
-            Fact::Client => self.client.map(|client| text(client.to_canonical())),
+            Fact::Client => self.client.map(|client| text(client_name(client))),
             Fact::Method => Some(Cow::Borrowed(self.method)),
             Fact::Path => Some(Cow::Borrowed(self.path)),
             Fact::Query => self.query.map(Cow::Borrowed),

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Framing, RequestHead};
+use touchstone_http::request_view::UNIX_CLIENT;
 
 use crate::answer::Answer;
 use crate::interim::TakesInterim;
@@ -197,7 +198,9 @@ pub struct RequestDetails {
     pub host: Option<Bytes>,
     /// The position of its site in the configuration.
     pub site: usize,
-    /// The address of the client behind trusted proxies; the port is 0 if only the address is known.
+    /// The address of the client behind trusted proxies, as rules judge it: also
+    /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
+    /// known.
     pub client: Option<SocketAddr>,
     /// The proxy that forwarded it, if trusted. The server believes the proxy's fields about the client.
     pub trusted_proxy: Option<IpAddr>,
@@ -225,6 +228,18 @@ pub struct RequestDetails {
     pub trace: Option<Rc<RequestTrace>>,
 }
 
+impl RequestDetails {
+    /// The client's internet address, for programs and origins; `None`: it has none, because it uses a unix
+    /// socket, or it is not known.
+    pub fn internet_client(&self) -> Option<SocketAddr> {
+        internet_address(self.client)
+    }
+}
+
+fn internet_address(client: Option<SocketAddr>) -> Option<SocketAddr> {
+    client.filter(|client| client.ip() != UNIX_CLIENT)
+}
+
 /// Variables that a page has set.
 pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
@@ -244,7 +259,9 @@ pub struct PlainGet<'a> {
     pub query: Option<&'a [u8]>,
     /// The requested host, with its port if the client gave one.
     pub host: Option<&'a [u8]>,
-    /// The address of the client behind trusted proxies; the port is 0 if only the address is known.
+    /// The address of the client behind trusted proxies, as rules judge it: also
+    /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
+    /// known.
     pub client: Option<SocketAddr>,
     /// A trusted proxy forwarded it. The server believes the proxy's fields about the client.
     pub is_from_trusted_proxy: bool,
@@ -265,6 +282,11 @@ pub struct PlainGet<'a> {
 }
 
 impl<'a> PlainGet<'a> {
+    /// The client's internet address, see [`RequestDetails::internet_client`].
+    pub fn internet_client(&self) -> Option<SocketAddr> {
+        internet_address(self.client)
+    }
+
     /// The header fields in order: names as they were sent, values without surrounding white space.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
         let (head, buffer) = (self.head, self.buffer);

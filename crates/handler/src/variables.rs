@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use touchstone_expression::{Fact, Source, Variable, source};
-use touchstone_http::request_view::{ConnectionView, TlsView};
+use touchstone_http::request_view::{ConnectionView, TlsView, client_name};
 
 use crate::request::{Request, RequestDetails, TlsFacts};
 
@@ -39,7 +39,7 @@ fn connection_of(details: &RequestDetails) -> ConnectionView<'_> {
 impl Source for Request {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         let value = match variable.fact {
-            Fact::Client => return self.client.map(|client| source::text(client.ip().to_canonical())),
+            Fact::Client => return self.client.map(|client| source::text(client_name(client.ip()))),
             Fact::Country | Fact::System => return source::place(variable.fact, self.client?.ip()),
             Fact::Host => return self.host.as_deref().map(source::host),
             Fact::Target => return Some(Cow::Owned(self.path_and_query())),

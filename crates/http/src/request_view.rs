@@ -1,13 +1,31 @@
 //! A request of any version of HTTP as rules see it, without copies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::request::RequestHead;
+
+/// Stands for the clients of a unix socket, which have no address. No connection of TCP comes from `::`.
+pub const UNIX_CLIENT: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
+/// Stands for a client whose connection ended before its address was asked for. No rule admits it.
+pub const LOST_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// How the clients of a unix socket are called in logs, in rules, and by programs, as in nginx.
+pub const UNIX_CLIENT_NAME: &str = "unix:";
+
+/// A client's address as text, or the name of the clients of unix sockets.
+pub fn client_name(client: IpAddr) -> String {
+    match client == UNIX_CLIENT {
+        true => UNIX_CLIENT_NAME.to_string(),
+        false => client.to_canonical().to_string(),
+    }
+}
 
 /// The parts of a request that rules use.
 #[derive(Clone, Copy)]
 pub struct RequestView<'a> {
-    /// The client's address, behind proxies that are trusted; `None` where the connection has none.
+    /// The client's address, behind proxies that are trusted, or [`UNIX_CLIENT`]; `None`: nothing has asked
+    /// for it.
     pub client: Option<IpAddr>,
     /// The method.
     pub method: &'a [u8],

@@ -1,19 +1,24 @@
 //! What this process inherited when it started: listening sockets from systemd, or those of the server that
 //! it replaces.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+
+use touchstone_config::ListenAddress;
 
 use crate::control::ControlListener;
 use crate::handover::{Kind, PassedSocket, Predecessor};
 use crate::start_error::StartError;
 use crate::systemd;
+use crate::unix_socket;
 
 /// What this process inherited when it started.
 #[derive(Default)]
 pub struct Inheritance {
-    /// Listening sockets for TCP.
+    /// Listening sockets for connections: of TCP, and unix sockets. Both have the type of the first, because
+    /// what is done with them is the same.
     pub sockets: Vec<InheritedSocket>,
     /// Sockets for HTTP/3, each with its address in the configuration of the previous process.
     pub http3_sockets: Vec<(SocketAddr, UdpSocket)>,
@@ -29,9 +34,9 @@ pub struct Inheritance {
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// The address in the configuration of the previous process.
-    pub configured: Option<SocketAddr>,
+    pub configured: Option<ListenAddress>,
     /// The address on which it listens.
-    pub bound: SocketAddr,
+    pub bound: ListenAddress,
     /// The process that passed the socket keeps it open: connections in its queue are not lost when this
     /// server closes it.
     pub lent: bool,
@@ -49,8 +54,7 @@ impl Inheritance {
     pub fn from_environment() -> Result<Inheritance, StartError> {
         let mut inheritance = Inheritance::none();
         for socket in systemd::passed_sockets().map_err(StartError)? {
-            let bound = socket
-                .local_addr()
+            let bound = bound_address(&socket)
                 .map_err(|error| StartError(format!("a socket of LISTEN_FDS cannot be used: {error}")))?;
             inheritance.sockets.push(InheritedSocket { configured: None, bound, lent: true, socket });
         }
@@ -75,18 +79,18 @@ impl Inheritance {
         match passed.kind {
             Kind::Tcp => {
                 let socket = TcpListener::from(descriptor);
-                if let Ok(bound) = socket.local_addr() {
+                if let Ok(bound) = bound_address(&socket) {
                     let (configured, lent) = (passed.configured, passed.lent);
                     self.sockets.push(InheritedSocket { configured, bound, lent, socket });
                 }
             }
             Kind::Http3 => {
-                self.http3_sockets
-                    .extend(passed.configured.map(|address| (address, UdpSocket::from(descriptor))));
+                let address = passed.configured.and_then(ListenAddress::ip);
+                self.http3_sockets.extend(address.map(|address| (address, UdpSocket::from(descriptor))));
             }
             Kind::Udp => {
-                self.udp_sockets
-                    .extend(passed.configured.map(|address| (address, UdpSocket::from(descriptor))));
+                let address = passed.configured.and_then(ListenAddress::ip);
+                self.udp_sockets.extend(address.map(|address| (address, UdpSocket::from(descriptor))));
             }
             Kind::Control => {
                 self.control = Some(ControlListener::inherited(UnixListener::from(descriptor), passed.owner));
@@ -94,4 +98,13 @@ impl Inheritance {
             Kind::Unknown => {}
         }
     }
+}
+
+/// The address on which a socket listens.
+pub fn bound_address(socket: &TcpListener) -> io::Result<ListenAddress> {
+    if let Ok(address) = socket.local_addr() {
+        return Ok(address.into());
+    }
+    let copy = OwnedFd::from(socket.try_clone()?);
+    unix_socket::bound_name(&copy).ok_or_else(|| io::Error::other("its address has no name that is text"))
 }

@@ -6,6 +6,7 @@
 //!   this way.
 //! - [`systemd`] implements the protocols of that manager; [`heartbeat`] has the signs of life for its
 //!   watchdog.
+//! - [`unix_socket`] makes and removes the unix sockets of sites and streams.
 //! - [`privileges`] changes root to another user; [`pid_file`] and [`private_socket`] are files of the
 //!   process.
 //!
@@ -21,3 +22,4 @@ pub mod private_socket;
 pub mod privileges;
 pub mod start_error;
 pub mod systemd;
+pub mod unix_socket;

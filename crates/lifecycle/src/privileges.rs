@@ -12,7 +12,9 @@ use std::io;
 
 use nix::unistd::{Group, Uid, User};
 use rustix::thread::capabilities;
-use touchstone_config::ServerConfig;
+use touchstone_config::{ServerConfig, SocketFile};
+
+use crate::unix_socket::SocketFileRights;
 
 /// An account of this machine, as numbers for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +150,24 @@ pub fn set_no_new_privileges() -> Result<(), String> {
 /// Sets the permissions that new files never get.
 pub fn set_umask(mask: u32) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
+}
+
+/// What the file of a unix socket is to be. The owner is the one that is named, or the account under which
+/// the server is going to run. The error has the key.
+pub fn socket_file_rights(
+    file: &SocketFile,
+    account: Option<&Account>,
+) -> Result<SocketFileRights, (&'static str, String)> {
+    let account = account.filter(|account| !account.is_ours());
+    let user = match file.user.as_str() {
+        "" => account.map(|account| account.user),
+        name => Some(find_user(name).map_err(|problem| ("socket_user", problem.message))?.number),
+    };
+    let group = match file.group.as_str() {
+        "" => account.map(|account| account.group),
+        name => Some(find_group("socket_group", name).map_err(|problem| ("socket_group", problem.message))?),
+    };
+    Ok(SocketFileRights { mode: file.mode, user, group })
 }
 
 /// A user of the database, or a number.

@@ -14,6 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::net::AddressFamily;
 use rustix::net::sockopt;
 
 /// The variables that are read here. A process started by this one must not see them as its own.
@@ -117,20 +118,20 @@ pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
         .map(|number| {
             let descriptor = crate::descriptor::take_descriptor(number)
                 .map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
-            as_tcp_listener(descriptor)
-                .map_err(|problem| format!("descriptor {number} of LISTEN_FDS {problem}"))
+            as_listener(descriptor).map_err(|problem| format!("descriptor {number} of LISTEN_FDS {problem}"))
         })
         .collect()
 }
 
-/// Checks that the passed descriptor is a listening TCP socket.
-fn as_tcp_listener(descriptor: OwnedFd) -> Result<TcpListener, String> {
+/// Checks that the passed descriptor is a socket that listens for connections, of TCP or a unix socket.
+fn as_listener(descriptor: OwnedFd) -> Result<TcpListener, String> {
     let kind = sockopt::socket_type(&descriptor).map_err(|_| "is not a socket".to_string())?;
     let domain = sockopt::socket_domain(&descriptor).map_err(|error| format!("cannot be used: {error}"))?;
-    let is_tcp = kind == rustix::net::SocketType::STREAM
-        && [rustix::net::AddressFamily::INET, rustix::net::AddressFamily::INET6].contains(&domain);
-    if !is_tcp {
-        return Err("is not a TCP socket; only ListenStream with an address and port can be used".to_string());
+    let known = [AddressFamily::INET, AddressFamily::INET6, AddressFamily::UNIX];
+    if kind != rustix::net::SocketType::STREAM || !known.contains(&domain) {
+        let message =
+            "is neither a TCP socket nor a unix socket for connections; only ListenStream can be used";
+        return Err(message.to_string());
     }
     match sockopt::socket_acceptconn(&descriptor) {
         Ok(true) => Ok(descriptor.into()),
@@ -250,16 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn only_tcp_sockets_that_listen_are_taken() {
+    fn only_sockets_that_listen_for_connections_are_taken() {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         let connected = std::net::TcpStream::connect(address).unwrap();
-        assert_eq!(as_tcp_listener(listening.into()).unwrap().local_addr().unwrap(), address);
-        assert!(as_tcp_listener(connected.into()).unwrap_err().contains("does not listen"));
+        assert_eq!(as_listener(listening.into()).unwrap().local_addr().unwrap(), address);
+        assert!(as_listener(connected.into()).unwrap_err().contains("does not listen"));
+        let directory = tempfile::tempdir().unwrap();
+        let unix = std::os::unix::net::UnixListener::bind(directory.path().join("s")).unwrap();
+        assert!(as_listener(unix.into()).is_ok());
         let datagram = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert!(as_tcp_listener(datagram.into()).unwrap_err().contains("not a TCP socket"));
+        assert!(as_listener(datagram.into()).unwrap_err().contains("neither a TCP socket"));
         let file = std::fs::File::open("/dev/null").unwrap();
-        assert!(as_tcp_listener(file.into()).unwrap_err().contains("not a socket"));
+        assert!(as_listener(file.into()).unwrap_err().contains("not a socket"));
     }
 
     proptest! {

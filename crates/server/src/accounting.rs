@@ -7,7 +7,7 @@ use std::time::Instant;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{HeadBuilder, KnownField, RequestHead};
-use touchstone_http::request_view::HeadFields;
+use touchstone_http::request_view::{HeadFields, client_name};
 use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::AnswerFacts;
 use touchstone_observe::request_id::RequestId;
@@ -45,7 +45,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     let (text, line);
     let client = match client_behind {
         Some(client) => {
-            text = client.to_string();
+            text = client_name(client);
             &text
         }
         None => client_text(origin.peer_text, origin.peer),
@@ -135,7 +135,7 @@ fn show_hit(
     let gate = &state.snapshot.connection_gate;
     let client = match origin.peer {
         Some(peer) if gate.trusts_fields_of(peer.ip()) => {
-            text = gate.client(peer.ip(), &fields).to_string();
+            text = client_name(gate.client(peer.ip(), &fields));
             &text
         }
         peer => client_text(origin.peer_text, peer),
@@ -224,7 +224,7 @@ fn tls_record(facts: &TlsFacts) -> TlsRecord<'_> {
 
 fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {
     if text.is_empty() {
-        *text = peer.map_or_else(|| "-".to_string(), |peer| canonical(peer).to_string());
+        *text = peer.map_or_else(|| "-".to_string(), |peer| client_name(peer.ip()));
     }
     text
 }

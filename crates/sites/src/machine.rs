@@ -14,8 +14,9 @@ use touchstone_admin::token::read_token;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig, StreamCertificate,
+    UnixSocketName,
 };
-use touchstone_lifecycle::privileges::Account;
+use touchstone_lifecycle::privileges::{Account, socket_file_rights};
 use touchstone_servlet::before_start::problems_of_java;
 use touchstone_telemetry::read_fields;
 use touchstone_tls::read_certificates;
@@ -37,6 +38,7 @@ pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProble
             None
         }
     };
+    problems.extend(check_sockets(config, places));
     problems.extend(match &account {
         None => check_files(config, places),
         Some(account) => match account.as_it(|| check_files(config, places)) {
@@ -64,6 +66,40 @@ fn check_process(server: &ServerConfig, places: &ConfigPlaces) -> Vec<ConfigProb
         Some(places.problem_in_section("server", key, format!("{key} '{}' {reason}", path.display())))
     };
     files.into_iter().filter_map(problem).collect()
+}
+
+/// Checks the directories and the owners of unix sockets, which are made while the process still has root's
+/// rights.
+fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+    let sites = config.sites.iter().map(|site| (&site.listen, &site.socket_file));
+    let streams = config.streams.iter().map(|stream| (&stream.listen, &stream.socket_file));
+    let sections = places.sites.iter().chain(&places.streams).map(Some).chain(std::iter::repeat(None));
+    let mut problems = Vec::new();
+    for ((listen, file), section) in sites.chain(streams).zip(sections) {
+        let names = listen.iter().filter_map(|address| address.unix());
+        if names.clone().next().is_none() {
+            continue;
+        }
+        if let Err((key, message)) = socket_file_rights(file, None) {
+            let place = section.map(|section| section.key(key));
+            problems.push(places.problem(place, format!("'{key}': {message}")));
+        }
+        for path in names.filter_map(UnixSocketName::path) {
+            let directory = directory_of(path);
+            // Whether the directory can be written does not matter if the socket is there already: systemd or
+            // the process before may have made it.
+            let reason = match metadata(&directory) {
+                Err(reason) => reason,
+                Ok(found) if !found.is_dir() => "is not a directory".to_string(),
+                Ok(_) => continue,
+            };
+            let place = section.map(|section| section.key("listen"));
+            let (path, directory) = (path.display(), directory.display());
+            let message = format!("'listen': the socket '{path}' cannot be made: '{directory}' {reason}");
+            problems.push(places.problem(place, message));
+        }
+    }
+    problems
 }
 
 fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {

@@ -5,7 +5,6 @@
 
 use std::hash::{Hash, Hasher};
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use touchstone_access::{AccessShared, ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
-    self as config, Config, DeliveryConfig, LimitsConfig, LogLevel, SiteConfig, names_of_sites,
+    self as config, Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites,
 };
 use touchstone_expression::Known;
 use touchstone_files::cache::{CacheLimits, FileCache};
@@ -117,7 +116,7 @@ pub struct MinimumRates {
 /// The sites of one address.
 pub struct ListenerSites {
     /// The address as configured.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// The index of the site of each host name and wildcard.
     hosts: ServerNames<usize>,
     /// The site for hosts that none names.
@@ -197,7 +196,7 @@ impl Snapshot {
         let connection_gate = ConnectionGate::new(&config, access);
         let wants_peers = connection_gate.wants_peers()
             || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
-        let mut addresses: Vec<SocketAddr> = Vec::new();
+        let mut addresses: Vec<ListenAddress> = Vec::new();
         for &address in config.sites.iter().flat_map(|site| &site.listen) {
             if !addresses.contains(&address) {
                 addresses.push(address);
@@ -382,7 +381,9 @@ fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
 /// chooses is not known yet, and not told.
 fn alternative_services(config: &SiteConfig) -> Option<String> {
     let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));
-    let mut ports: Vec<u16> = config.listen.iter().map(SocketAddr::port).filter(|&port| port != 0).collect();
+    let mut ports: Vec<u16> =
+        config.listen.iter().filter_map(|address| address.ip()).map(|ip| ip.port()).collect();
+    ports.retain(|&port| port != 0);
     ports.sort_unstable();
     ports.dedup();
     if !config.tls.http3 || is_configured || ports.is_empty() {
@@ -392,7 +393,11 @@ fn alternative_services(config: &SiteConfig) -> Option<String> {
     Some(format!("Alt-Svc: {}\r\n", services.join(", ")))
 }
 
-fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {
+fn listener_sites(
+    address: ListenAddress,
+    sites: &[SiteConfig],
+    tls: Option<Arc<TlsEndpoint>>,
+) -> ListenerSites {
     let here = || sites.iter().enumerate().filter(move |(_, site)| site.listen.contains(&address));
     let mut hosts = ServerNames::new();
     for (index, site) in here() {

@@ -1,11 +1,11 @@
 //! From the configuration of sites to the TLS endpoint of each of their addresses.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use touchstone_acme as acme;
 use touchstone_config::{
-    AcmeConfig, Config, ConfigPlaces, ConfigProblem, SiteConfig, StreamCertificate, StreamConfig,
+    AcmeConfig, Config, ConfigPlaces, ConfigProblem, ListenAddress, SiteConfig, StreamCertificate,
+    StreamConfig,
 };
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
@@ -17,7 +17,7 @@ use crate::unusable::Unusable;
 
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(
-    address: SocketAddr,
+    address: ListenAddress,
     config: &Config,
     shared: &Arc<TlsShared>,
     error_log: &ErrorLog,

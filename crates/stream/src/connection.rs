@@ -11,6 +11,7 @@ use touchstone_access::StreamPermit;
 use touchstone_access::proxy_header;
 use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_handler::stream_counts::End;
+use touchstone_http::request_view::{UNIX_CLIENT, client_name};
 use touchstone_interfaces::proxy::{Preface, RelayConnection};
 use touchstone_transport::{Socket, Transport};
 
@@ -50,7 +51,12 @@ async fn run(
     permit: Option<StreamPermit>,
 ) -> End {
     let Ok(mut socket) = TcpStream::from_std(descriptor.into()) else { return End::Client };
-    let Ok(mut server) = socket.local_addr() else { return End::Client };
+    // A unix socket has no address to tell an origin.
+    let mut server = match socket.local_addr() {
+        Ok(server) => server,
+        Err(_) if record.client.get().ip() == UNIX_CLIENT => record.client.get(),
+        Err(_) => return End::Client,
+    };
     let hello_timeout = stream.setup.config.hello_timeout;
     let _permit = match permit {
         Some(permit) => permit,
@@ -166,7 +172,7 @@ async fn connect(
     server: SocketAddr,
 ) -> Option<RelayConnection> {
     let client = record.client.get();
-    let name = format!("stream {}, client {}", stream.setup.config.name, client.ip().to_canonical());
+    let name = format!("stream {}, client {}", stream.setup.config.name, client_name(client.ip()));
     let relay = &stream.relays[destination.target];
     // Each failure has been logged with its origin.
     let origin = relay.connect((client, server), destination.preface, &name).await?;

@@ -9,6 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use touchstone_config::ListenAddress;
 use touchstone_sites::streams::StreamSetup;
 
 use crate::connection;
@@ -53,7 +54,7 @@ impl CoreStreams {
         former.extend(before.iter().map(Rc::downgrade));
         let listeners = &mut *self.listeners.borrow_mut();
         listeners.retain(|listener| {
-            let is_wanted = self.find(listener.configured, true).is_some();
+            let is_wanted = self.find(listener.configured.into(), true).is_some();
             if !is_wanted {
                 listener.stop();
             }
@@ -69,7 +70,7 @@ impl CoreStreams {
     }
 
     /// The stream whose connections are accepted on this address, as configured.
-    pub fn of_listener(&self, configured: SocketAddr) -> Option<Rc<StreamOfCore>> {
+    pub fn of_listener(&self, configured: ListenAddress) -> Option<Rc<StreamOfCore>> {
         self.find(configured, false)
     }
 
@@ -118,7 +119,7 @@ impl CoreStreams {
 }
 
 impl FindStream for CoreStreams {
-    fn find(&self, configured: SocketAddr, is_udp: bool) -> Option<Rc<StreamOfCore>> {
+    fn find(&self, configured: ListenAddress, is_udp: bool) -> Option<Rc<StreamOfCore>> {
         let current = self.current.borrow();
         let is_it = |stream: &&Rc<StreamOfCore>| {
             stream.setup.config.is_udp == is_udp && stream.setup.config.listen.contains(&configured)

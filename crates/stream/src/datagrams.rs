@@ -137,7 +137,7 @@ impl DatagramListener {
         meta: &RecvMeta,
         bytes: usize,
     ) -> Option<Rc<Session>> {
-        let stream = streams.find(self.configured, true)?;
+        let stream = streams.find(self.configured.into(), true)?;
         if bytes > stream.setup.config.datagram_bytes {
             stream.setup.counts.dropped_datagrams.add(1);
             return None;

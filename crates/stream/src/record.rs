@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use touchstone_handler::stream_counts::End;
+use touchstone_http::request_view::{UNIX_CLIENT, UNIX_CLIENT_NAME, client_name};
 use touchstone_observe::log_line::LogClock;
 
 use crate::stream_of_core::StreamOfCore;
@@ -109,7 +110,7 @@ impl Record {
                 "time": time,
                 "stream": config.name,
                 "protocol": protocol,
-                "client": client.ip().to_canonical().to_string(),
+                "client": client_name(client.ip()),
                 "client_port": client.port(),
                 "server_name": server_name.as_deref(),
                 "origin": (!origin.is_empty()).then_some(origin.as_str()),
@@ -130,7 +131,10 @@ impl Record {
         let server_name = server_name.as_deref().unwrap_or("-");
         let origin = if origin.is_empty() { "-" } else { origin.as_str() };
         let (received, sent) = (self.received_bytes.get(), self.sent_bytes.get());
-        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+        let client = match client.ip() {
+            UNIX_CLIENT => UNIX_CLIENT_NAME.to_string(),
+            address => SocketAddr::new(address.to_canonical(), client.port()).to_string(),
+        };
         let _ = write!(
             line,
             "{time} {} {protocol} {client} {server_name} {origin} {received} {sent} {seconds:.3} {end}",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use touchstone_access::{StreamPermit, StreamRefusal};
+use touchstone_config::ListenAddress;
 use touchstone_handler::handler::Server;
 use touchstone_handler::stream_counts::End;
 use touchstone_interfaces::proxy::Relay;
@@ -105,5 +106,5 @@ impl StreamOfCore {
 /// Finds a stream of the present configuration.
 pub(crate) trait FindStream {
     /// The stream on this address, as configured.
-    fn find(&self, configured: SocketAddr, is_udp: bool) -> Option<Rc<StreamOfCore>>;
+    fn find(&self, configured: ListenAddress, is_udp: bool) -> Option<Rc<StreamOfCore>>;
 }

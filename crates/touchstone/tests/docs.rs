@@ -463,6 +463,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("hello.wasm", ""),
         ("maps/backends.map", "a.example.org a\n"),
         ("moved.map", "/old /new\n"),
+        ("short.map", "a /about.html\n"),
+        ("maps/countries.geo", "192.0.2.0/24 office;\n"),
         ("auth.wasm", ""),
         ("log.wasm", ""),
         ("config/obj.conf", &obj_conf[..]),

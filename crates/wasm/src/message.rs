@@ -51,7 +51,7 @@ pub fn request(request: &Request, body: WasiBody) -> Option<WasiRequest<WasiBody
             headers.insert(HeaderName::from_static(name), value);
         }
     };
-    if let Some(client) = request.client {
+    if let Some(client) = request.internet_client() {
         add("x-forwarded-for", &client.ip().to_canonical().to_string());
     }
     add("x-forwarded-proto", if is_https { "https" } else { "http" });

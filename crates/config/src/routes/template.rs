@@ -4,8 +4,10 @@
 //! with these positions in mind. The template alone chooses the server of a redirect (or `$host`, the host
 //! that the client requested), never the path.
 
+use std::borrow::Cow;
+
 use touchstone_expression::variable::capture_position;
-use touchstone_expression::{Piece, Scope, Source, Text, VARIABLES, Variable as Variables};
+use touchstone_expression::{Fact, Piece, Scope, Source, Text, VARIABLES, Variable as Variables};
 use touchstone_http::host::{is_valid_host, split_port};
 
 use super::escape::{append_path, append_query, append_query_part};
@@ -63,6 +65,16 @@ pub struct Values<'v> {
     pub host: Option<&'v [u8]>,
     /// The values of all other variables.
     pub source: &'v dyn Source,
+}
+
+/// For maps, which may look up what the pattern has matched.
+impl Source for Values<'_> {
+    fn value<'a>(&'a self, variable: &'a Variables) -> Option<Cow<'a, [u8]>> {
+        match variable.fact {
+            Fact::Capture => self.captures.get(variable.position).map(|matched| Cow::Borrowed(*matched)),
+            _ => self.source.value(variable),
+        }
+    }
 }
 
 impl Template {
@@ -163,16 +175,16 @@ impl Template {
                     self.check_end_of_server(&out, begin)?;
                 }
                 Part::Value(text, Region::Query | Region::Fragment) => {
-                    append_query_part(&text.render(values.source), &mut out);
+                    append_query_part(&text.render(values), &mut out);
                 }
-                Part::Value(text, Region::Authority) => out.extend_from_slice(&text.render(values.source)),
+                Part::Value(text, Region::Authority) => out.extend_from_slice(&text.render(values)),
                 Part::Value(text, Region::Path) => {
                     let begin = out.len();
-                    append_path(&text.render(values.source), &mut out);
+                    append_path(&text.render(values), &mut out);
                     self.check_end_of_server(&out, begin)?;
                 }
                 Part::Beginning(text) => {
-                    append_beginning(text, values.source, &mut out)?;
+                    append_beginning(text, values, &mut out)?;
                     has_query |= out.contains(&b'?') || out.contains(&b'#');
                 }
             }
@@ -241,7 +253,11 @@ fn append_beginning(text: &Text, source: &dyn Source, out: &mut Vec<u8>) -> Opti
                 memchr::memmem::find(url, b"://").is_none_or(|colon| url[colon + 3..].contains(&b'/'))
             };
             // At the very beginning stands a path, or nothing.
-            is_good &= if out.is_empty() { value.starts_with(b"/") } else { is_path(&out[..]) };
+            is_good &= match out.is_empty() {
+                // A server's name stands behind two slashes.
+                true => value.starts_with(b"/") && !value.starts_with(b"//"),
+                false => is_path(&out[..]),
+            };
             append_path(value, out);
         }
     });
@@ -489,11 +505,18 @@ mod tests {
         let mut maps = Maps::default();
         let text = "/one /two?x=1\n~^/to/(.*)$ https://example.net/$1\n~^/bad/(.*)$ https://example.net$1\n\
                     ~^/script/(.*)$ javascript:$1\n/any //example.net/\n~^/own(.*) $1\n";
-        let source = MapSource { name: "new", from: "$path", default: "", ignore_case: false };
+        let source =
+            MapSource { name: "new", from: "$path", default: "", ignore_case: false, function: None };
         let entries = map_text::read(text).unwrap().into_iter().map(|(line, entry)| (entry, line));
         let map = Map::new(&source, entries, &maps).unwrap();
         maps.add(map);
-        let source = MapSource { name: "server", from: "$path", default: "a.example", ignore_case: false };
+        let source = MapSource {
+            name: "server",
+            from: "$path",
+            default: "a.example",
+            ignore_case: false,
+            function: None,
+        };
         let map = Map::new(&source, Vec::<(map_text::Entry, usize)>::new(), &maps).unwrap();
         maps.add(map);
         maps

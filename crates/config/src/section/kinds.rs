@@ -14,8 +14,8 @@ use touchstone_http::content_coding::ContentCoding;
 
 use super::reader::{Reader, Value, alternatives};
 use super::{Choice, Key, Kind};
-use crate::network::Network;
-use crate::{AccessLogFormat, KeyPlaces, Place, values};
+use crate::listen_address::ListenAddress;
+use crate::{AccessLogFormat, KeyPlaces, Network, Place, values};
 
 impl Reader<'_> {
     /// The value of a key, into the struct of its section.
@@ -69,7 +69,7 @@ impl Reader<'_> {
             Kind::Hosts(set) => give(self.array(name, value, &values::parse_host), *set, target),
             Kind::ListenAddresses(set) => {
                 self.not_empty(name, value, "at least one address");
-                give(self.array(name, value, &values::parse_listen_address), *set, target);
+                give(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
             }
             Kind::MediaTypes(set) => give(self.media_types(name, value), *set, target),
             Kind::ContentCodings(set) => {
@@ -84,7 +84,7 @@ impl Reader<'_> {
                 set(target, self.error_pages(name, value));
             }
             Kind::SocketAddresses(set) => {
-                give(self.array(name, value, &values::parse_listen_address), *set, target);
+                give(self.array(name, value, &|text| ListenAddress::read(text, base)), *set, target);
             }
             Kind::Networks(set) => {
                 give(self.array(name, value, &|text| text.parse::<Network>()), *set, target);

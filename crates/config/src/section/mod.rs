@@ -9,14 +9,13 @@ mod kinds;
 pub(crate) mod reader;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
 
-use super::network::Network;
-use super::{AccessLogFormat, LogDestination, SectionPlaces};
+use super::listen_address::ListenAddress;
+use super::{AccessLogFormat, LogDestination, Network, SectionPlaces};
 use reader::{Reader, Value};
 
 /// A section: the keys that stand together and the struct that they fill.
@@ -151,7 +150,7 @@ pub enum Kind<C: 'static> {
     /// An array of host names.
     Hosts(fn(&mut C, Vec<String>)),
     /// An array of addresses to listen on, at least one.
-    ListenAddresses(fn(&mut C, Vec<SocketAddr>)),
+    ListenAddresses(fn(&mut C, Vec<ListenAddress>)),
     /// A table from file name endings to media types.
     MediaTypes(fn(&mut C, BTreeMap<String, String>)),
     /// An array of content codings.
@@ -161,7 +160,7 @@ pub enum Kind<C: 'static> {
     /// A table from status codes to paths of the site.
     ErrorPages(fn(&mut C, BTreeMap<u16, String>)),
     /// An array of addresses with ports.
-    SocketAddresses(fn(&mut C, Vec<SocketAddr>)),
+    SocketAddresses(fn(&mut C, Vec<ListenAddress>)),
     /// An array of addresses and networks.
     Networks(fn(&mut C, Vec<Network>)),
     /// A string with a form of its own; relative paths in it are taken from the given directory.

@@ -10,9 +10,13 @@ fuzz_target!(|bytes: &[u8]| {
     let (file, request) = bytes.split_at(split);
     let Ok(file) = std::str::from_utf8(file) else { return };
     let read = || {
-        let entries = map_text::read(file).ok()?;
+        // Files of values, and those of networks.
+        let entries = match bytes.len().is_multiple_of(3) {
+            true => map_text::read_networks(file).ok()?,
+            false => map_text::read(file).ok()?,
+        };
         let ignore_case = bytes.len().is_multiple_of(2);
-        let source = MapSource { name: "m", from: "$path", default: "none", ignore_case };
+        let source = MapSource { name: "m", from: "$path", default: "none", ignore_case, function: None };
         Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default()).ok()
     };
     let Some(map) = read() else { return };

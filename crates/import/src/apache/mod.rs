@@ -11,6 +11,7 @@
 //! | `area` | a part of the paths, and the sections that apply to it |
 //! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
+//! | `rewrite_map` | `RewriteMap`, and what rules look up |
 //! | `answer` | what answers: another server, PHP, CGI, files, with fields and error pages |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
 //! | `translate` | the whole configuration |
@@ -20,6 +21,7 @@ mod answer;
 mod area;
 mod read;
 mod rewrite;
+mod rewrite_map;
 mod site;
 mod translate;
 

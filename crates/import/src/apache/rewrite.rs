@@ -3,6 +3,7 @@
 //! A rule becomes a route. The rule that makes a script answer for paths that are not files (`RewriteCond
 //! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
 
+use super::rewrite_map::{self, RewriteMaps, to_closing_brace};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::expression;
@@ -15,6 +16,8 @@ pub struct Context<'c> {
     pub directory: Option<&'c str>,
     /// Clients of the site speak HTTPS.
     pub is_secure: bool,
+    /// The maps that rules may use.
+    pub maps: &'c RewriteMaps<'c>,
 }
 
 /// The result of translating rules.
@@ -132,6 +135,8 @@ enum Condition {
     Methods(Vec<String>),
     /// The path matches this expression.
     Path(String),
+    /// This condition of the server's language holds.
+    When(String),
     /// It always holds.
     Holds,
     /// It never holds.
@@ -160,7 +165,7 @@ pub fn rules(
                 base = Some(format!("{}/", directive.argument(0).trim_end_matches('/')));
             }
             "rewriteoptions" => account.unneeded(directive, notes, "each route has its own conditions"),
-            "rewritemap" => account.problem(directive, notes, "write a route for each value of the map"),
+            "rewritemap" => rewrite_map::report(directive, notes, account),
             "rewritecond" => conditions.push(directive),
             "rewriterule" => {
                 let with: Vec<&Directive> = std::mem::take(&mut conditions);
@@ -235,7 +240,11 @@ fn rule(
     {
         return Err("a rule that restarts or chains other rules: write a route for each case".to_string());
     }
-    for alternative in alternatives(conditions, context.is_secure)? {
+    let uses_groups_of_condition = (1..=9).any(|digit| to.contains(&format!("%{digit}")));
+    for alternative in alternatives(conditions, context)? {
+        if uses_groups_of_condition && alternative.iter().any(|one| matches!(one, Condition::When(_))) {
+            return Err("the groups of a condition with a map cannot be used in the target".to_string());
+        }
         if alternative.iter().any(|condition| matches!(condition, Condition::Never)) {
             continue;
         }
@@ -299,11 +308,11 @@ fn is_any(pattern: &str) -> bool {
 }
 
 /// Returns each combination of conditions under which all of them are true.
-fn alternatives(conditions: &[&Directive], is_secure: bool) -> Result<Vec<Vec<Condition>>, String> {
+fn alternatives(conditions: &[&Directive], context: &Context<'_>) -> Result<Vec<Vec<Condition>>, String> {
     let mut groups: Vec<Vec<Condition>> = Vec::new();
     let mut goes_on = false;
     for directive in conditions {
-        let condition = condition(directive, is_secure)?;
+        let condition = condition(directive, context)?;
         match groups.last_mut() {
             Some(group) if goes_on => group.push(condition),
             _ => groups.push(vec![condition]),
@@ -329,12 +338,17 @@ fn alternatives(conditions: &[&Directive], is_secure: bool) -> Result<Vec<Vec<Co
 }
 
 /// `RewriteCond %{WHAT} PATTERN`
-fn condition(directive: &Directive, is_secure: bool) -> Result<Condition, String> {
+fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, String> {
+    let is_secure = context.is_secure;
     let (what, pattern) = (directive.argument(0), directive.argument(1));
     let (bare, is_negated) = match pattern.strip_prefix('!') {
         Some(bare) => (bare, true),
         None => (pattern, false),
     };
+    if what.starts_with("${") {
+        let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
+        return of_map(what, bare, is_negated, any_case, context).map(Condition::When);
+    }
     let name = what.strip_prefix("%{").and_then(|name| name.strip_suffix('}')).unwrap_or(what);
     let holds = |holds: bool| if holds { Condition::Holds } else { Condition::Never };
     let word = bare.trim_start_matches(['=', '^']).trim_end_matches('$').to_ascii_lowercase();
@@ -403,6 +417,36 @@ fn condition(directive: &Directive, is_secure: bool) -> Result<Condition, String
     }
 }
 
+/// A condition on the value of a map: `${map:%{HTTP_HOST}|none} !=none`.
+fn of_map(
+    what: &str,
+    pattern: &str,
+    is_negated: bool,
+    any_case: bool,
+    context: &Context<'_>,
+) -> Result<String, String> {
+    let value = template(what, &[], context)?;
+    let is_one = value.starts_with("$map{") && value.ends_with('}') && value.matches("$map{").count() == 1;
+    if !is_one {
+        return Err("a condition looks at one map, and nothing else".to_string());
+    }
+    if context.maps.has_groups(&value) {
+        return Err("a condition does not look up what the expression of the rule has matched".to_string());
+    }
+    if pattern.contains('\'') || pattern.starts_with(['<', '>', '-']) {
+        return Err("the value of a map is compared with a text or an expression".to_string());
+    }
+    let comparison = match pattern.strip_prefix('=') {
+        Some(text) if !any_case => format!("{value} == '{}'", text.trim_matches('"')),
+        Some(text) => format!("{value} =~ '(?i)^{}$'", expression::literal(text.trim_matches('"'))),
+        None => {
+            expression::check_groups(pattern)?;
+            format!("{value} =~ '{}{pattern}'", if any_case { "(?i)" } else { "" })
+        }
+    };
+    Ok(if is_negated { format!("not {comparison}") } else { comparison })
+}
+
 fn file_test(test: &str, is_negated: bool) -> Result<Condition, String> {
     match (test, is_negated) {
         ("-f" | "-d" | "-l" | "-s" | "-F", true) => Ok(Condition::Missing),
@@ -446,11 +490,13 @@ fn keys(
         return Err("a negated expression: write a route before this one".to_string());
     }
     let mut of_condition = None;
+    let mut when: Vec<&str> = Vec::new();
     for condition in conditions {
         match condition {
             Condition::Field(name, value) => {
                 route.entry("request_headers", &field_name(name), toml_string(value));
             }
+            Condition::When(condition) => when.push(condition),
             Condition::Methods(methods) => route.key("methods", toml_strings(methods)),
             Condition::Path(expression) => match of_condition.replace(expression) {
                 None => {}
@@ -458,6 +504,9 @@ fn keys(
             },
             _ => {}
         }
+    }
+    if !when.is_empty() {
+        route.key("when", toml_string(&when.join(" and ")));
     }
     match (of_condition, is_any(pattern)) {
         (Some(expression), true) => route.key("pattern", toml_string(expression)),
@@ -540,7 +589,7 @@ fn action(
                 route.key("respond", format!("{{ status = {status} }}"));
                 return Ok(());
             }
-            let to = template(&target(to, base), flags, context.is_secure)?;
+            let to = template(&target(to, base), flags, context)?;
             route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
             return Ok(());
         }
@@ -548,7 +597,7 @@ fn action(
     if flag(&["P", "proxy"]).is_some() {
         return proxy(to, route);
     }
-    let to = template(&target(to, base), flags, context.is_secure)?;
+    let to = template(&target(to, base), flags, context)?;
     route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
     Ok(())
 }
@@ -576,8 +625,9 @@ fn target(to: &str, base: Option<&str>) -> String {
     }
 }
 
-/// Converts `$1`, `%1`, `%{HTTP_HOST}` and `%{REQUEST_URI}` to variables of this server.
-fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, String> {
+/// Converts `$1`, `%1`, `%{HTTP_HOST}`, `%{REQUEST_URI}` and `${map:key}` to variables of this server.
+fn template(text: &str, flags: &[String], context: &Context<'_>) -> Result<String, String> {
+    let is_secure = context.is_secure;
     let has =
         |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
     let mut out = String::new();
@@ -594,6 +644,10 @@ fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, Str
             // Captures of a condition are captures of the path, because it is the only expression then.
             out.push_str(&format!("${{{digit}}}"));
             rest = &after[1..];
+        } else if let (b'$', Some(inner)) = (sign, after.strip_prefix('{')) {
+            let (inside, after) = to_closing_brace(inner).ok_or("a '}' is missing")?;
+            out.push_str(&context.maps.variable(inside, &|text| template(text, &[], context))?);
+            rest = after;
         } else if let (b'%', Some(inner)) = (sign, after.strip_prefix('{')) {
             let end = inner.find('}').ok_or("a '}' is missing")?;
             match &inner[..end] {
@@ -624,11 +678,13 @@ fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, Str
 mod tests {
     use super::*;
     use crate::apache::parse;
+    use crate::apache::rewrite_map::Uses;
 
     fn of(text: &str, directory: Option<&str>) -> (Rules, String, usize) {
         let directives = parse("a.conf", text).unwrap();
         let (mut account, mut notes) = (Account::default(), Section::new(""));
-        let context = Context { directory, is_secure: false };
+        let uses = Uses::default();
+        let context = Context { directory, is_secure: false, maps: &RewriteMaps::of([], &uses) };
         let rules = rules(&directives, &context, &mut account, &mut notes);
         let mut written = String::new();
         rules.routes.iter().for_each(|route| route.write(&mut written));

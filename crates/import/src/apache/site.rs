@@ -6,6 +6,7 @@ use super::answer::{self, Answer, Backend, Php, is_of_hidden_names};
 use super::area::{Area, Mount, is, name};
 use super::read::HTACCESS;
 use super::rewrite::{self, Context};
+use super::rewrite_map::{RewriteMaps, Uses};
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::expression;
@@ -44,7 +45,13 @@ impl<'d> Host<'d> {
 }
 
 /// Writes the keys and routes of a host.
-pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, account: &mut Account) {
+pub fn fill<'d>(
+    host: &Host<'d>,
+    whole: &'d Directive,
+    uses: &Uses,
+    section: &mut Section,
+    account: &mut Account,
+) {
     let root = host.one("DocumentRoot");
     match root {
         Some(root) => {
@@ -73,7 +80,8 @@ pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, ac
     let php = php(host, &scope);
     site_keys(host, section, account);
     let mut routes = Vec::new();
-    let context = Context { directory: None, is_secure: host.is_secure };
+    let maps = RewriteMaps::of(host.block.iter().chain(host.outside.iter().copied()), uses);
+    let context = Context { directory: None, is_secure: host.is_secure, maps: &maps };
     let mut notes = Section::new("");
     let of_server = rewrite::rules(host.block, &context, account, &mut notes);
     routes.extend(of_server.routes);
@@ -90,7 +98,8 @@ pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, ac
             .find(|one| is(one, "Directory") && one.inside().iter().any(|line| is(line, "RewriteRule")));
         if let Some(rules) = rules {
             let at = mounts.iter().find_map(|mount| mount.path_of(name(rules)));
-            let context = Context { directory: at.as_deref().or(Some("/")), is_secure: host.is_secure };
+            let directory = at.as_deref().or(Some("/"));
+            let context = Context { directory, is_secure: host.is_secure, maps: &maps };
             // They are reported at their own place.
             let (mut again, mut elsewhere) = (Account::default(), Section::new(""));
             let is_here = at.as_deref() == Some(path.as_str());

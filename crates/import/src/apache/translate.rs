@@ -2,6 +2,7 @@
 
 use super::area::is;
 use super::read::HTACCESS;
+use super::rewrite_map::{self, Uses};
 use super::site::{Host, fill, others};
 use crate::Imported;
 use crate::account::Account;
@@ -22,6 +23,8 @@ pub fn translate(directives: &[Directive]) -> Imported {
     let mut access_log = Section::new("[access_log]");
     let mut error_log = Section::new("[error_log]");
     let mut other = Section::new("");
+    let uses = Uses::default();
+    let has_hosts = directives.iter().any(|line| is(line, "VirtualHost"));
     for line in directives {
         match line.name.to_ascii_lowercase().as_str() {
             "user" => key(line, "user", &mut server, &mut account),
@@ -30,6 +33,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             "keepalivetimeout" => seconds(line, "keep_alive_timeout", &mut limits, &mut account),
             "keepalive" => account.unneeded(line, &mut limits, "connections are kept open"),
             "listen" => account.translated(line, &mut other),
+            "rewritemap" if has_hosts => rewrite_map::report(line, &mut other, &mut account),
             "logformat" => {
                 account.problem(line, &mut access_log, "see 'format' of [access_log] (docs/logs.md)")
             }
@@ -56,13 +60,13 @@ pub fn translate(directives: &[Directive]) -> Imported {
                 true => addresses("*:80", &listens),
                 false => listens.iter().flat_map(|listen| of_listen(listen)).collect(),
             };
-            sites.push(site(None, &own, &[], &addresses, &mut account));
+            sites.push(site(None, &own, &[], &addresses, &uses, &mut account));
         }
     }
     for host in hosts {
         let addresses: Vec<String> =
             host.arguments.iter().flat_map(|address| addresses(address, &listens)).collect();
-        let mut section = site(Some(host), host.inside(), &outside, &addresses, &mut account);
+        let mut section = site(Some(host), host.inside(), &outside, &addresses, &uses, &mut account);
         own_logs(host, &mut section, &mut account);
         sites.push(section);
     }
@@ -73,6 +77,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
         }
     }
     other.write(&mut text);
+    uses.sections().iter().for_each(|map| map.write(&mut text));
     sites.iter().for_each(|site| site.write(&mut text));
     account.into_imported(text)
 }
@@ -177,6 +182,7 @@ fn site(
     block: &[Directive],
     outside: &[&Directive],
     addresses: &[String],
+    uses: &Uses,
     account: &mut Account,
 ) -> Section {
     let mut section = Section::new("[[site]]");
@@ -230,7 +236,7 @@ fn site(
         form: Form::Apache,
     };
     let host = Host { block, outside: outside.to_vec(), is_secure };
-    fill(&host, &whole, &mut section, account);
+    fill(&host, &whole, uses, &mut section, account);
     section
 }
 

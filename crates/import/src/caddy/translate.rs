@@ -208,6 +208,11 @@ fn site(
         None => vec![socket("0.0.0.0", port), socket("[::]", port)],
     };
     section.key("listen", toml_strings(&listen));
+    if let Some(unix) = bind.iter().flat_map(|bind| &bind.arguments).find(|text| text.starts_with("unix/")) {
+        // As in Caddy, only the owner may connect unless the address has a mode.
+        let mode = unix.split_once('|').map_or("0200", |(_, mode)| mode);
+        section.key("socket_mode", toml_string(mode));
+    }
     if !hosts.is_empty() {
         section.key("hosts", toml_strings(&hosts));
     }
@@ -250,6 +255,9 @@ fn site(
 }
 
 fn socket(address: &str, port: u16) -> String {
+    if let Some(path) = address.strip_prefix("unix/") {
+        return format!("unix:{}", path.split('|').next().unwrap_or_default());
+    }
     match address.contains(':') && !address.starts_with('[') {
         true => format!("[{address}]:{port}"),
         false => format!("{address}:{port}"),
@@ -410,6 +418,21 @@ mod tests {
         "\trespond /x \"text\" 404",
         "\turi strip_prefix /api",
     ];
+
+    #[test]
+    fn unix_sockets_are_listened_on() {
+        for (bind, listen, mode) in [
+            ("unix//run/a.sock", "unix:/run/a.sock", "0200"),
+            ("unix//run/a.sock|0222", "unix:/run/a.sock", "0222"),
+            ("unix/@name", "unix:@name", "0200"),
+        ] {
+            let text = format!("http://a.org {{\n\tbind {bind}\n\troot * /srv\n\tfile_server\n}}\n");
+            let imported = translate(&parse("Caddyfile", &text).unwrap());
+            for line in [format!("listen = [\"{listen}\"]"), format!("socket_mode = \"{mode}\"")] {
+                assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
+            }
+        }
+    }
 
     proptest! {
         #[test]

@@ -55,6 +55,13 @@ pub fn headers(
             account.unneeded(directive, section, "'Cache-Status' has this information (RFC 9211)");
         } else if text.contains('$') {
             match language.text(text) {
+                Ok(_) if is_files && name.eq_ignore_ascii_case("cache-control") => {
+                    account.problem(
+                        directive,
+                        section,
+                        "'cache_control' has no variables: write routes with 'when'",
+                    );
+                }
                 Ok(text) => {
                     account.translated(directive, section);
                     section.entry("headers", name, toml_string(&text));
@@ -123,9 +130,6 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
         for directive in directives {
             match directive.argument(0) {
                 "all" => account.translated(directive, section),
-                "unix:" => {
-                    account.unneeded(directive, section, "this server does not listen on unix sockets")
-                }
                 network => {
                     account.translated(directive, section);
                     networks.push(network);

@@ -1,4 +1,7 @@
-//! `map` as `[[map]]`.
+//! `map`, `geo` and `split_clients` as `[[map]]`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::language::{Language, variables};
 use super::scope::Scope;
@@ -8,9 +11,13 @@ use crate::expression;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
+/// The directives that become maps.
+const NAMES: [&str; 3] = ["map", "geo", "split_clients"];
+
 /// The maps of these blocks that become `[[map]]`.
 pub fn maps<'d>(scope: &Scope<'d>) -> Vec<&'d Directive> {
-    scope.all("map").into_iter().filter(|map| is_translated(map)).collect()
+    let named = NAMES.iter().flat_map(|name| scope.all(name));
+    named.filter(|map| is_translated(map)).collect()
 }
 
 /// The names of the variables that they give values to.
@@ -20,11 +27,20 @@ pub fn names<'d>(scope: &Scope<'d>) -> Vec<&'d str> {
 
 /// Whether it becomes a map: what WebSocket needs is done without one.
 pub fn is_translated(map: &Directive) -> bool {
-    map.argument(0) != "$http_upgrade" && name(map).is_some()
+    NAMES.contains(&map.name.as_str()) && from(map) != "$http_upgrade" && name(map).is_some()
 }
 
 fn name(map: &Directive) -> Option<&str> {
-    map.argument(1).strip_prefix('$').filter(|name| !name.is_empty())
+    let name = map.arguments.last().map_or("", String::as_str);
+    name.strip_prefix('$').filter(|name| !name.is_empty())
+}
+
+/// What is looked up. A `geo` without it looks at the client.
+fn from(map: &Directive) -> &str {
+    match map.name == "geo" && map.arguments.len() == 1 {
+        true => "$remote_addr",
+        false => map.argument(0),
+    }
 }
 
 /// Translates them, each after those that it uses.
@@ -44,7 +60,7 @@ pub fn sections(scope: &Scope<'_>, account: &mut Account) -> Vec<Section> {
 /// Whether a map has a variable to which another one of these gives its value.
 fn uses_one_of(map: &Directive, maps: &[&Directive]) -> bool {
     let values = map.inside().iter().flat_map(|entry| &entry.arguments).map(String::as_str);
-    let mut used = values.chain([map.argument(0)]).flat_map(variables);
+    let mut used = values.chain([from(map)]).flat_map(variables);
     used.any(|used| maps.iter().any(|other| !std::ptr::eq(*other, map) && name(other) == Some(used)))
 }
 
@@ -53,29 +69,147 @@ fn section(map: &Directive, known: &[&str], account: &mut Account) -> Section {
     account.translated(map, &mut section);
     let language = Language { maps: known.to_vec(), ..Language::default() };
     section.key("name", toml_string(name(map).unwrap_or_default()));
-    match language.text(map.argument(0)) {
+    match language.text(from(map)) {
         Ok(from) => section.key("from", toml_string(&from)),
         Err(advice) => {
             account.problem(map, &mut section, &advice);
             section.key("from", toml_string(""));
         }
     }
+    match map.name.as_str() {
+        "geo" => networks(map, &mut section, account),
+        "split_clients" => shares(map, &mut section, account),
+        _ => values(map, &language, &mut section, account),
+    }
+    section.notes_first();
+    section
+}
+
+fn values(map: &Directive, language: &Language<'_>, section: &mut Section, account: &mut Account) {
     // As in nginx, where only expressions without an asterisk look at the case.
     section.key("ignore_case", true);
     let has_hosts = map.inside().iter().any(|entry| entry.name == "hostnames" && entry.arguments.is_empty());
     let mut patterns = Vec::new();
     for entry in map.inside() {
-        if let Err(advice) = add(entry, has_hosts, &language, &mut section, &mut patterns) {
-            account.problem(entry, &mut section, &advice);
+        if let Err(advice) = add(entry, has_hosts, language, section, &mut patterns) {
+            account.problem(entry, section, &advice);
         } else {
-            account.translated(entry, &mut section);
+            account.translated(entry, section);
         }
     }
     if !patterns.is_empty() {
         section.key("patterns", toml_strings(&patterns));
     }
-    section.notes_first();
-    section
+}
+
+/// The shares of `split_clients`, whose texts have no variables.
+fn shares(map: &Directive, section: &mut Section, account: &mut Account) {
+    let mut shares = Vec::new();
+    for entry in map.inside() {
+        match (entry.name.as_str(), entry.arguments.len()) {
+            (share, 1) if share == "*" || share.ends_with('%') => {
+                shares.push(format!("{share} {}", in_quotes(&literal(entry.argument(0)))));
+                account.translated(entry, section);
+            }
+            _ => account.problem(entry, section, "a share is a number of percent or '*', with its text"),
+        }
+    }
+    section.key("shares", toml_strings(&shares));
+}
+
+/// The networks of `geo`, whose texts have no variables.
+fn networks(map: &Directive, section: &mut Section, account: &mut Account) {
+    let mut networks: BTreeMap<String, String> = BTreeMap::new();
+    let mut ranges: BTreeMap<u32, u32> = BTreeMap::new();
+    let has_ranges = map.inside().iter().any(|entry| entry.name == "ranges" && entry.arguments.is_empty());
+    for entry in map.inside() {
+        let value = literal(entry.argument(0));
+        let added = match (entry.name.as_str(), entry.arguments.len()) {
+            ("ranges" | "volatile", 0) => Ok(()),
+            ("default", 1) => {
+                section.key("default", toml_string(&value));
+                Ok(())
+            }
+            ("include", 1) if !has_ranges => {
+                section.key("networks_file", toml_string(entry.argument(0)));
+                Ok(())
+            }
+            ("delete", 1) => network(entry.argument(0)).and_then(|network| match networks.remove(&network) {
+                Some(_) => Ok(()),
+                None => Err("no network before it is deleted; delete it in the file that has it".to_string()),
+            }),
+            ("proxy" | "proxy_recursive", _) => {
+                Err("name the proxies in 'trusted' of [proxies]; '$client' is then the client behind them"
+                    .to_string())
+            }
+            (range, 1) if has_ranges => networks_of_range(range, &mut ranges)
+                .map(|found| networks.extend(found.into_iter().map(|network| (network, value.clone())))),
+            (text, 1) => network(text).map(|network| drop(networks.insert(network, value.clone()))),
+            _ => Err("an entry is a network with its text".to_string()),
+        };
+        match added {
+            Ok(()) => account.translated(entry, section),
+            Err(advice) => account.problem(entry, section, &advice),
+        }
+    }
+    for (network, value) in networks {
+        section.entry("networks", &network, toml_string(&value));
+    }
+}
+
+/// A network without the bits beyond its length, which do not count in nginx.
+fn network(text: &str) -> Result<String, String> {
+    let (address, length) = text.split_once('/').map_or((text, None), |(at, length)| (at, Some(length)));
+    let problem = || format!("{text:?} is not a network");
+    let address: IpAddr = address.parse().map_err(|_| problem())?;
+    let bits: u32 = if address.is_ipv4() { 32 } else { 128 };
+    let length = match length {
+        None => bits,
+        Some(length) => length.parse().ok().filter(|length: &u32| *length <= bits).ok_or_else(problem)?,
+    };
+    let first: IpAddr = match address {
+        IpAddr::V4(v4) => {
+            Ipv4Addr::from(v4.to_bits() & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into()
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            std::net::Ipv6Addr::from(v6.to_bits() & mask).into()
+        }
+    };
+    Ok(if length == bits { first.to_string() } else { format!("{first}/{length}") })
+}
+
+/// The networks that make up a range of addresses. In nginx a later range counts before an earlier one that
+/// it overlaps; the longest network would count here.
+fn networks_of_range(range: &str, ranges: &mut BTreeMap<u32, u32>) -> Result<Vec<String>, String> {
+    let problem = || format!("{range:?} is not a range of IPv4 addresses");
+    let (first, last) = range.split_once('-').ok_or_else(problem)?;
+    let address = |text: &str| text.parse::<Ipv4Addr>().map(Ipv4Addr::to_bits).map_err(|_| problem());
+    let (first, last) = (address(first)?, address(last)?);
+    if first > last {
+        return Err(problem());
+    }
+    if ranges.range(..=last).next_back().is_some_and(|(_, end)| *end >= first) {
+        return Err("it overlaps an earlier range; write ranges that do not overlap".to_string());
+    }
+    ranges.insert(first, last);
+    let (mut networks, mut at) = (Vec::new(), u64::from(first));
+    let end = u64::from(last) + 1;
+    while at < end {
+        // The largest network that begins here and does not go beyond the end.
+        let aligned = if at == 0 { 32 } else { at.trailing_zeros().min(32) };
+        let fits = (end - at).ilog2();
+        let free = aligned.min(fits);
+        let begin = Ipv4Addr::from(u32::try_from(at).unwrap_or(u32::MAX));
+        networks.push(if free == 0 { begin.to_string() } else { format!("{begin}/{}", 32 - free) });
+        at += 1 << free;
+    }
+    Ok(networks)
+}
+
+/// A text in which nothing stands for a variable.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
 }
 
 fn add(
@@ -140,7 +274,59 @@ fn in_quotes(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{network, networks_of_range};
     use crate::nginx::{parse, translate};
+
+    #[test]
+    fn geo_and_split_clients_become_maps() {
+        let imported = translate(
+            &parse(
+                "nginx.conf",
+                "http { geo $place { default ZZ; 127.0.0.0/8 here; 10.1.2.3/8 '$5 net'; 192.0.2.0/24 a;\n\
+                 delete 192.0.2.0/24; 2001:db8::/32 lab; include /etc/nginx/geo.conf; }\n\
+                 geo $arg_ip $asked { ranges; 10.0.0.0-10.0.0.255 a; 10.0.1.0-10.0.2.5 b;\n\
+                 10.0.2.0-10.0.2.9 c; }\n\
+                 geo $other { proxy 10.0.0.0/8; 127.0.0.1/32 x; }\n\
+                 split_clients \"${remote_addr}AAA\" $variant { 0.5% .one; 2.0% two; * \"\"; }\n\
+                 server { listen 80; add_header X-Place $place; add_header X-Variant \"v$variant\";\n\
+                 location / { root /srv; } } }",
+            )
+            .unwrap(),
+        );
+        for line in [
+            "name = \"place\"",
+            "from = \"${client}\"",
+            "default = \"ZZ\"",
+            "networks_file = \"/etc/nginx/geo.conf\"",
+            "networks = { \"10.0.0.0/8\" = \"$$5 net\", \"127.0.0.0/8\" = \"here\", \
+             \"2001:db8::/32\" = \"lab\" }",
+            "from = \"${arg{ip}}\"",
+            "networks = { \"10.0.0.0/24\" = \"a\", \"10.0.1.0/24\" = \"b\", \"10.0.2.0/30\" = \"b\", \
+             \"10.0.2.4/31\" = \"b\" }",
+            "from = \"${client}AAA\"",
+            "shares = [\"0.5% .one\", \"2.0% two\", \"* \\\"\\\"\"]",
+        ] {
+            assert!(imported.text.lines().any(|written| written == line), "{line}\n{}", imported.text);
+        }
+        let places: Vec<String> = imported.problems.iter().map(|problem| problem.place.to_string()).collect();
+        assert_eq!(places, ["nginx.conf:4", "nginx.conf:5"], "{}", imported.text);
+    }
+
+    #[test]
+    fn networks_and_ranges() {
+        assert_eq!(network("10.1.2.3/8").unwrap(), "10.0.0.0/8");
+        assert_eq!(network("10.1.2.3/0").unwrap(), "0.0.0.0/0");
+        assert_eq!(network("2001:db8::1/32").unwrap(), "2001:db8::/32");
+        assert_eq!(network("::1").unwrap(), "::1");
+        assert!(network("10.0.0.0/33").is_err() && network("a").is_err());
+        let range = |text: &str| networks_of_range(text, &mut BTreeMap::new());
+        assert_eq!(range("0.0.0.0-255.255.255.255").unwrap(), ["0.0.0.0/0"]);
+        assert_eq!(range("255.255.255.255-255.255.255.255").unwrap(), ["255.255.255.255"]);
+        assert_eq!(range("10.0.0.1-10.0.0.4").unwrap(), ["10.0.0.1", "10.0.0.2/31", "10.0.0.4"]);
+        assert!(range("10.0.0.2-10.0.0.1").is_err() && range("10.0.0.1").is_err());
+    }
 
     #[test]
     fn a_map_becomes_a_map() {

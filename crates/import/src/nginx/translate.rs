@@ -39,7 +39,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for directive in outside.chain(inside) {
         match directive.name.as_str() {
             "server" | "upstream" => {}
-            "map" if map::is_translated(directive) => {}
+            "map" | "geo" | "split_clients" if map::is_translated(directive) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", &mut limits, &mut account),
             "user" if directive.argument(0) == "root" => {
                 account.unneeded(
@@ -176,7 +176,8 @@ fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
 /// An address of `listen`.
 struct Listen<'d> {
     directive: &'d Directive,
-    address: SocketAddr,
+    /// `ADDRESS:PORT` or `unix:PATH`.
+    address: String,
     is_secure: bool,
 }
 
@@ -189,7 +190,15 @@ fn listens<'d>(server: &'d Directive) -> Vec<Result<Listen<'d>, &'d Directive>> 
     server.inside().iter().filter(|directive| directive.name == "listen").map(of).collect()
 }
 
-fn address(text: &str) -> Option<SocketAddr> {
+fn address(text: &str) -> Option<String> {
+    match text.strip_prefix("unix:") {
+        Some("") => None,
+        Some(_) => Some(text.to_string()),
+        None => internet_address(text).map(|address| address.to_string()),
+    }
+}
+
+fn internet_address(text: &str) -> Option<SocketAddr> {
     let text = text.replace("localhost", "127.0.0.1");
     let text = text.strip_prefix("*:").unwrap_or(&text);
     if let Ok(port) = text.parse::<u16>() {
@@ -215,11 +224,15 @@ fn sites(
     let listens = listens(server);
     let is_secure = |listen: &&Listen<'_>| listen.is_secure;
     let good: Vec<&Listen<'_>> = listens.iter().filter_map(|listen| listen.as_ref().ok()).collect();
-    let secure: Vec<SocketAddr> = good.iter().filter(|l| is_secure(l)).map(|listen| listen.address).collect();
-    let mut plain: Vec<SocketAddr> =
-        good.iter().filter(|l| !is_secure(l)).map(|listen| listen.address).collect();
+    let addresses_of = |secure: bool| -> Vec<String> {
+        good.iter()
+            .filter(|listen| is_secure(listen) == secure)
+            .map(|listen| listen.address.clone())
+            .collect()
+    };
+    let (mut plain, secure) = (addresses_of(false), addresses_of(true));
     if listens.is_empty() {
-        plain.push((Ipv4Addr::UNSPECIFIED, 80).into());
+        plain.push("0.0.0.0:80".to_string());
     }
     let mut written = Vec::new();
     for (addresses, is_secure) in [(plain, false), (secure, true)] {
@@ -240,12 +253,15 @@ fn sites(
                 Err(directive) => account.problem(
                     directive,
                     &mut section,
-                    "an address here is an IP address with a port; unix sockets are not supported",
+                    "an address here is an IP address with a port, or the path of a unix socket",
                 ),
             }
         }
-        let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         section.key("listen", toml_strings(&addresses));
+        if addresses.iter().any(|address| address.starts_with("unix:")) {
+            section.note("nginx lets every program of the machine connect to a unix socket.");
+            section.key("socket_mode", toml_string("0666"));
+        }
         let is_default = is_default(server, servers, &addresses);
         names(server, is_default, &mut section, account);
         if is_secure {
@@ -262,11 +278,11 @@ fn sites(
 /// address.
 fn is_default(server: &Directive, servers: &[&Directive], addresses: &[String]) -> bool {
     let shares = |other: &&&Directive| {
-        listens(other).iter().flatten().any(|listen| addresses.contains(&listen.address.to_string()))
+        listens(other).iter().flatten().any(|listen| addresses.contains(&listen.address))
     };
     let says_so = |other: &&Directive| {
         listens(other).iter().flatten().any(|listen| {
-            addresses.contains(&listen.address.to_string())
+            addresses.contains(&listen.address)
                 && listen.directive.arguments.iter().any(|word| word == "default_server" || word == "default")
         })
     };
@@ -343,6 +359,26 @@ mod tests {
     /// The lines that are not comments.
     fn keys(imported: &Imported) -> Vec<&str> {
         imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    }
+
+    #[test]
+    fn unix_sockets_are_listened_on() {
+        let imported = imported(
+            "set_real_ip_from unix:;\n\
+             server { listen unix:/run/site.sock; listen unix:/run/tls.sock ssl; listen unix:;\n\
+             ssl_certificate a.pem; root /srv; location / { allow unix:; deny all; } }",
+        );
+        let keys = keys(&imported);
+        for line in [
+            "trusted = [\"unix:\"]",
+            "listen = [\"unix:/run/site.sock\"]",
+            "listen = [\"unix:/run/tls.sock\"]",
+            "socket_mode = \"0666\"",
+            "allow = [\"unix:\"]",
+        ] {
+            assert!(keys.contains(&line), "{line}\n{}", imported.text);
+        }
+        assert_eq!(imported.problems.len(), 1, "{}", imported.text);
     }
 
     #[test]

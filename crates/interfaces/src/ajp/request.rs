@@ -36,7 +36,7 @@ const LEFT_OUT: [&str; 11] = [
 pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWriter {
     let facts = RequestFacts::of(request);
     let address = |ip: IpAddr| ip.to_canonical().to_string();
-    let client = request.client.map(|client| address(client.ip()));
+    let client = request.internet_client().map(|client| address(client.ip()));
     let server_address = address(request.server.ip());
     let server_name =
         if facts.server_name.is_empty() { server_address.as_bytes() } else { facts.server_name };
@@ -69,7 +69,7 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
         add_tls(tls, &mut writer);
     }
     // The port is 0 if the client's address comes from another server.
-    if let Some(client) = request.client.filter(|client| client.port() != 0) {
+    if let Some(client) = request.internet_client().filter(|client| client.port() != 0) {
         writer.named_attribute(attribute_name::REMOTE_PORT, client.port().to_string().as_bytes());
     }
     if !request.server.ip().is_unspecified() {

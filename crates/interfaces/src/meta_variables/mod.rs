@@ -91,7 +91,7 @@ impl<'a> RequestFacts<'a> {
                 port_of_uri(host_port, request.server, request.is_https(), request.tls.is_some())
             }),
             server_address: Some(request.server),
-            remote: request.client,
+            remote: request.internet_client(),
             remote_user: request.user.as_deref(),
             auth_type: request.user.as_ref().map(|_| authentication_scheme(request.received.fields())),
             content_length: request.body_length().filter(|length| *length > 0),
@@ -116,7 +116,7 @@ impl<'a> RequestFacts<'a> {
                 .port_at_proxy()
                 .or_else(|| port_of_uri(host_port, get.server, get.is_https(), get.tls.is_some())),
             server_address: Some(get.server),
-            remote: get.client,
+            remote: get.internet_client(),
             remote_user: get.user,
             auth_type: get.user.map(|_| authentication_scheme(get.fields())),
             is_https: get.is_https(),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use touchstone_http::decimal;
 use touchstone_http::ip_text::IpText;
+use touchstone_http::request_view::UNIX_CLIENT_NAME;
 
 use super::{RequestFacts, SERVER_SOFTWARE, TlsFacts};
 
@@ -72,6 +73,10 @@ impl<S: VariableSink> Writer<'_, S> {
         self.add_number("SERVER_PORT", u64::from(port.unwrap_or_default()));
         if let Some(address) = facts.server_address {
             self.add_address("SERVER_ADDR", address.ip());
+        }
+        if facts.remote.is_none() {
+            // Programs expect the variable; nginx writes the same for clients of unix sockets.
+            self.add("REMOTE_ADDR", UNIX_CLIENT_NAME.as_bytes());
         }
         if let Some(remote) = facts.remote {
             let address = IpText::of(remote.ip());

@@ -85,7 +85,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         },
         owner: group.owner(&request),
         begins_with: settings.proxy_header.map_or(Vec::new(), |version| {
-            proxy_header::header(version, request.client.map(|client| (client, request.server)))
+            proxy_header::header(version, request.internet_client().map(|client| (client, request.server)))
         }),
         deadline: settings.times.total.map(|total| tokio::time::Instant::now() + total),
         log_name: log_name(&request),

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use touchstone_expression::Text;
 use touchstone_expression::text::field_value;
 use touchstone_http::grammar::{list_members, token_length};
+use touchstone_http::request_view::UNIX_CLIENT;
 
 use touchstone_handler::request::{Protocol, Request};
 
@@ -60,10 +61,12 @@ pub fn goes_in_circles(rules: &ForwardRules, request: &Request) -> bool {
 
 /// Appends the field lines.
 pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
-    let client = request.client.map(|client| client.ip().to_canonical());
+    let client = request.internet_client().map(|client| client.ip().to_canonical());
     // A field counts only if it comes from a trusted proxy; that proxy's address is then the last of the
     // list.
-    let peer = request.trusted_proxy.map(|proxy| proxy.to_canonical());
+    // A unix socket's end has no address to name.
+    let is_trusted = request.trusted_proxy.is_some();
+    let peer = request.trusted_proxy.filter(|proxy| *proxy != UNIX_CLIENT).map(|proxy| proxy.to_canonical());
     let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
     let mut add = |name: &str, values: &[&[u8]]| {
         lines.extend_from_slice(name.as_bytes());
@@ -77,7 +80,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         lines.extend_from_slice(b"\r\n");
     };
     let former = |name: &str, how: Forward| -> Vec<u8> {
-        match how == Forward::Append && peer.is_some() {
+        match how == Forward::Append && is_trusted {
             true => request.received.values(name).collect::<Vec<_>>().join(&b", "[..]),
             false => Vec::new(),
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use touchstone_handler::handler::Server;
+use touchstone_http::request_view::UNIX_CLIENT;
 
 use super::connections::{Connection, ConnectionGrant};
 use super::failure::{Failure, TimedStep};
@@ -92,7 +93,8 @@ impl Relay {
         name: &str,
     ) -> Option<RelayConnection> {
         let (group, settings) = (&self.group, self.group.settings());
-        let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, Some(client)));
+        let told = (client.0.ip() != UNIX_CLIENT).then_some(client);
+        let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, told));
         let begins_with = begins_with.unwrap_or_default();
         let open = async |index: usize| -> Result<Connection, Failure> {
             let member = group.member(index);

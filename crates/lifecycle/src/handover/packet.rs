@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde_json::{Value, json};
+use touchstone_config::ListenAddress;
 
 /// The maximum number of descriptors in one packet; the kernel allows up to 253.
 pub const MOST_IN_A_PACKET: usize = 64;
@@ -23,7 +23,7 @@ const LARGEST_PACKET_BYTES: usize = 64 << 10;
 /// The kind of a socket that is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A TCP socket that listens.
+    /// A socket that listens for connections: TCP, or a unix socket.
     Tcp,
     /// A UDP socket of HTTP/3.
     Http3,
@@ -41,7 +41,7 @@ pub struct PassedSocket {
     /// The kind of the socket.
     pub kind: Kind,
     /// The address in the old process's configuration.
-    pub configured: Option<SocketAddr>,
+    pub configured: Option<ListenAddress>,
     /// Whether the socket belongs to the program that started the old process (systemd).
     pub lent: bool,
     /// The user who may use the control socket, besides root.
@@ -56,7 +56,7 @@ pub enum Packet {
     /// There are no more sockets.
     End,
     /// Every core accepts; these are the addresses of the sockets in use.
-    Ready(Vec<SocketAddr>),
+    Ready(Vec<ListenAddress>),
     /// The old process no longer accepts.
     Go,
     /// The new process cannot start, for these reasons.

@@ -1,11 +1,11 @@
 //! The old process, as seen from the new one.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::net::{SocketType, sockopt};
+use touchstone_config::ListenAddress;
 
 use super::VARIABLE;
 use super::packet::{Packet, PassedSocket, receive, send};
@@ -60,7 +60,7 @@ impl Predecessor {
 
     /// Tells the old process that every core accepts, and waits until it no longer accepts. A process that
     /// has ended does not accept either.
-    pub fn ready(&self, taken: Vec<SocketAddr>) {
+    pub fn ready(&self, taken: Vec<ListenAddress>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
             return;
         }

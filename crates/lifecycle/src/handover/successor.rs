@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -10,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use touchstone_config::ListenAddress;
 
 use super::VARIABLE;
 use super::packet::{MOST_IN_A_PACKET, Packet, PassedSocket, receive, send};
@@ -30,7 +30,7 @@ pub struct Successor {
 #[derive(Debug)]
 pub struct ReadyNotice {
     /// The addresses in this process's configuration whose sockets it uses.
-    pub taken: Vec<SocketAddr>,
+    pub taken: Vec<ListenAddress>,
 }
 
 impl Successor {

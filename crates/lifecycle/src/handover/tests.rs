@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use touchstone_config::ListenAddress;
 
 use super::packet::{MOST_IN_A_PACKET, Packet, receive, send};
 use super::*;
@@ -18,7 +19,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
 
 fn listening() -> (PassedSocket, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let configured = Some(listener.local_addr().unwrap());
+    let configured = Some(listener.local_addr().unwrap().into());
     (PassedSocket { kind: Kind::Tcp, configured, lent: false, owner: 0 }, listener.into())
 }
 
@@ -38,9 +39,10 @@ fn sockets_arrive_with_what_they_are() {
     for ((sent, _), (passed, descriptor)) in sockets.iter().zip(received) {
         assert_eq!(*sent, passed);
         let listener = TcpListener::from(descriptor);
-        assert_eq!(Some(listener.local_addr().unwrap()), passed.configured);
+        assert_eq!(Some(listener.local_addr().unwrap().into()), passed.configured);
     }
-    let taken: Vec<SocketAddr> = vec!["127.0.0.1:80".parse().unwrap()];
+    let taken: Vec<ListenAddress> =
+        ["127.0.0.1:80", "unix:/run/a.sock"].map(|text| text.parse().unwrap()).to_vec();
     std::thread::scope(|scope| {
         scope.spawn(|| predecessor.ready(taken.clone()));
         assert_eq!(receive(&ours, None).unwrap().unwrap().0, Packet::Ready(taken.clone()));
@@ -82,7 +84,9 @@ fn a_program_that_does_not_get_ready_is_told_of() {
 
 fn any_passed() -> impl Strategy<Value = PassedSocket> {
     let kind = prop_oneof![Just(Kind::Tcp), Just(Kind::Http3), Just(Kind::Control), Just(Kind::Unknown)];
-    let address = proptest::option::of(any::<([u8; 4], u16)>().prop_map(SocketAddr::from));
+    let unix = "/[a-z ]{1,20}".prop_map(|path| format!("unix:{path}").parse().unwrap());
+    let ip = any::<([u8; 4], u16)>().prop_map(|address| SocketAddr::from(address).into());
+    let address = proptest::option::of(prop_oneof![ip, unix]);
     (kind, address, any::<bool>(), any::<u32>()).prop_map(|(kind, configured, lent, owner)| PassedSocket {
         kind,
         configured,

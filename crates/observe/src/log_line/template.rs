@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn maps() {
-        let source = MapSource { name: "m", from: "$status", default: "a\"b", ignore_case: false };
+        let source =
+            MapSource { name: "m", from: "$status", default: "a\"b", ignore_case: false, function: None };
         let entries = map_text::read("404 'none at $path'").unwrap();
         let map = Map::new(&source, entries.into_iter().map(|(line, entry)| (entry, line)), &Maps::default());
         let mut maps = Maps::default();

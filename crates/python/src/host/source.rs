@@ -11,13 +11,13 @@ use crate::shared::request::{self, EXPECTS_CONTINUE, HAS_BODY, IS_HTTPS, MAY_SWI
 /// Writes a GET that is in its connection's buffer.
 pub fn write_get(out: &mut Vec<u8>, get: &PlainGet<'_>) {
     let is_https = get.is_https();
-    let client = get.client.map(|client| IpText::of(client.ip()));
+    let client = get.internet_client().map(|client| IpText::of(client.ip()));
     let local = IpText::of(get.server.ip());
     let requested = RequestedHost::of(get.host, get.port_at_proxy(), is_https, get.server);
     let request_head = WorkerRequestHead {
         flags: if is_https { IS_HTTPS } else { 0 },
         version: version(get.protocol),
-        client_port: get.client.map_or(0, |client| client.port()),
+        client_port: get.internet_client().map_or(0, |client| client.port()),
         server_port: requested.port,
         body_length: 0,
         method: b"GET",
@@ -35,7 +35,7 @@ pub fn write_get(out: &mut Vec<u8>, get: &PlainGet<'_>) {
 /// Writes any request.
 pub fn write(out: &mut Vec<u8>, request: &Request, has_body: bool, may_switch: bool) {
     let is_https = request.is_https();
-    let client = request.client.map(|client| IpText::of(client.ip()));
+    let client = request.internet_client().map(|client| IpText::of(client.ip()));
     let local = IpText::of(request.server.ip());
     let requested =
         RequestedHost::of(request.host.as_deref(), request.port_at_proxy(), is_https, request.server);
@@ -48,7 +48,7 @@ pub fn write(out: &mut Vec<u8>, request: &Request, has_body: bool, may_switch: b
             | is_set(MAY_SWITCH, may_switch)
             | is_set(EXPECTS_CONTINUE, expects),
         version: version(request.protocol),
-        client_port: request.client.map_or(0, |client| client.port()),
+        client_port: request.internet_client().map_or(0, |client| client.port()),
         server_port: requested.port,
         body_length: length,
         method: request.received.method_text(),

@@ -91,7 +91,7 @@ impl Connection {
             host,
             client,
             is_from_trusted_proxy: is_trusted,
-            server: self.listener.address,
+            server: self.listener.address.told(tls.is_some()),
             tls: tls.as_deref(),
             user: None,
             id: "",

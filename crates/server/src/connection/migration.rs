@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_config::ListenAddress;
 use touchstone_http::request::Version;
 use touchstone_transport::Socket;
 use touchstone_transport::Transport;
@@ -74,7 +75,7 @@ impl Connection {
         core: Rc<Core>,
         socket: Arc<OwnedFd>,
         peer: Option<SocketAddr>,
-        listener: SocketAddr,
+        listener: ListenAddress,
         requests: u64,
         number: ConnectionNumber,
     ) -> Connection {

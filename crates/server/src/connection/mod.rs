@@ -36,6 +36,7 @@ use peer::Peer;
 use timing::Timing;
 use touchstone_access::ConnectionPermit;
 use touchstone_admin::connection_info::{Opened, UnderWayGuard};
+use touchstone_config::ListenAddress;
 use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Protocol;
@@ -130,7 +131,7 @@ impl Connection {
         core: Rc<Core>,
         transport: Transport,
         peer: Option<SocketAddr>,
-        listener: SocketAddr,
+        listener: ListenAddress,
         permit: Option<ConnectionPermit>,
     ) -> Connection {
         Connection {

@@ -1,13 +1,13 @@
 //! The listener that accepted a connection, and its index in the current configuration.
 
-use std::net::SocketAddr;
+use touchstone_config::ListenAddress;
 
 use crate::core::CoreState;
 
 /// The listener of a connection.
 pub struct OwnListener {
     /// The address that accepted the connection.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Which generation of the configuration `index` belongs to.
     pub generation: u64,
     /// Index of the listener in the snapshot; `None` when a reload removed it.
@@ -16,7 +16,7 @@ pub struct OwnListener {
 
 impl OwnListener {
     /// The listener with this address; its index is looked up later.
-    pub fn new(address: SocketAddr) -> OwnListener {
+    pub fn new(address: ListenAddress) -> OwnListener {
         OwnListener { address, generation: 0, index: None }
     }
 

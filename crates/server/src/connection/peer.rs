@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use touchstone_access::ConnectionPermit;
 use touchstone_handler::request::{Protocol, TlsFacts};
+use touchstone_http::request_view::LOST_CLIENT;
 use touchstone_transport::Transport;
 
 use super::Connection;
@@ -41,9 +42,12 @@ impl Peer {
 }
 
 impl Connection {
-    /// The client's address; asks the transport once if it was not recorded on acceptance.
+    /// The client's address; asks the transport once if it was not recorded on acceptance. Those of unix
+    /// sockets always were.
     pub(super) fn known_peer(&mut self) -> Option<SocketAddr> {
-        self.peer.address = self.peer.address.or_else(|| self.transport.peer());
+        let lost = SocketAddr::new(LOST_CLIENT, 0);
+        let address = self.peer.address.unwrap_or_else(|| self.transport.peer().unwrap_or(lost));
+        self.peer.address = Some(address);
         self.peer.address
     }
 

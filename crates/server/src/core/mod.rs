@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
-use touchstone_config::LogLevel;
+use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, Prepared, ReadTicket};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::OnCore;
@@ -221,7 +221,7 @@ impl Core {
     }
 
     /// The transport of a connection that was accepted on `listener`.
-    pub fn transport(&self, socket: Socket, listener: SocketAddr) -> Transport {
+    pub fn transport(&self, socket: Socket, listener: ListenAddress) -> Transport {
         let state = self.state.borrow();
         let sites = state.snapshot.listeners.iter().find(|sites| sites.address == listener);
         match sites.and_then(|sites| sites.tls.as_ref()) {
@@ -279,14 +279,14 @@ impl Core {
 
     /// Whether the connection must begin with a PROXY header.
     #[inline]
-    pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<SocketAddr>) -> bool {
+    pub fn expects_proxy_header(&self, listener: ListenAddress, peer: Option<SocketAddr>) -> bool {
         let state = self.state.borrow();
         state.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
     /// Tells a client in plain text that it has too many connections, unless the listener speaks TLS, and
     /// drops the connection.
-    pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: SocketAddr) {
+    pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: ListenAddress) {
         let state = self.state.borrow();
         let speaks_tls =
             state.snapshot.listeners.iter().any(|sites| sites.address == listener && sites.tls.is_some());

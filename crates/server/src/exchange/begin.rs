@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_config::LogLevel;
+use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
@@ -25,7 +25,7 @@ pub struct Arrival {
     /// The client's end of the connection, or the address that a PROXY header named.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection, as configured.
-    pub listener: SocketAddr,
+    pub listener: ListenAddress,
     /// The TLS session.
     pub tls: Option<Arc<TlsFacts>>,
     /// The number of the connection.
@@ -99,7 +99,7 @@ pub fn begin(
         site,
         client,
         trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
-        server: arrival.listener,
+        server: arrival.listener.told(arrival.tls.is_some()),
         tls: arrival.tls,
         user: None,
         is_admitted: false,

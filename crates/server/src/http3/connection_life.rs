@@ -72,7 +72,7 @@ pub async fn serve(
     connection.listener.core.counts.http3_connections.add(1);
     deadline.session.open(Opened {
         peer: Some(connection.quic.remote_address()),
-        listener: connection.listener.configured,
+        listener: connection.listener.configured.into(),
         at: Instant::now(),
         protocol: "h3",
     });

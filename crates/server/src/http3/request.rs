@@ -258,7 +258,7 @@ impl StreamTask<'_> {
         let arrival = Arrival {
             protocol: Protocol::Http3,
             peer: Some(connection.quic.remote_address()),
-            listener: connection.listener.configured,
+            listener: connection.listener.configured.into(),
             tls: Some(connection.tls_facts()),
             connection: connection.number(),
             stream: Some(self.stream.id),

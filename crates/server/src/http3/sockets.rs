@@ -78,7 +78,7 @@ impl Sockets {
         let mut all = Vec::new();
         for (configured, sockets) in self.open.iter().chain(&self.ahead) {
             for socket in sockets {
-                let configured = Some(*configured);
+                let configured = Some((*configured).into());
                 let passed = PassedSocket { kind: Kind::Http3, configured, lent: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
@@ -98,15 +98,16 @@ impl Sockets {
         let (mut addresses, mut opened) = (Vec::new(), Vec::new());
         let waits = self.waits;
         for sites in snapshot.listeners.iter().filter(|_| !waits) {
+            let Some(configured) = sites.address.ip() else { continue };
             if !sites.tls.as_ref().is_some_and(|tls| tls.speaks_http3()) {
                 continue;
             }
-            addresses.push(sites.address);
-            if self.open.iter().any(|(known, _)| *known == sites.address) {
+            addresses.push(configured);
+            if self.open.iter().any(|(known, _)| *known == configured) {
                 continue;
             }
-            let address = bound(sites.address);
-            let (sockets, steering) = match self.take_ahead(sites.address) {
+            let address = bound(configured);
+            let (sockets, steering) = match self.take_ahead(configured) {
                 Some(sockets) if sockets.len() == 1 => (sockets, PacketSteering::FirstCore),
                 Some(sockets) => (sockets, PacketSteering::ByConnectionId),
                 None => bind(address, self.cores).map_err(|error| problem(address, &error))?,
@@ -119,9 +120,9 @@ impl Sockets {
             }
             let told = |error: io::Error| problem(address, &error);
             for (share, socket) in shares.iter_mut().zip(&sockets) {
-                share.push((sites.address, socket.try_clone().map_err(told)?));
+                share.push((configured, socket.try_clone().map_err(told)?));
             }
-            opened.push((sites.address, sockets));
+            opened.push((configured, sockets));
             error_log.info(format_args!("listening on {address} for HTTP/3"));
         }
         Ok(Opened { shares, addresses, sockets: opened })

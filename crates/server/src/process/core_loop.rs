@@ -3,7 +3,6 @@
 //! The thread that started the cores controls them with [`CoreOrder`]s.
 
 use std::io;
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use touchstone_admin::connection_info::CoreSessions;
-use touchstone_config::LogLevel;
+use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_lifecycle::heartbeat::Heartbeat;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
@@ -51,7 +50,7 @@ pub enum CoreOrder {
 #[derive(Clone)]
 pub struct Departure {
     /// Addresses, as configured, whose sockets another process continues to use.
-    pub left: Arc<[SocketAddr]>,
+    pub left: Arc<[ListenAddress]>,
     /// If true, persistent connections may stay until shortly before `server.drain_timeout`, to send one more
     /// request and receive `Connection: close` with its answer. Another process serves new connections
     /// meanwhile, so nothing waits for this one. If false, idle connections are soon closed.

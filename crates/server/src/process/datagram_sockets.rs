@@ -93,7 +93,7 @@ impl DatagramSockets {
         let mut all = Vec::new();
         for address in &self.addresses {
             for socket in &address.sockets {
-                let configured = Some(address.configured);
+                let configured = Some(address.configured.into());
                 let passed = PassedSocket { kind: Kind::Udp, configured, lent: false, owner: 0 };
                 all.push((passed, socket.try_clone()?.into()));
             }
@@ -137,7 +137,8 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
 /// Every address on which a stream takes datagrams, once.
 pub fn datagram_addresses(config: &Config) -> Vec<SocketAddr> {
     let mut addresses = Vec::new();
-    for &address in config.streams.iter().filter(|stream| stream.is_udp).flat_map(|stream| &stream.listen) {
+    let streams = config.streams.iter().filter(|stream| stream.is_udp).flat_map(|stream| &stream.listen);
+    for address in streams.filter_map(|address| address.ip()) {
         if !addresses.contains(&address) {
             addresses.push(address);
         }
@@ -162,7 +163,8 @@ mod tests {
             assert_eq!(counts(&first.apply(added, &[any])), vec![1; before]);
             let bound = first.bound().next().unwrap();
             let passed = first.to_pass().unwrap().into_iter();
-            let passed = passed.map(|(passed, socket)| (passed.configured.unwrap(), socket.into()));
+            let address = |passed: &PassedSocket| passed.configured.unwrap().ip().unwrap();
+            let passed = passed.map(|(passed, socket)| (address(&passed), socket.into()));
             let mut second = DatagramSockets::inheriting(now, passed.collect());
             let added = second.prepare(&[any]).unwrap();
             assert_eq!(counts(&second.apply(added, &[any])), expected, "{before} to {now}");

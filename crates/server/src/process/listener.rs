@@ -14,7 +14,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_access::{Admission, ConnectionPermit, proxy_header};
-use touchstone_config::LogLevel;
+use touchstone_config::{ListenAddress, LogLevel};
+use touchstone_http::request_view::UNIX_CLIENT;
 use touchstone_observe::metrics::Refused;
 use touchstone_stream::{CoreStreams, StreamOfCore};
 use touchstone_transport::Socket;
@@ -69,8 +70,11 @@ pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
 }
 
 /// Sets this server's options on a socket that another process made.
-pub fn adopt(socket: &TcpListener) -> io::Result<()> {
+pub fn adopt(socket: &TcpListener, is_unix: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
+    if is_unix {
+        return Ok(());
+    }
     SockRef::from(socket).set_tcp_nodelay(true)?;
     SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     let _ = touchstone_transport::sys::set_defer_accept(socket.as_fd(), DEFER_ACCEPT_SECONDS);
@@ -118,8 +122,8 @@ fn set_defer_accept(socket: &RawSocket, seconds: u32) {
 #[derive(Debug)]
 pub struct ListenerSeed {
     /// The address as configured (the port may have been chosen by the kernel).
-    pub configured: SocketAddr,
-    /// The socket.
+    pub configured: ListenAddress,
+    /// The socket, of TCP or a unix socket: what is done with them is the same.
     pub socket: TcpListener,
     /// Other processes hold the same socket and continue to use it.
     pub lent: bool,
@@ -128,8 +132,10 @@ pub struct ListenerSeed {
 /// One core's end of one address.
 pub struct Listener {
     /// The address as configured (the port may have been chosen by the kernel).
-    pub configured: SocketAddr,
+    pub configured: ListenAddress,
     socket: AsyncFd<TcpListener>,
+    /// Stands for the address of clients that have none, those of a unix socket.
+    peer: Option<SocketAddr>,
     lent: Cell<bool>,
     stop: Notify,
 }
@@ -139,6 +145,7 @@ impl Listener {
     pub fn new(seed: ListenerSeed) -> io::Result<Rc<Listener>> {
         Ok(Rc::new(Listener {
             configured: seed.configured,
+            peer: seed.configured.unix().map(|_| SocketAddr::new(UNIX_CLIENT, 0)),
             socket: touchstone_transport::sys::register_listener(seed.socket)?,
             lent: Cell::new(seed.lent),
             stop: Notify::new(),
@@ -267,9 +274,10 @@ impl Listener {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         if wants_peer {
             let (descriptor, address) = rustix::net::acceptfrom_with(self.socket.get_ref(), flags)?;
-            Ok((descriptor, address.and_then(|address| SocketAddr::try_from(address).ok())))
+            let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+            Ok((descriptor, address.or(self.peer)))
         } else {
-            Ok((rustix::net::accept_with(self.socket.get_ref(), flags)?, None))
+            Ok((rustix::net::accept_with(self.socket.get_ref(), flags)?, self.peer))
         }
     }
 
@@ -321,7 +329,7 @@ pub fn begin(
     socket: Socket,
     peer: Option<SocketAddr>,
     permit: Option<ConnectionPermit>,
-    listener: SocketAddr,
+    listener: ListenAddress,
 ) {
     let transport = core.transport(socket, listener);
     let mut connection = Connection::new(core.clone(), transport, peer, listener, permit);
@@ -337,7 +345,7 @@ fn begin_for(
     source: ProxySource,
     socket: Socket,
     peer: Option<SocketAddr>,
-    listener: SocketAddr,
+    listener: ListenAddress,
 ) {
     let (client, permit) = match source {
         ProxySource::Local => (peer, None),

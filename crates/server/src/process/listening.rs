@@ -9,14 +9,17 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use socket2::SockRef;
-use touchstone_config::Config;
+use touchstone_config::{Config, ListenAddress, UnixSocketName};
 use touchstone_lifecycle::handover::{Kind, PassedSocket};
 use touchstone_lifecycle::inherited::InheritedSocket;
 use touchstone_lifecycle::start_error::StartError;
+use touchstone_lifecycle::unix_socket::{self, SocketFileIdentity};
 
 use crate::process::listener::{self, ListenerSeed};
+use crate::process::socket_rights::SocketRights;
 
 /// Every address that the server listens on.
 #[derive(Default)]
@@ -28,11 +31,13 @@ pub struct Listening {
 
 /// One address.
 struct Address {
-    configured: SocketAddr,
-    bound: SocketAddr,
+    configured: ListenAddress,
+    bound: ListenAddress,
     /// The process that passed its sockets keeps them open.
     lent: bool,
     sockets: Vec<TcpListener>,
+    /// The file of a unix socket that this server removes at the end.
+    file: Option<SocketFileIdentity>,
 }
 
 /// New addresses; nothing changes before [`Listening::apply`].
@@ -44,7 +49,7 @@ pub struct Added {
 
 impl Added {
     /// The new addresses: the configured and the bound one.
-    pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (ListenAddress, ListenAddress)> {
         self.addresses.iter().map(|address| (address.configured, address.bound))
     }
 }
@@ -56,9 +61,15 @@ impl Listening {
     }
 
     /// Finds or makes sockets for those of these addresses that have none.
-    pub fn prepare(&self, wanted: &[SocketAddr], cores: usize) -> Result<Added, StartError> {
-        let is_known = |wanted: &SocketAddr| self.addresses.iter().any(|known| known.configured == *wanted);
-        let new: Vec<SocketAddr> = wanted.iter().copied().filter(|wanted| !is_known(wanted)).collect();
+    pub fn prepare(
+        &self,
+        wanted: &[ListenAddress],
+        cores: usize,
+        rights: &SocketRights,
+    ) -> Result<Added, StartError> {
+        let is_known =
+            |wanted: &ListenAddress| self.addresses.iter().any(|known| known.configured == *wanted);
+        let new: Vec<ListenAddress> = wanted.iter().copied().filter(|wanted| !is_known(wanted)).collect();
         let mut free: Vec<&InheritedSocket> = self.spare.iter().collect();
         // Addresses with the same configured value as before choose first: port 0 was replaced by a port,
         // which may be the one that another site names.
@@ -71,7 +82,7 @@ impl Listening {
         for (configured, sockets) in new.into_iter().zip(found) {
             let told = |error: io::Error| StartError(format!("cannot listen on {configured}: {error}"));
             let address = match sockets.is_empty() {
-                true => self.bind(configured, cores)?,
+                true => self.bind(configured, cores, rights)?,
                 false => adopt(configured, &sockets, cores).map_err(told)?,
             };
             address.share_out(&mut added.shares).map_err(told)?;
@@ -82,11 +93,12 @@ impl Listening {
 
     /// Adds what was prepared, and drops addresses that are no longer wanted. Returns the sockets of each
     /// core.
-    pub fn apply(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
+    pub fn apply(&mut self, added: Added, wanted: &[ListenAddress]) -> Vec<Vec<ListenerSeed>> {
         let Added { addresses, shares } = added;
         self.spare.retain(|spare| !addresses.iter().any(|address| address.bound == spare.bound));
         self.addresses.extend(addresses);
         for gone in self.addresses.extract_if(.., |address| !wanted.contains(&address.configured)) {
+            gone.remove_file();
             if gone.lent {
                 let Address { bound, lent, sockets, .. } = gone;
                 let spare = |socket| InheritedSocket { configured: None, bound, lent, socket };
@@ -98,19 +110,20 @@ impl Listening {
 
     /// Closes inherited sockets that no site uses. Returns the addresses of those that another process keeps
     /// open, where clients would wait without an answer.
-    pub fn drop_unwanted(&mut self) -> Vec<SocketAddr> {
+    pub fn drop_unwanted(&mut self) -> Vec<ListenAddress> {
         self.spare.retain(|spare| spare.lent);
         self.spare.iter().map(|spare| spare.bound).collect()
     }
 
     /// The bound address of each configured one.
-    pub fn bound(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+    pub fn bound(&self) -> impl Iterator<Item = (ListenAddress, ListenAddress)> {
         self.addresses.iter().map(|address| (address.configured, address.bound))
     }
 
-    /// The bound address of a configured one.
-    pub fn bound_of(&self, configured: SocketAddr) -> SocketAddr {
-        self.bound().find(|(known, _)| *known == configured).map_or(configured, |(_, bound)| bound)
+    /// The bound address of a configured internet address.
+    pub fn bound_ip_of(&self, configured: SocketAddr) -> SocketAddr {
+        let bound = self.bound().find(|(known, _)| *known == configured);
+        bound.and_then(|(_, bound)| bound.ip()).unwrap_or(configured)
     }
 
     /// Every socket, to be passed to a successor.
@@ -128,9 +141,49 @@ impl Listening {
         Ok(all)
     }
 
-    fn bind(&self, configured: SocketAddr, cores: usize) -> Result<Address, StartError> {
+    /// Removes the files of unix sockets, except those on which another process continues.
+    pub fn remove_files(&self, kept: &[ListenAddress]) {
+        let ends = |address: &&Address| !kept.contains(&address.configured);
+        self.addresses.iter().filter(ends).for_each(Address::remove_file);
+    }
+
+    /// Gives the files of unix sockets the rights of the present configuration; returns what failed.
+    pub fn set_file_rights(&self, rights: &SocketRights) -> Vec<String> {
+        let own = self.addresses.iter().filter(|address| address.file.is_some());
+        let set = |address: &Address| {
+            let (path, rights) = (address.path()?, rights.get(&address.configured)?);
+            let problem = unix_socket::set_rights(path, *rights).err()?;
+            Some(format!("{}: {problem}", address.configured))
+        };
+        own.filter_map(set).collect()
+    }
+
+    fn bind(
+        &self,
+        address: ListenAddress,
+        cores: usize,
+        rights: &SocketRights,
+    ) -> Result<Address, StartError> {
+        match address {
+            ListenAddress::Ip(address) => self.bind_ip(address, cores),
+            ListenAddress::Unix(name) => {
+                let told = |problem: String| StartError(format!("cannot listen on {address}: {problem}"));
+                let rights =
+                    rights.get(&address).ok_or_else(|| told("its rights are unknown".to_string()))?;
+                let socket = unix_socket::listen(name, *rights).map_err(told)?;
+                let file = name.path().and_then(unix_socket::identity);
+                let sockets = vec![socket];
+                Ok(Address { configured: address, bound: address, lent: false, sockets, file })
+            }
+        }
+    }
+
+    fn bind_ip(&self, configured: SocketAddr, cores: usize) -> Result<Address, StartError> {
         match listener::bind(configured, cores) {
-            Ok((bound, sockets)) => Ok(Address { configured, bound, lent: false, sockets }),
+            Ok((bound, sockets)) => {
+                let (configured, bound) = (configured.into(), bound.into());
+                Ok(Address { configured, bound, lent: false, sockets, file: None })
+            }
             Err(error) => {
                 let help = match error.kind() {
                     io::ErrorKind::AddrInUse => match self.inherited_for_both(configured) {
@@ -156,6 +209,7 @@ impl Listening {
         let inherited = self.spare.iter().map(|spare| (spare.bound, &spare.socket));
         let adopted = self.addresses.iter().filter_map(|known| Some((known.bound, known.sockets.first()?)));
         inherited.chain(adopted).find_map(|(bound, socket)| {
+            let bound = bound.ip()?;
             let both = bound.ip() == Ipv6Addr::UNSPECIFIED
                 && bound.port() == configured.port()
                 && SockRef::from(socket).only_v6().is_ok_and(|only| !only);
@@ -165,6 +219,17 @@ impl Listening {
 }
 
 impl Address {
+    /// The path of a unix socket.
+    fn path(&self) -> Option<&'static Path> {
+        self.bound.unix().and_then(UnixSocketName::path)
+    }
+
+    fn remove_file(&self) {
+        if let (Some(path), Some(file)) = (self.path(), self.file) {
+            unix_socket::remove(path, file);
+        }
+    }
+
     /// Gives each core at least one socket, and each socket to at least one core.
     fn share_out(&self, shares: &mut [Vec<ListenerSeed>]) -> io::Result<()> {
         let cores = shares.len();
@@ -178,10 +243,10 @@ impl Address {
 }
 
 /// Makes an address from inherited sockets.
-fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -> io::Result<Address> {
+fn adopt(configured: ListenAddress, inherited: &[&InheritedSocket], cores: usize) -> io::Result<Address> {
     let mut sockets = Vec::with_capacity(inherited.len());
     for one in inherited {
-        listener::adopt(&one.socket)?;
+        listener::adopt(&one.socket, configured.unix().is_some())?;
         sockets.push(one.socket.try_clone()?);
     }
     let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
@@ -190,10 +255,11 @@ fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -
     // (another user made the others, or systemd keeps those and would not keep these), cores share the
     // existing ones.
     if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
-        let more = listener::bind_beside(bound, cores - sockets.len());
-        sockets.extend(more.unwrap_or_default());
+        let more = bound.ip().map(|bound| listener::bind_beside(bound, cores - sockets.len()));
+        sockets.extend(more.and_then(Result::ok).unwrap_or_default());
     }
-    Ok(Address { configured, bound, lent, sockets })
+    let path = bound.unix().and_then(UnixSocketName::path).filter(|_| !lent);
+    Ok(Address { configured, bound, lent, sockets, file: path.and_then(unix_socket::identity) })
 }
 
 fn take<'s>(
@@ -204,7 +270,7 @@ fn take<'s>(
 }
 
 /// Every address that a site or a stream of connections listens on, once.
-pub fn addresses(config: &Config) -> Vec<SocketAddr> {
+pub fn addresses(config: &Config) -> Vec<ListenAddress> {
     let mut addresses = Vec::new();
     let streams = config.streams.iter().filter(|stream| !stream.is_udp).flat_map(|stream| &stream.listen);
     for &address in config.sites.iter().flat_map(|site| &site.listen).chain(streams) {
@@ -217,24 +283,26 @@ pub fn addresses(config: &Config) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use touchstone_lifecycle::unix_socket::SocketFileRights;
+
     use super::*;
 
-    fn inherited(configured: Option<SocketAddr>, lent: bool, socket: TcpListener) -> InheritedSocket {
-        InheritedSocket { configured, bound: socket.local_addr().unwrap(), lent, socket }
+    fn inherited(configured: Option<ListenAddress>, lent: bool, socket: TcpListener) -> InheritedSocket {
+        InheritedSocket { configured, bound: socket.local_addr().unwrap().into(), lent, socket }
     }
 
     fn counts(shares: &[Vec<ListenerSeed>]) -> Vec<usize> {
         shares.iter().map(Vec::len).collect()
     }
 
-    fn any_port() -> SocketAddr {
+    fn any_port() -> ListenAddress {
         "127.0.0.1:0".parse().unwrap()
     }
 
     /// The sockets of a server with so many cores, as the next process receives them.
-    fn of_a_server(cores: usize) -> (SocketAddr, Vec<InheritedSocket>) {
+    fn of_a_server(cores: usize) -> (ListenAddress, Vec<InheritedSocket>) {
         let mut before = Listening::default();
-        let added = before.prepare(&[any_port()], cores).unwrap();
+        let added = before.prepare(&[any_port()], cores, &SocketRights::new()).unwrap();
         let bound = added.addresses().next().unwrap().1;
         assert_eq!(counts(&before.apply(added, &[any_port()])), vec![1; cores]);
         let passed = before.to_pass().unwrap();
@@ -256,7 +324,7 @@ mod tests {
         ] {
             let (bound, sockets) = of_a_server(before);
             let mut listening = Listening::inheriting(sockets);
-            let added = listening.prepare(&[any_port()], now).unwrap();
+            let added = listening.prepare(&[any_port()], now, &SocketRights::new()).unwrap();
             assert_eq!(added.addresses().collect::<Vec<_>>(), [(any_port(), bound)]);
             assert_eq!(counts(&listening.apply(added, &[any_port()])), expected, "{before} to {now}");
             assert!(listening.drop_unwanted().is_empty());
@@ -267,26 +335,27 @@ mod tests {
     fn what_no_site_wants_is_closed_unless_it_is_lent() {
         let (bound, sockets) = of_a_server(1);
         let lent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let lent_address = lent.local_addr().unwrap();
+        let lent_at = lent.local_addr().unwrap();
+        let lent_address = ListenAddress::from(lent_at);
         let mut all = sockets;
         all.push(inherited(None, true, lent));
-        let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let other: ListenAddress = "127.0.0.2:0".parse().unwrap();
         let mut listening = Listening::inheriting(all);
-        let added = listening.prepare(&[other], 2).unwrap();
+        let added = listening.prepare(&[other], 2, &SocketRights::new()).unwrap();
         let shares = listening.apply(added, &[other]);
         assert_eq!(listening.drop_unwanted(), [lent_address]);
-        assert!(std::net::TcpStream::connect(bound).is_err());
+        assert!(std::net::TcpStream::connect(bound.ip().unwrap()).is_err());
         assert_eq!(counts(&shares), [1, 1]);
 
         // A reload may use it, release it, and use it again.
         for _ in 0..2 {
-            let added = listening.prepare(&[other, lent_address], 2).unwrap();
+            let added = listening.prepare(&[other, lent_address], 2, &SocketRights::new()).unwrap();
             let shares = listening.apply(added, &[other, lent_address]);
             assert_eq!(counts(&shares), [1, 1]);
             assert!(shares.iter().flatten().all(|seed| seed.lent && seed.configured == lent_address));
-            let added = listening.prepare(&[other], 2).unwrap();
+            let added = listening.prepare(&[other], 2, &SocketRights::new()).unwrap();
             listening.apply(added, &[other]);
-            assert!(std::net::TcpStream::connect(lent_address).is_ok());
+            assert!(std::net::TcpStream::connect(lent_at).is_ok());
         }
     }
 
@@ -295,9 +364,9 @@ mod tests {
         let (bound, sockets) = of_a_server(1);
         let listening = Listening::inheriting(sockets);
         // Another site names the port that port 0 has become.
-        let problem = listening.prepare(&[bound, any_port()], 1).err().unwrap();
+        let problem = listening.prepare(&[bound, any_port()], 1, &SocketRights::new()).err().unwrap();
         assert!(problem.0.contains(&format!("cannot listen on {bound}")), "{problem}");
-        let added = listening.prepare(&[bound], 1).unwrap();
+        let added = listening.prepare(&[bound], 1, &SocketRights::new()).unwrap();
         assert_eq!(added.addresses().collect::<Vec<_>>(), [(bound, bound)]);
     }
 
@@ -315,8 +384,41 @@ mod tests {
         let socket = TcpListener::from(socket);
         let port = socket.local_addr().unwrap().port();
         let listening = Listening::inheriting(vec![inherited(None, true, socket)]);
-        let problem = listening.prepare(&[SocketAddr::from(([0, 0, 0, 0], port))], 1).err().unwrap();
+        let v4 = ListenAddress::from(SocketAddr::from(([0, 0, 0, 0], port)));
+        let problem = listening.prepare(&[v4], 1, &SocketRights::new()).err().unwrap();
         assert!(problem.0.contains("BindIPv6Only"), "{problem}");
-        assert!(listening.prepare(&[format!("[::]:{port}").parse().unwrap()], 1).is_ok());
+        assert!(
+            listening.prepare(&[format!("[::]:{port}").parse().unwrap()], 1, &SocketRights::new()).is_ok()
+        );
+    }
+
+    #[test]
+    fn a_unix_socket_is_shared_by_the_cores_passed_on_and_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.sock");
+        let address: ListenAddress = format!("unix:{}", path.display()).parse().unwrap();
+        let rights = SocketFileRights { mode: 0o600, user: None, group: None };
+        let rights = SocketRights::from([(address, rights)]);
+        let mut before = Listening::default();
+        let added = before.prepare(&[address], 3, &rights).unwrap();
+        assert_eq!(counts(&before.apply(added, &[address])), [1, 1, 1]);
+        let problem = Listening::default().prepare(&[address], 1, &rights).err().unwrap();
+        assert!(problem.0.contains("another program listens there"), "{problem}");
+
+        let passed = before.to_pass().unwrap().into_iter().map(|(passed, socket)| InheritedSocket {
+            configured: passed.configured,
+            bound: address,
+            lent: passed.lent,
+            socket: TcpListener::from(socket),
+        });
+        let mut after = Listening::inheriting(passed.collect());
+        let added = after.prepare(&[address], 2, &rights).unwrap();
+        assert_eq!(counts(&after.apply(added, &[address])), [1, 1]);
+        before.remove_files(&[address]);
+        drop(before);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        let added = after.prepare(&[], 2, &rights).unwrap();
+        after.apply(added, &[]);
+        assert!(!path.exists());
     }
 }

@@ -6,6 +6,7 @@
 //! | `running` | reload, upgrade, stop |
 //! | `core_loop` | the event loop of a core |
 //! | `listening`, `listener` | the listening sockets of the process, and the accept loop of a core |
+//! | `socket_rights` | the permissions and owners of the files of unix sockets |
 //! | `datagram_sockets` | the sockets of streams for datagrams |
 //! | `stream_server` | the functions of a core for streams |
 //! | `operator_view` | what the admin listener sees of the server |
@@ -17,4 +18,5 @@ pub mod listening;
 pub mod operator_view;
 pub mod running;
 pub mod server;
+mod socket_rights;
 mod stream_server;

@@ -2,7 +2,6 @@
 //! configuration.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use touchstone_accelerator::layer::CachedRoute;
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_admin::Sources;
 use touchstone_admin::connection_info::CoreSessions;
+use touchstone_config::ListenAddress;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
@@ -30,7 +30,7 @@ pub struct OperatorView {
 struct State {
     orders: Vec<UnboundedSender<CoreOrder>>,
     /// Bound addresses by configured address.
-    bound: BTreeMap<SocketAddr, SocketAddr>,
+    bound: BTreeMap<ListenAddress, ListenAddress>,
     listeners: Vec<String>,
     /// The routes with a cache before their program.
     cached_routes: Vec<CachedRoute>,
@@ -50,7 +50,7 @@ impl OperatorView {
     }
 
     /// An address has a listener.
-    pub fn add_listener(&self, configured: SocketAddr, bound: SocketAddr) {
+    pub fn add_listener(&self, configured: ListenAddress, bound: ListenAddress) {
         self.state().bound.insert(configured, bound);
     }
 

@@ -5,7 +5,6 @@
 //! them again later.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -18,11 +17,11 @@ use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
-use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
+use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, ListenAddress, LogLevel};
 use touchstone_lifecycle::control::{ControlAddress, ControlListener};
 use touchstone_lifecycle::handover::Predecessor;
 use touchstone_lifecycle::heartbeat::Heartbeat;
-use touchstone_lifecycle::inherited::Inheritance;
+use touchstone_lifecycle::inherited::{Inheritance, InheritedSocket};
 use touchstone_lifecycle::pid_file::PidFile;
 use touchstone_lifecycle::privileges::{self, Account};
 use touchstone_lifecycle::start_error::StartError;
@@ -46,6 +45,7 @@ use crate::process::listener::ListenerSeed;
 use crate::process::listening::{Listening, addresses};
 use crate::process::operator_view::OperatorView;
 use crate::process::running::{Running, RunningCore};
+use crate::process::socket_rights::socket_rights;
 
 /// A server with everything open, which has not accepted a connection yet.
 pub struct Server {
@@ -115,10 +115,8 @@ impl Server {
             privileges::set_umask(mask);
         }
         let cores = core_count(&config);
-        let addresses = addresses(&config);
-        let mut listening = Listening::inheriting(std::mem::take(&mut inheritance.sockets));
-        let added = listening.prepare(&addresses, cores)?;
-        let shares = listening.apply(added, &addresses);
+        let sockets = std::mem::take(&mut inheritance.sockets);
+        let (mut listening, shares, unset_rights) = listen(&config, cores, sockets, account.as_ref())?;
         let in_vain = listening.drop_unwanted();
         let mut http3 = open_http3(&config, cores, &listening, inheritance, account.as_ref())?;
         let datagrams = open_datagrams(&config, cores, inheritance)?;
@@ -141,6 +139,7 @@ impl Server {
         servlet::log_to(&error_log);
         python::log_to(&error_log);
         warn_of_unused(&in_vain, &error_log);
+        unset_rights.iter().for_each(|problem| error_log.warning(problem));
         if let Some(problem) = control_problem {
             error_log.warning(format_args!("`touchstone reload` and the like will not work: {problem}"));
         }
@@ -162,7 +161,7 @@ impl Server {
             .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         note_watcher(&snapshot, &error_log);
-        let opened = http3.open(&snapshot, |address| listening.bound_of(address), &error_log);
+        let opened = http3.open(&snapshot, |address| listening.bound_ip_of(address), &error_log);
         let http3_shares = http3.apply(opened.map_err(StartError)?);
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
         let telemetry = start_telemetry(&snapshot.config, spans, &metrics, &error_log)?;
@@ -200,7 +199,7 @@ impl Server {
     }
 
     /// The addresses on which the server listens.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
+    pub fn addresses(&self) -> Vec<ListenAddress> {
         self.listening.bound().map(|(_, bound)| bound).collect()
     }
 
@@ -306,6 +305,23 @@ impl Server {
     }
 }
 
+/// The sockets that sites and streams listen on, those of each core, and the files of unix sockets whose
+/// rights could not be set.
+fn listen(
+    config: &Config,
+    cores: usize,
+    inherited: Vec<InheritedSocket>,
+    account: Option<&Account>,
+) -> Result<(Listening, Vec<Vec<ListenerSeed>>, Vec<String>), StartError> {
+    let addresses = addresses(config);
+    let mut listening = Listening::inheriting(inherited);
+    let rights = socket_rights(config, account)?;
+    let added = listening.prepare(&addresses, cores, &rights)?;
+    let shares = listening.apply(added, &addresses);
+    let unset_rights = listening.set_file_rights(&rights);
+    Ok((listening, shares, unset_rights))
+}
+
 /// The sockets of each core; there are as many of each kind as there are cores.
 fn sockets_of_cores(
     listeners: Vec<Vec<ListenerSeed>>,
@@ -321,7 +337,7 @@ fn sockets_of_cores(
 }
 
 /// Logs which passed sockets are not used.
-fn warn_of_unused(addresses: &[SocketAddr], error_log: &ErrorLog) {
+fn warn_of_unused(addresses: &[ListenAddress], error_log: &ErrorLog) {
     for address in addresses {
         error_log.warning(format_args!(
             "no site or stream listens on {address}, whose socket was passed to this server: \
@@ -407,8 +423,8 @@ fn open_http3(
         http3.wait();
     } else if account.is_some_and(|account| !account.is_ours()) {
         let speak = config.sites.iter().filter(|site| site.tls.is_on() && site.tls.http3);
-        for &address in speak.flat_map(|site| &site.listen) {
-            http3.open_ahead(address, listening.bound_of(address)).map_err(StartError)?;
+        for address in speak.flat_map(|site| &site.listen).filter_map(|address| address.ip()) {
+            http3.open_ahead(address, listening.bound_ip_of(address)).map_err(StartError)?;
         }
     }
     Ok(http3)

@@ -1,11 +1,10 @@
 //! `touchstone accelerate`: a cache in front of another server, started with one line.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_config::{
-    Config, ConfigPlaces, ControlSocket, accelerate, parse_duration_text, parse_size_text,
+    Config, ConfigPlaces, ControlSocket, ListenAddress, accelerate, parse_duration_text, parse_size_text,
 };
 use touchstone_interfaces::proxy::OriginUrl;
 use touchstone_sites::machine::check_machine;
@@ -26,9 +25,9 @@ pub struct Arguments {
     #[arg(long, value_name = "URL", value_parser = parse_origin)]
     origin: String,
 
-    /// The address and port to listen on; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: SocketAddr,
+    /// The address and port to listen on, or a unix socket as unix:PATH; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
+    listen: ListenAddress,
 
     /// Event loops, one a core [default: every processor that the process may run on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

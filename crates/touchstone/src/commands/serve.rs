@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use touchstone_config::{
-    AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, LogDestination, accelerate,
-    load_file, parse, quick,
+    AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, ListenAddress, LogDestination,
+    accelerate, load_file, parse, quick,
 };
 use touchstone_import::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
@@ -37,9 +37,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Quick form: the address and port to listen on; port 0 picks a free one [default: 127.0.0.1:0]
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    /// Quick form: the address and port to listen on, or a unix socket as unix:PATH; port 0 picks a free one
+    /// [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
+    listen: Option<ListenAddress>,
 
     /// Quick form: a PEM file with a certificate and its chain; the address then speaks HTTPS
     #[arg(long, value_name = "PEM")]
@@ -179,7 +180,7 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
     if arguments.http3 && arguments.cert.is_none() && !arguments.development_certificate {
         return Err(vec![problem("--http3 needs --cert or --development-certificate".to_string())]);
     }
-    let listen = arguments.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listen = arguments.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)).into());
     let absolute = |path: &Path| {
         std::path::absolute(path).map_err(|error| vec![problem(format!("{}: {error}", path.display()))])
     };
@@ -232,10 +233,10 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
 }
 
 /// The configuration of one Java application. Nothing is served from the root: the route handles every path.
-fn application(path: &Path, listen: SocketAddr) -> String {
-    let app = toml_string(&path.to_string_lossy());
+fn application(path: &Path, listen: ListenAddress) -> String {
+    let (app, listen) = (toml_string(&path.to_string_lossy()), toml_string(&listen.to_string()));
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
          [[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
     )
@@ -243,8 +244,8 @@ fn application(path: &Path, listen: SocketAddr) -> String {
 
 /// The configuration of one WebAssembly component. Nothing is served from the root, as above. Compiled code
 /// is stored in the user's own cache.
-fn component(path: &Path, listen: SocketAddr) -> String {
-    let component = toml_string(&path.to_string_lossy());
+fn component(path: &Path, listen: ListenAddress) -> String {
+    let (component, listen) = (toml_string(&path.to_string_lossy()), toml_string(&listen.to_string()));
     let directory = |name: &str, below: &str| {
         let home = std::env::var_os(name).map(PathBuf::from).filter(|home| home.is_absolute())?;
         Some(home.join(below))
@@ -253,7 +254,7 @@ fn component(path: &Path, listen: SocketAddr) -> String {
         .or_else(|| directory("HOME", ".cache/touchstone/wasm"))
         .map(|directory| format!(", compiled = {}", toml_string(&directory.to_string_lossy())));
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
          [[site.route]]\npath = \"/\"\n\
          wasm = {{ component = {component}{} }}\n",
         compiled.unwrap_or_default()
@@ -262,10 +263,11 @@ fn component(path: &Path, listen: SocketAddr) -> String {
 
 /// The configuration of one Python application. Nothing is served from the root: the route handles every
 /// path.
-fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String {
+fn python_application(app: &str, directory: &Path, listen: ListenAddress) -> String {
     let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
+    let listen = toml_string(&listen.to_string());
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+        "[[site]]\nlisten = [{listen}]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
          [[site.route]]\npath = \"/\"\n\
          python = {{ app = {app}, directory = {directory} }}\n"
     )

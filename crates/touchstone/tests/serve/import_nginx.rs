@@ -344,3 +344,53 @@ fn what_cannot_be_read_is_told() {
     let output = run(["import", "nginx", "nowhere.conf", "--name", "x"]);
     assert!(format!("{output:?}").contains("--name is for suites"), "{output:?}");
 }
+
+#[test]
+fn networks_and_shares_of_clients() {
+    let tree = tree();
+    let networks = tree.beside("geo.conf");
+    fs::write(&networks, "10.20.0.0/16 included;\n2001:db8:1::/48 'of the lab';\n192.0.2.77/24 masked;\n")
+        .unwrap();
+    let http = format!(
+        "geo $arg_ip $place {{ default ZZ; 127.0.0.0/8 here; 10.0.0.0/8 ten; 10.1.0.0/16 one;\n\
+         10.1.1.1 host; 10.2.0.0/16 gone; delete 10.2.0.0/16; 2001:db8::/32 lab; include {}; }}\n\
+         geo $arg_ip $range {{ ranges; default none; 10.0.0.0-10.0.0.9 low; 10.0.0.10-10.1.2.3 high; }}\n\
+         geo $own {{ default other; 127.0.0.1/32 local; }}\n\
+         split_clients \"${{arg_ip}}AAA\" $variant {{ 0.5% .one; 33.33% .two; 20% .three; * ''; }}\n\
+         split_clients $arg_ip $some {{ 10% a; 0.01% b; }}\n",
+        networks.display()
+    );
+    let server = format!(
+        "server_name www.example.org; root {}; index index.html;\n\
+         add_header X-Frame-Options \"$place $range $own\"; add_header X-Powered-By \"v$variant.$some\";",
+        tree.root().display()
+    );
+    let mut clients: Vec<String> = [
+        "",
+        "no",
+        "127.0.0.1",
+        "10.1.1.1",
+        "10.1.1.2",
+        "10.2.3.4",
+        "10.20.1.1",
+        "192.0.2.1",
+        "10.0.0.9",
+        "10.0.0.10",
+        "10.1.2.3",
+        "10.1.2.4",
+        "2001:db8::1",
+        "2001:db8:1::1",
+        "::1",
+        "::ffff:10.1.1.1",
+    ]
+    .map(str::to_string)
+    .to_vec();
+    clients.extend((0..300u32).map(|number| {
+        let [a, b, c, d] = (number.wrapping_mul(2_654_435_761)).to_be_bytes();
+        format!("{a}.{b}.{c}.{d}")
+    }));
+    clients.extend((0..60).map(|length| "x".repeat(length)));
+    let targets: Vec<String> = clients.iter().map(|client| format!("/?ip={client}")).collect();
+    let requests: Vec<(&str, &str)> = targets.iter().map(|target| (target.as_str(), "")).collect();
+    alike(&tree, &http, &server, &requests);
+}

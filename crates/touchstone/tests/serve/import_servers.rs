@@ -476,3 +476,61 @@ fn a_directory_with_a_htaccess_and_unknown_lines_of_apache() {
     let output = run(["import", "apache", empty.to_str().unwrap()]);
     assert!(format!("{output:?}").contains("neither a configuration"), "{output:?}");
 }
+
+#[test]
+fn maps_of_rules_of_apache() {
+    let tree = tree();
+    open_to_all(tree.around());
+    let write = |name: &str, text: &str| {
+        let path = tree.beside(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let urls = write(
+        "urls.txt",
+        "# short names\na https://other.example.org/x\nb   /about.html\nc/d\t/docs/\nUPPER /up.html\n",
+    );
+    let pages = write("pages.txt", "start index.html\nstyle app.css\n");
+    let hosts = write("hosts.txt", "www.example.org shop\n");
+    let host = format!(
+        "ServerName www.example.org\nDocumentRoot {root}\n\
+         <Directory {root}>\nRequire all granted\nOptions -Indexes\nDirectoryIndex index.html\n</Directory>\n\
+         RewriteEngine On\nRewriteMap urls txt:{urls}\nRewriteMap pages \"txt:{pages}\"\n\
+         RewriteMap hosts txt:{hosts}\nRewriteMap lc int:tolower\nRewriteMap uc int:toupper\n\
+         RewriteMap any rnd:{pages}\n\
+         RewriteRule ^/go/(.*)$ ${{urls:$1|/none.html}} [R=301,L]\n\
+         RewriteRule ^/in/(.*)$ /${{pages:$1|missing.html}} [L]\n\
+         RewriteRule ^/lower/(.*)$ /low/${{lc:$1}} [R=302,L]\n\
+         RewriteRule ^/upper/(.*)$ /up/${{uc:$1}} [R=302,L]\n\
+         RewriteRule ^/nested/(.*)$ ${{urls:${{uc:$1}}|/none.html}} [R=302,L]\n\
+         RewriteCond ${{hosts:%{{HTTP_HOST}}|none}} =shop\nRewriteRule ^/shop$ /about.html [L]\n\
+         RewriteCond ${{hosts:%{{HTTP_HOST}}|none}} !=shop\nRewriteRule ^/other$ /about.html [L]\n\
+         RewriteCond ${{hosts:%{{HTTP_HOST}}|none}} ^SH [NC]\nRewriteRule ^/case$ /app.css [L]\n",
+        root = tree.root().display(),
+    );
+    let (text, said) = like_apache(
+        &tree,
+        &host,
+        &[
+            ("/go/a", ""),
+            ("/go/b", ""),
+            ("/go/b?x=1", ""),
+            ("/go/c/d", ""),
+            ("/go/c/d?x=1", ""),
+            ("/go/", ""),
+            ("/go/unknown", ""),
+            ("/in/start", ""),
+            ("/in/style", ""),
+            ("/in/none", ""),
+            ("/lower/AbC/D", ""),
+            ("/upper/AbC/D", ""),
+            ("/nested/upper", ""),
+            ("/nested/a", ""),
+            ("/shop", ""),
+            ("/other", ""),
+            ("/case", ""),
+        ],
+    );
+    // A random choice is the only thing that is not translated.
+    assert!(text.is_empty() || said.matches(": not translated: ").count() == 1, "{said}");
+}

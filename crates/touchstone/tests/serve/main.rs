@@ -35,6 +35,7 @@ mod streams;
 mod systemd;
 mod telemetry;
 mod tokens;
+mod unix_sockets;
 mod upgrade;
 mod variables;
 mod webdav;

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
@@ -77,9 +79,19 @@ impl Client {
         open().and_then(Client::from_stream).unwrap_or_else(|error| panic!("connect to {address}: {error}"))
     }
 
+    /// Connects to a unix socket, or ends the test. The methods of the stream are the same.
+    pub(crate) fn connect_unix(path: &Path) -> Client {
+        let open = || Client::with_patience(TcpStream::from(OwnedFd::from(UnixStream::connect(path)?)));
+        open().unwrap_or_else(|error| panic!("connect to {}: {error}", path.display()))
+    }
+
     /// On a connection that is open already.
     pub(crate) fn from_stream(stream: TcpStream) -> io::Result<Client> {
         stream.set_nodelay(true)?;
+        Client::with_patience(stream)
+    }
+
+    fn with_patience(stream: TcpStream) -> io::Result<Client> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { stream, received: Vec::new() })

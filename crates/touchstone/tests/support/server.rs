@@ -119,13 +119,14 @@ impl Server {
         self.addresses[0]
     }
 
-    /// Every address that it has announced so far.
+    /// Every address that it has announced so far, without unix sockets.
     pub(crate) fn announced_addresses(&self) -> Vec<SocketAddr> {
         let lines = self.error_log.all();
         let announcing = lines.iter().filter(|line| line.contains("listening on"));
         announcing
             .flat_map(|line| line.split("://").skip(1))
             .map(|text| text.split([' ', ',', '/', '"']).next().unwrap_or_default())
+            .filter(|text| !text.starts_with("unix:"))
             .map(|text| text.parse().unwrap_or_else(|error| panic!("listening on {text:?}: {error}")))
             .collect()
     }

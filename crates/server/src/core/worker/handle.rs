@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use touchstone_access::ConnectionPermit;
+use touchstone_config::ListenAddress;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
@@ -64,7 +65,7 @@ pub struct CoreEntries {
     /// The address of the client.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
-    pub listener: SocketAddr,
+    pub listener: ListenAddress,
     /// How many visits of the connection were useless.
     pub visits: u32,
     /// Requests answered.

@@ -25,7 +25,7 @@ pub struct Arrival {
     /// The address of the client.
     pub peer: Option<std::net::SocketAddr>,
     /// The address that accepted the connection.
-    pub listener: std::net::SocketAddr,
+    pub listener: touchstone_config::ListenAddress,
     /// Requests answered.
     pub requests: u64,
     /// Its number.

@@ -4,6 +4,7 @@
 use touchstone_files::root::Root;
 use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::authorization::authentication_scheme;
+use touchstone_http::request_view::client_name;
 use touchstone_includes::Variable;
 
 /// The source of a page's variables.
@@ -69,14 +70,12 @@ impl Variables<'_> {
     pub fn get(&self, name: &str) -> Option<Vec<u8>> {
         let request = self.request;
         let text = |text: &str| Some(text.as_bytes().to_vec());
-        let client = request.client;
+        let client = request.internet_client();
         match name {
             "AUTH_TYPE" => {
                 request.user.as_ref().and_then(|_| text(authentication_scheme(request.received.fields())))
             }
-            "CONN_REMOTE_ADDR" | "REMOTE_ADDR" | "REMOTE_HOST" => {
-                text(&client?.ip().to_canonical().to_string())
-            }
+            "CONN_REMOTE_ADDR" | "REMOTE_ADDR" | "REMOTE_HOST" => text(&client_name(request.client?.ip())),
             "CONTENT_TYPE" => request.received.values("content-type").next().map(<[u8]>::to_vec),
             "DOCUMENT_ROOT" => {
                 use std::os::unix::ffi::OsStrExt as _;

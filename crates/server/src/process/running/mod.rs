@@ -24,6 +24,7 @@ use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
+use touchstone_config::ListenAddress;
 use touchstone_lifecycle::control::{Answer, Control, ControlListener, Reply, Request};
 use touchstone_lifecycle::handover::{Predecessor, ReadyNotice};
 use touchstone_lifecycle::heartbeat::Heartbeat;
@@ -187,8 +188,8 @@ impl Running {
         let parts = &self.parts;
         let of_stream = |stream: &touchstone_config::StreamConfig| {
             let scheme = stream.protocol();
-            let bound: Vec<_> = match stream.is_udp {
-                true => parts.datagrams.bound().collect(),
+            let bound: Vec<(ListenAddress, ListenAddress)> = match stream.is_udp {
+                true => parts.datagrams.bound().map(|(from, bound)| (from.into(), bound.into())).collect(),
                 false => parts.listening.bound().collect(),
             };
             let is_its = |(configured, _): &(_, _)| stream.listen.contains(configured);
@@ -246,6 +247,7 @@ impl Running {
         if let Some(control) = self.control.take() {
             control.remove();
         }
+        self.parts.listening.remove_files(&[]);
         self.order_to_drain(Departure { left: Arc::from([]), patient: false });
         let file = self.parts.pid_file.take();
         let result = self.finish();

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use touchstone_config::{self as config, Config};
+use touchstone_config::{self as config, Config, ListenAddress};
 use touchstone_lifecycle::control::Answer;
+use touchstone_lifecycle::privileges::Account;
 use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::{Snapshot, scheme};
@@ -19,6 +20,7 @@ use crate::http3;
 use crate::process::core_loop::{CoreOrder, NewSockets};
 use crate::process::datagram_sockets;
 use crate::process::listening::{Added, addresses};
+use crate::process::socket_rights::{SocketRights, socket_rights};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +28,8 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 /// A configuration with all its files and sockets open.
 struct OpenedConfig {
     snapshot: Arc<Snapshot>,
-    wanted: Vec<SocketAddr>,
+    wanted: Vec<ListenAddress>,
+    rights: SocketRights,
     added: Added,
     http3: http3::Opened,
     wanted_datagrams: Vec<SocketAddr>,
@@ -101,12 +104,16 @@ impl Running {
         .map_err(|unusable| unusable.0)?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
-        let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| error.0)?;
+        let account = Account::configured(&snapshot.config.server).map_err(|problem| problem.to_string())?;
+        let rights = socket_rights(&snapshot.config, account.as_ref()).map_err(|error| error.0)?;
+        let added = parts.listening.prepare(&wanted, parts.cores.len(), &rights).map_err(|error| error.0)?;
         let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
         let datagrams = parts.datagrams.prepare(&wanted_datagrams).map_err(|error| error.0)?;
         let bound: Vec<_> = parts.listening.bound().chain(added.addresses()).collect();
-        let bound_of =
-            |wanted| bound.iter().find(|(known, _)| *known == wanted).map_or(wanted, |(_, bound)| *bound);
+        let bound_of = |wanted: SocketAddr| {
+            let found = bound.iter().find(|(known, _)| *known == wanted);
+            found.and_then(|(_, bound)| bound.ip()).unwrap_or(wanted)
+        };
         let collector = parts.telemetry.open(&snapshot.config.telemetry)?;
         let http3 = parts.http3.open(&snapshot, bound_of, &parts.error_log)?;
         parts.admin.reconfigure(&snapshot.config.admin)?;
@@ -118,12 +125,13 @@ impl Running {
             let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
             reconfigured.map_err(|error| error.to_string())?;
         }
-        Ok(OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams, collector })
+        Ok(OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector })
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it.
     fn apply(&mut self, ready: OpenedConfig) {
-        let OpenedConfig { snapshot, wanted, added, http3, wanted_datagrams, datagrams, collector } = ready;
+        let OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector } =
+            ready;
         let parts = &mut self.parts;
         for (configured, bound) in added.addresses() {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
@@ -132,6 +140,9 @@ impl Running {
             parts.view.add_listener(configured, bound);
         }
         let shares = parts.listening.apply(added, &wanted);
+        for problem in parts.listening.set_file_rights(&rights) {
+            parts.error_log.warning(problem);
+        }
         let telemetry = snapshot.config.telemetry.clone();
         let is_last = collector.is_none();
         if !is_last {

@@ -101,6 +101,7 @@ impl Running {
         // The pid file and the admin address belong to the new process now.
         self.parts.pid_file = None;
         self.parts.admin.end();
+        self.parts.listening.remove_files(&ready.taken);
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
         // If the new process has ended by now, no process is left to continue; its own log says why.
         let _ = successor.go();
@@ -118,7 +119,7 @@ impl Running {
         let parts = &mut self.parts;
         parts.http3.go_on();
         let listening = &parts.listening;
-        match parts.http3.open(&parts.snapshot, |address| listening.bound_of(address), &parts.error_log) {
+        match parts.http3.open(&parts.snapshot, |address| listening.bound_ip_of(address), &parts.error_log) {
             Ok(opened) => {
                 for (core, sockets) in parts.cores.iter().zip(parts.http3.apply(opened)) {
                     let _ = core.orders.send(CoreOrder::Http3(sockets));

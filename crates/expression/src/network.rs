@@ -3,10 +3,14 @@
 //!
 //! An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4 address everywhere: a client cannot evade a
 //! rule for one with the other. Otherwise IPv4 and IPv6 are separate; `::/0` contains no IPv4 address.
+//!
+//! The clients of unix sockets are a network of their own, written `unix:`. No other network contains them.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+
+use touchstone_http::request_view::{UNIX_CLIENT, UNIX_CLIENT_NAME};
 
 /// All addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +34,13 @@ impl Network {
         fits.then_some(network)
     }
 
+    /// The network of this length that contains the address; `None` if the length is too long.
+    pub fn around(address: IpAddr, length: u8) -> Option<Network> {
+        let network = Network { first: address, length };
+        let first = from_bits(bits(address) & !network.host_bits(), address.is_ipv4());
+        Network::new(first, length)
+    }
+
     /// The network of one address.
     pub fn single(address: IpAddr) -> Network {
         let first = address.to_canonical();
@@ -38,8 +49,16 @@ impl Network {
 
     /// Whether the network contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
+        if address == UNIX_CLIENT {
+            return self.is_unix();
+        }
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && bits(address) & !self.host_bits() == bits(self.first)
+    }
+
+    /// Whether this is the network of the clients of unix sockets.
+    fn is_unix(&self) -> bool {
+        *self == Network::single(UNIX_CLIENT)
     }
 
     /// A mask of the bits after the prefix.
@@ -57,6 +76,9 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Network, String> {
+        if text == UNIX_CLIENT_NAME {
+            return Ok(Network::single(UNIX_CLIENT));
+        }
         let (address_text, length_text) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
             None => (text, None),
@@ -67,6 +89,11 @@ impl FromStr for Network {
                  \"2001:db8::1\" or \"2001:db8::/32\""
             )
         })?;
+        if address == UNIX_CLIENT && matches!(length_text, None | Some("128")) {
+            return Err(format!(
+                "{text:?} is not the address of a client; the clients of unix sockets are \"unix:\""
+            ));
+        }
         let Some(length_text) = length_text else { return Ok(Network::single(address)) };
         let most = address_bits(address);
         let is_number = !length_text.is_empty()
@@ -89,7 +116,9 @@ impl FromStr for Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.length == address_bits(self.first) {
+        if self.is_unix() {
+            formatter.write_str(UNIX_CLIENT_NAME)
+        } else if self.length == address_bits(self.first) {
             write!(formatter, "{}", self.first)
         } else {
             write!(formatter, "{}/{}", self.first, self.length)
@@ -124,50 +153,58 @@ impl NetworkSet {
     }
 }
 
-/// A map from addresses to yes or no, by the longest network that contains the address.
+/// A map from addresses to answers, such as yes and no, by the longest network that contains the address.
 ///
 /// Two networks are nested or disjoint. So they divide each address family into ranges with one answer each,
 /// computed once; a look-up is one binary search.
 #[derive(Debug, Clone)]
-pub struct NetworkMap {
-    v4: Box<[Boundary]>,
-    v6: Box<[Boundary]>,
+pub struct NetworkMap<A = bool> {
+    v4: Box<[Boundary<A>]>,
+    v6: Box<[Boundary<A>]>,
+    unix: A,
+    otherwise: A,
 }
 
 /// The start of a range, and its answer. The range ends before the next one.
 #[derive(Debug, Clone, Copy)]
-struct Boundary {
+struct Boundary<A> {
     from: u128,
-    answer: bool,
+    answer: A,
 }
 
-impl NetworkMap {
+impl<A: Copy + PartialEq> NetworkMap<A> {
     /// The map with these answers, and `otherwise` for addresses in none of the networks. If a network is
     /// given twice, the later one counts.
-    pub fn new(entries: impl IntoIterator<Item = (Network, bool)>, otherwise: bool) -> NetworkMap {
+    pub fn new(entries: impl IntoIterator<Item = (Network, A)>, otherwise: A) -> NetworkMap<A> {
+        let (unix, internet): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|(network, _)| network.is_unix());
+        let unix = unix.last().map_or(otherwise, |(_, answer)| *answer);
         let (v4, v6): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|(network, _)| network.first.is_ipv4());
-        NetworkMap { v4: boundaries(v4, otherwise), v6: boundaries(v6, otherwise) }
+            internet.into_iter().partition(|(network, _)| network.first.is_ipv4());
+        NetworkMap { v4: boundaries(v4, otherwise), v6: boundaries(v6, otherwise), unix, otherwise }
     }
 
     /// The answer for an address.
     #[inline]
-    pub fn get(&self, address: IpAddr) -> bool {
+    pub fn get(&self, address: IpAddr) -> A {
+        if address == UNIX_CLIENT {
+            return self.unix;
+        }
         let address = address.to_canonical();
         let boundaries = if address.is_ipv4() { &self.v4 } else { &self.v6 };
         let wanted = bits(address);
         // The first boundary is at 0, so there is always one before.
         let after = boundaries.partition_point(|boundary| boundary.from <= wanted);
-        boundaries.get(after.wrapping_sub(1)).is_some_and(|boundary| boundary.answer)
+        boundaries.get(after.wrapping_sub(1)).map_or(self.otherwise, |boundary| boundary.answer)
     }
 }
 
-fn boundaries(mut entries: Vec<(Network, bool)>, otherwise: bool) -> Box<[Boundary]> {
+fn boundaries<A: Copy + PartialEq>(mut entries: Vec<(Network, A)>, otherwise: A) -> Box<[Boundary<A>]> {
     // An outer network comes before those inside it.
     entries.sort_by_key(|(network, _)| (bits(network.first), network.length));
     let mut made = vec![Boundary { from: 0, answer: otherwise }];
     // The networks that contain the present position of the sweep, from the outermost to the innermost.
-    let mut open: Vec<(u128, bool)> = Vec::new();
+    let mut open: Vec<(u128, A)> = Vec::new();
     for (network, answer) in entries {
         let first = bits(network.first);
         close(&mut open, &mut made, otherwise, |last| last < first);
@@ -179,10 +216,10 @@ fn boundaries(mut entries: Vec<(Network, bool)>, otherwise: bool) -> Box<[Bounda
 }
 
 /// Closes the open networks that end before the present position; after each, the one around it continues.
-fn close(
-    open: &mut Vec<(u128, bool)>,
-    made: &mut Vec<Boundary>,
-    otherwise: bool,
+fn close<A: Copy + PartialEq>(
+    open: &mut Vec<(u128, A)>,
+    made: &mut Vec<Boundary<A>>,
+    otherwise: A,
     ended: impl Fn(u128) -> bool,
 ) {
     while let Some((last, _)) = open.pop_if(|(last, _)| ended(*last)) {
@@ -193,7 +230,7 @@ fn close(
     }
 }
 
-fn add(made: &mut Vec<Boundary>, from: u128, answer: bool) {
+fn add<A: Copy + PartialEq>(made: &mut Vec<Boundary<A>>, from: u128, answer: A) {
     // A later entry with the same start is more specific, or cancels an end.
     while made.pop_if(|boundary| boundary.from == from).is_some() {}
     if made.last().is_none_or(|before| before.answer != answer) {
@@ -271,6 +308,7 @@ mod tests {
             ("::ffff:192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
             ("::ffff:0.0.0.0/96", "0.0.0.0/0"),
+            ("unix:", "unix:"),
         ] {
             assert_eq!(network(text).to_string(), shown, "{text}");
         }
@@ -299,6 +337,7 @@ mod tests {
                 "10.1.2.3/8",
                 "has bits set beyond the first 8; write \"10.0.0.0/8\", or \"10.1.2.3\" for the one address",
             ),
+            ("::", "is not the address of a client; the clients of unix sockets are \"unix:\""),
             ("::1/0", "has bits set beyond the first 0; write \"::/0\", or \"::1\" for the one address"),
         ] {
             assert_eq!(text.parse::<Network>().unwrap_err(), format!("{text:?} {message}"));
@@ -328,6 +367,9 @@ mod tests {
         assert!(everything.contains(address("255.255.255.255")));
         assert!(everything.contains(IpAddr::V6(u128::MAX.into())));
         assert!(!NetworkSet::new(&networks(&["::/0"])).contains(address("::ffff:1.2.3.4")));
+        assert!(!everything.contains(UNIX_CLIENT));
+        let unix = NetworkSet::new(&networks(&["unix:"]));
+        assert!(unix.contains(UNIX_CLIENT) && !unix.contains(address("::1")));
     }
 
     /// The same as the map, computed in a slow and simple way.
