@@ -132,6 +132,7 @@ main() {
         scripts/setup-observatory.sh --brief
     fi || true
     if [ $brief = no ]; then scripts/setup-geoip.sh; else scripts/setup-geoip.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-keycloak.sh; else scripts/setup-keycloak.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-python-servers.sh

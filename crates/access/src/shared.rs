@@ -75,6 +75,11 @@ impl AccessShared {
         })
     }
 
+    /// Where problems are reported.
+    pub fn report(&self) -> Report {
+        self.report.clone()
+    }
+
     /// The process's clock: nanoseconds since it started, never 0.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {

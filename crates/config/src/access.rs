@@ -9,6 +9,7 @@ use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
 use super::listen_address::ListenAddress;
+use super::login::LoginConfig;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::{Loaded, Network, SectionPlaces, SignedLinkConfig, SiteConfig, values};
@@ -32,6 +33,8 @@ pub struct AccessConfig {
     pub geoip: Option<GeoRulesConfig>,
     /// The server that decides; `None`: not set here.
     pub forward_auth: Option<ForwardAuthConfig>,
+    /// The login; `None`: not set here.
+    pub login: Option<LoginConfig>,
 }
 
 /// `basic_authentication`
@@ -371,7 +374,11 @@ pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = twice.map(|network| ("deny", format!("'deny': {network} is also in 'allow'")));
     let both = access.jwt.is_some() && access.basic_authentication.is_some();
     let both = both.then(|| ("jwt", "'jwt' and 'basic_authentication' do not go together".to_string()));
-    twice.into_iter().chain(both).collect()
+    let has_login = access.login.as_ref().is_some_and(|login| !login.issuer.is_empty());
+    let other = if access.jwt.is_some() { "jwt" } else { "basic_authentication" };
+    let with_login = has_login && (access.jwt.is_some() || access.basic_authentication.is_some());
+    let with_login = with_login.then(|| ("login", format!("'login' and '{other}' do not go together")));
+    twice.into_iter().chain(both).chain(with_login).collect()
 }
 
 impl Reader<'_> {

@@ -156,12 +156,7 @@ pub static JWT: Section<JwtConfig> = Section {
                 A dot in the name leads into an object. A token without one of them is answered with 403.",
             kind: Kind::CheckedArray {
                 what: "array of `NAME=VALUE`",
-                parse: |text| match text.split_once('=') {
-                    Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok(text.to_string()),
-                    _ => Err(format!(
-                        "{text:?} has not the form \"NAME=VALUE\", such as \"scope=orders.read\""
-                    )),
-                },
+                parse: parse_claim,
                 set: |jwt, value| jwt.claims = value,
             },
         },
@@ -247,8 +242,16 @@ fn parse_keys(text: &str, base: &Path) -> Result<String, String> {
     }
 }
 
+/// A required claim: `NAME=VALUE`.
+pub(super) fn parse_claim(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok(text.to_string()),
+        _ => Err(format!("{text:?} has not the form \"NAME=VALUE\", such as \"scope=orders.read\"")),
+    }
+}
+
 /// Fields that frame the message, or that other rules rely on, are not made of claims.
-fn check_field(name: &str, claim: &str) -> Result<(), String> {
+pub(super) fn check_field(name: &str, claim: &str) -> Result<(), String> {
     const OWN: [&str; 5] = ["authorization", "cookie", "host", "forwarded", "content-type"];
     values::check_answer_field(name)?;
     if OWN.iter().any(|own| name.eq_ignore_ascii_case(own))

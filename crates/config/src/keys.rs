@@ -18,6 +18,7 @@ use super::forward_auth;
 use super::geoip;
 use super::includes::INCLUDES;
 use super::jwt;
+use super::login;
 use super::logs;
 use super::routes::config as route;
 use super::section::as_usize;
@@ -771,6 +772,7 @@ pub static SITE: Section<SiteConfig> = Section {
         forward_auth::forward_auth(|reader, value, site| {
             forward_auth::read(reader, value, &mut site.access.forward_auth)
         }),
+        login::login(|reader, value, site| login::read(reader, value, &mut site.access.login)),
         logs::access_log(|reader, value, site| logs::read_access_log(reader, value, &mut site.access_log)),
         logs::error_log(|reader, value, site| logs::read_error_log(reader, value, &mut site.error_log)),
         telemetry::telemetry(|reader, value, site| telemetry::read(reader, value, &mut site.telemetry)),
@@ -915,6 +917,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::forward_auth::FORWARD_AUTH;
+            $code
+        }
+        {
+            let $section = &$crate::login::LOGIN;
             $code
         }
         {

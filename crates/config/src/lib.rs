@@ -26,6 +26,7 @@ mod includes;
 mod jwt;
 pub mod keys;
 mod listen_address;
+mod login;
 mod logs;
 mod maps;
 mod names;
@@ -66,6 +67,7 @@ pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIE
 pub use includes::{IncludesConfig, XBitHack};
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
 pub use listen_address::{ListenAddress, UnixSocketName};
+pub use login::{ClientAuthentication, LoginConfig};
 pub use names::{names_of_sites, route_name, site_name};
 pub use nsapi::NsapiConfig;
 pub use parse::{load_file, load_server_section, load_text, parse, read_file};

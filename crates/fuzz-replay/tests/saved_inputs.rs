@@ -81,6 +81,8 @@ targets! {
     http1_answer = "../../load/fuzz/fuzz_targets/http1_answer.rs";
     http2_answers = "../../load/fuzz/fuzz_targets/http2_answers.rs";
     websocket = "../../load/fuzz/fuzz_targets/websocket.rs";
+    "login":
+    browser_input = "../../login/fuzz/fuzz_targets/browser_input.rs";
     "nsapi":
     obj_conf = "../../nsapi/fuzz/fuzz_targets/obj_conf.rs";
     pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";

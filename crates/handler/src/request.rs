@@ -4,6 +4,7 @@
 //! with `Host` for `:authority`, and `Transfer-Encoding: chunked` if the length of the body is not
 //! known. So handlers, routes and logs need only one form.
 
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
@@ -212,6 +213,8 @@ pub struct RequestDetails {
     pub user: Option<Box<str>>,
     /// An authority has allowed it, so answers to it may be for this client alone.
     pub is_admitted: bool,
+    /// The session of the user who has signed in, for requests that are derived from this one.
+    pub session: Option<Rc<dyn Any>>,
     /// The request's id in logs; empty if ids are not configured.
     pub id: Box<str>,
     /// How often it was derived from a request of a client; 0: it is the client's own.
@@ -447,6 +450,7 @@ mod tests {
             tls: None,
             user: None,
             is_admitted: false,
+            session: None,
             id: "".into(),
             depth: 0,
             connection: 1,

@@ -42,7 +42,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     let AnsweredRequest { origin, .. } = account;
     let id = progress.facts.id().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
     let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
-    let (text, line);
+    let (text, line, hidden);
     let client = match client_behind {
         Some(client) => {
             text = client_name(client);
@@ -57,6 +57,11 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
     if is_multiplexed(origin.protocol) && !record.request_line.is_empty() {
         (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
         record.request_line = &line;
+    }
+    if progress.facts.hides_query() {
+        hidden = without_query(record.request_line);
+        record.request_line = &hidden;
+        record.target = record.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     }
     let labels = table.labels_of(site, route);
     // After a reload the positions may be those of other sites.
@@ -211,6 +216,13 @@ fn is_multiplexed(protocol: Protocol) -> bool {
 /// The request line with the version that the client used.
 fn line_of(line: &[u8], protocol: Protocol) -> Vec<u8> {
     [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), protocol.text().as_bytes()].concat()
+}
+
+/// A request line without the query of its target.
+fn without_query(line: &[u8]) -> Vec<u8> {
+    let Some(begin) = memchr::memchr(b'?', line) else { return line.to_vec() };
+    let end = memchr::memrchr(b' ', line).filter(|&end| end > begin).unwrap_or(line.len());
+    [&line[..begin], &line[end..]].concat()
 }
 
 fn tls_record(facts: &TlsFacts) -> TlsRecord<'_> {

@@ -2,7 +2,8 @@
 //! their interfaces.
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
-//! of a site; [`forward_auth`] is a server that decides, and [`answer_policy`] what answers say to browsers.
+//! of a site; [`forward_auth`] is a server that decides, [`login`] asks users to sign in, and
+//! [`answer_policy`] is what answers say to browsers.
 //! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
 //! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
 //! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
@@ -24,6 +25,7 @@ pub mod hidden_names;
 mod htaccess;
 pub mod includes;
 pub mod interface;
+pub mod login;
 pub mod logs;
 pub mod machine;
 mod memory_limit;

@@ -17,6 +17,7 @@ use touchstone_config::{
     UnixSocketName,
 };
 use touchstone_lifecycle::privileges::{Account, socket_file_rights};
+use touchstone_login::Login;
 use touchstone_servlet::before_start::problems_of_java;
 use touchstone_telemetry::read_fields;
 use touchstone_tls::read_certificates;
@@ -277,6 +278,23 @@ fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<Config
     }
 }
 
+/// Checks the files that a login names.
+fn check_login(
+    access: &AccessConfig,
+    within: Option<&SectionPlaces>,
+    places: &ConfigPlaces,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let Some(login) = &access.login else { return };
+    if let Some(problem) = Login::problem(login) {
+        problems.push(places.problem(within.map(|within| within.key_below("login.issuer")), problem));
+    }
+    if let Some(Err(problem)) = login.ca_certificate.as_deref().map(read_certificates) {
+        let place = within.map(|within| within.key_below("login.ca_certificate"));
+        problems.push(places.problem(place, format!("'login.ca_certificate': {problem}")));
+    }
+}
+
 /// Checks the directories of routes, and the password files of the site and its routes.
 fn check_access_and_routes(
     site: &SiteConfig,
@@ -285,6 +303,9 @@ fn check_access_and_routes(
     problems: &mut Vec<ConfigProblem>,
 ) {
     let site_places = places.sites.get(position);
+    if let Some(problem) = crate::login::shared_path(site) {
+        problems.push(places.problem(site_places.map(|within| within.key("login")), problem));
+    }
     let mut check_users = |access: &AccessConfig, within: Option<&SectionPlaces>| {
         if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
             problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
@@ -297,6 +318,7 @@ fn check_access_and_routes(
         if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
             problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
         }
+        check_login(access, within, places, problems);
         let link = access.signed_link.as_ref().map(SignedLinks::open);
         if let Some(Err(problem)) = link {
             let place = within.map(|within| within.key_below("signed_link.secret_file"));

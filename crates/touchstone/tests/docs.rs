@@ -453,6 +453,10 @@ fn check_configuration(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
         .map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("login.keys"), "0123456789abcdef0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("login.secret"), "a secret of the site\n")
+        .map_err(|error| error.to_string())?;
     // Configurations of plug-ins; lines of `directives` are the object `default`.
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
     let obj_conf = format!("<Object name={object}>\n</Object>\n");

@@ -22,7 +22,8 @@ mod tests;
 mod verifier;
 
 pub use authentication::{PendingToken, TokenAuthentication, TokenCheck};
-pub use verifier::Identity;
+pub use claims::Claims;
+pub use verifier::{Accepted, Identity, Rejection, Rules};
 
 /// Whether a token is accepted with these keys by rules without further requirements, for fuzzing.
 #[doc(hidden)]

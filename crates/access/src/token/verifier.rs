@@ -65,8 +65,13 @@ pub struct Accepted {
 }
 
 impl Rules {
-    /// Verifies a token.
+    /// Verifies a token, and makes of its claims what programs and origins get.
     pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
+        self.accept(&self.verified_claims(token, keys)?)
+    }
+
+    /// Verifies the signature, the times, the issuer and the audience of a token, and returns its claims.
+    pub fn verified_claims(&self, token: &[u8], keys: &KeySet) -> Result<Claims, Rejection> {
         if token.len() > LONGEST_TOKEN_BYTES {
             return Err(Rejection::Invalid("the token is too long"));
         }
@@ -88,7 +93,7 @@ impl Rules {
         let mut last = Rejection::UnknownKey;
         for key in keys.candidates(header.kid.as_deref(), header.alg) {
             match decode::<Claims>(token, &key.key, &validation) {
-                Ok(data) => return self.accept(&data.claims),
+                Ok(data) => return Ok(data.claims),
                 Err(error) => last = reason(error.kind()),
             }
         }
@@ -106,7 +111,8 @@ impl Rules {
         Ok(())
     }
 
-    fn accept(&self, token: &Claims) -> Result<Accepted, Rejection> {
+    /// Checks the required claims, and makes of claims what programs and origins get.
+    pub fn accept(&self, token: &Claims) -> Result<Accepted, Rejection> {
         let is_met = |(name, wanted): &(String, String)| {
             claims::find(token, name).is_some_and(|claim| claims::contains(claim, wanted))
         };

@@ -15,6 +15,7 @@ use crate::forward_auth;
 use crate::geoip;
 use crate::includes::{INCLUDES, IncludesConfig};
 use crate::jwt;
+use crate::login;
 use crate::nsapi::{NSAPI, NsapiConfig};
 use crate::programs::ProgramsConfig;
 use crate::programs::ajp::AJP;
@@ -721,6 +722,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         forward_auth::forward_auth(|reader, value, route| {
             forward_auth::read(reader, value, &mut route.access.forward_auth)
         }),
+        login::login(|reader, value, route| login::read(reader, value, &mut route.access.login)),
     ],
 };
 

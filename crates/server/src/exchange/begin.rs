@@ -103,6 +103,7 @@ pub fn begin(
         tls: arrival.tls,
         user: None,
         is_admitted: false,
+        session: None,
         id: Box::default(),
         depth: 0,
         connection: arrival.connection,

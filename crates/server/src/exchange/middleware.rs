@@ -74,6 +74,7 @@ impl Chain {
         let resolved = Resolved {
             gates: Vec::new(),
             authorities: Vec::new(),
+            logins: Vec::new(),
             rewritten: None,
             outcome,
             fields: Vec::new(),

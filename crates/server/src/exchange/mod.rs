@@ -13,6 +13,7 @@
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | asks the authority of a site or route |
+//! | `login` | the session of a user, and the paths of a login |
 //! | `send_rate` | limits how fast a body is sent |
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
@@ -25,6 +26,7 @@ mod begin;
 mod browser;
 mod core_handlers;
 mod forward_auth;
+mod login;
 mod middleware;
 mod progress;
 mod send_rate;
@@ -261,6 +263,20 @@ async fn step(
         add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
         return NextStep::Answer(answer);
     }
+    if rules.logins().is_some() {
+        if let Some(answer) = Box::pin(login::answer(core, snapshot, rules, &view, &came, progress)).await {
+            progress.with("login");
+            let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+            if let Some(policy) = rules.policy() {
+                policy.common().apply(&mut answer.fields);
+            }
+            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            return NextStep::Answer(answer);
+        }
+        if !login::remove_cookies(&mut request) {
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+        }
+    }
     let mut resolved = rules.resolve(&view);
     if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
         resolved.outcome = Outcome::AMBIGUOUS;
@@ -270,12 +286,15 @@ async fn step(
     progress.at(snapshot, site, request.route);
     begin_trace(core, snapshot, &mut request, progress);
     let browser = BrowserFields::new(&resolved, &view);
-    let mut routed = RoutedRequest { rules, resolved, view, browser, cookies: Vec::new() };
+    let mut routed = RoutedRequest { rules, resolved, view, browser, came: &came, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
         NextStep::Answer(mut answer) => {
             routed.browser.apply(answer.status, &mut answer.fields);
             add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
             add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            if !routed.resolved.logins.is_empty() {
+                login::make_private(&mut answer);
+            }
             if !routed.cookies.is_empty() {
                 forward_auth::add_cookies(&routed.cookies, &mut answer);
             }
@@ -295,6 +314,8 @@ struct RoutedRequest<'r, 'v> {
     resolved: Resolved<'r>,
     view: RequestView<'v>,
     browser: BrowserFields<'r>,
+    /// The request as it was received.
+    came: &'v Request,
     /// Cookies that an authority sets at the client.
     cookies: Vec<u8>,
 }
@@ -339,14 +360,26 @@ async fn apply_rules(
     progress: &Progress,
     answered: &mut ExchangeAnswer,
 ) -> NextStep {
-    let RoutedRequest { rules, resolved, view, browser, cookies } = routed;
+    let RoutedRequest { rules, resolved, view, browser, came, cookies } = routed;
     let (rules, view) = (*rules, *view);
     let site = request.site;
     if is_body_too_long(core, snapshot, &request) {
         return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
     }
-    if let Err(answer) = admit(resolved, &view, &mut request, progress, answered).await {
+    if let Err(answer) = admit(snapshot, resolved, &view, &mut request, progress, answered).await {
         return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+    }
+    if !resolved.logins.is_empty() && !progress.set_cleaned() {
+        hand_on(snapshot, &mut request);
+    }
+    for login in &resolved.logins {
+        // Boxed, so that other futures do not get larger.
+        let checked = Box::pin(login::check(core, snapshot, login, came, &mut request, cookies));
+        if let Err(answer) = checked.await {
+            progress.with("login");
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        }
+        answered.user.clone_from(&request.user);
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
@@ -401,6 +434,7 @@ async fn apply_rules(
 
 /// Applies the access rules. The error is the answer to a refused request.
 async fn admit(
+    snapshot: &Snapshot,
     resolved: &Resolved<'_>,
     view: &RequestView<'_>,
     request: &mut Request,
@@ -411,7 +445,11 @@ async fn admit(
         progress.with("access");
         refusal.answer()
     })?;
-    if !use_fields_of_token(&admitted, request) {
+    // The client's values of fields that only a server may set are removed before those of claims are added.
+    if !admitted.fields().is_empty() && !progress.set_cleaned() {
+        hand_on(snapshot, request);
+    }
+    if !write_fields(admitted.fields(), request) {
         return Err(Answer::error(500));
     }
     if let Some(user) = admitted.user {
@@ -756,9 +794,8 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     }
 }
 
-/// Replaces the fields of the client by those made from its token. Returns whether that was possible.
-fn use_fields_of_token(admitted: &access::AdmittedRequest, request: &mut Request) -> bool {
-    let fields = admitted.fields();
+/// Replaces the fields of the client by those made from claims. Returns whether that was possible.
+fn write_fields(fields: &[(Arc<str>, Option<String>)], request: &mut Request) -> bool {
     if fields.is_empty() {
         return true;
     }

@@ -41,6 +41,7 @@ pub struct LogFacts {
     route: Cell<Option<usize>>,
     handler: Cell<&'static str>,
     cache: Cell<CacheResult>,
+    hides_query: Cell<bool>,
     id: RefCell<Option<RequestId>>,
     trace: RefCell<Option<Rc<RequestTrace>>>,
 }
@@ -86,6 +87,16 @@ impl LogFacts {
     /// Sets what a cache in front of the handler did.
     pub fn set_cache(&self, result: CacheResult) {
         self.cache.set(result);
+    }
+
+    /// Whether the query of the request is a secret, such as the code of a login.
+    pub fn hides_query(&self) -> bool {
+        self.hides_query.get()
+    }
+
+    /// The query is not logged.
+    pub fn hide_query(&self) {
+        self.hides_query.set(true);
     }
 
     /// The request's id, if it was needed so far.

@@ -19,11 +19,13 @@ use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 use touchstone_interfaces::proxy::GroupName;
+use touchstone_login::Login;
 
 use crate::answer_policy::{self, AnswerPolicy};
 use crate::delivery::{Deliveries, Delivery};
 use crate::forward_auth::ForwardAuth;
 use crate::interface::{self, RouteInterface};
+use crate::login::Logins;
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;
@@ -44,6 +46,8 @@ pub struct SiteRules {
     authority: Option<Arc<ForwardAuth>>,
     /// The same of each route.
     route_authorities: Box<[Option<Arc<ForwardAuth>>]>,
+    /// Users sign in, here or on routes.
+    logins: Option<Logins>,
     /// What answers say to browsers.
     policy: Option<Arc<AnswerPolicy>>,
     /// The same of each route.
@@ -101,6 +105,8 @@ pub struct Resolved<'r> {
     pub gates: Vec<&'r Gate>,
     /// The servers that must let it pass, each once.
     pub authorities: Vec<&'r Arc<ForwardAuth>>,
+    /// The logins of which it must have sessions, each once.
+    pub logins: Vec<&'r Arc<Login>>,
     /// The path and query to use instead of those of the request.
     pub rewritten: Option<Rewritten>,
     /// The outcome.
@@ -199,6 +205,7 @@ impl SiteRules {
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let (authority, route_authorities) = open_authorities(config)?;
+        let logins = Logins::open(config, shared)?;
         let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
         let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
             (None, None) => policy.clone(),
@@ -222,6 +229,7 @@ impl SiteRules {
             && routes.is_none()
             && policy.is_none()
             && authority.is_none()
+            && logins.is_none()
             && deliveries.is_none();
         let asks_for_connection = routes.iter().flat_map(Routes::iter).any(Route::asks_for_connection);
         let any = |of: fn(&dyn Interface) -> bool| {
@@ -246,6 +254,7 @@ impl SiteRules {
             has_called_programs,
             authority,
             route_authorities,
+            logins,
             policy,
             route_policies,
             has_cors,
@@ -280,6 +289,7 @@ impl SiteRules {
         let uses_variables =
             self.fields.is_some() || self.routes.iter().flat_map(Routes::iter).any(Route::uses_variables);
         self.gate.is_some()
+            || self.logins.is_some()
             || has_authority
             || tells_programs
             || uses_variables
@@ -311,7 +321,8 @@ impl SiteRules {
             (one, other) => one.is_none() && other.is_none(),
         };
         let index = route.map(|route| route.index);
-        if !is_of_site || self.authority_of(route).is_some() || self.delivery_at(index).is_some() {
+        let is_asked = self.authority_of(route).is_some() || self.login_of(route).is_some();
+        if !is_of_site || is_asked || self.delivery_at(index).is_some() {
             return CacheAdmission::Resolve;
         }
         let admitted = match self.gate_of(route) {
@@ -324,7 +335,9 @@ impl SiteRules {
     /// Whether only the exchange knows what the routes or fields need.
     #[inline]
     fn needs_exchange(&self, request: &RequestView<'_>) -> bool {
-        self.fields.is_some() || self.asks_for_connection && request.connection.is_none()
+        self.fields.is_some()
+            || self.asks_for_connection && request.connection.is_none()
+            || self.logins.as_ref().is_some_and(|logins| logins.concerns(request))
     }
 
     /// Fields of every answer whose values have variables.
@@ -361,6 +374,7 @@ impl SiteRules {
         let says_nothing_else = says_nothing_else
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
+            && self.login_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
         let says_nothing_else = says_nothing_else
             && !route.has_error_pages
@@ -381,6 +395,7 @@ impl SiteRules {
         let mut resolved = Resolved {
             gates: Vec::new(),
             authorities: Vec::new(),
+            logins: Vec::new(),
             rewritten: None,
             outcome: Outcome::Files { root: None },
             fields: Vec::new(),
@@ -402,6 +417,11 @@ impl SiteRules {
                 && !resolved.authorities.iter().any(|other| Arc::ptr_eq(other, authority))
             {
                 resolved.authorities.push(authority);
+            }
+            if let Some(login) = self.login_of(route)
+                && !resolved.logins.iter().any(|other| Arc::ptr_eq(other, login))
+            {
+                resolved.logins.push(login);
             }
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
@@ -461,10 +481,13 @@ impl SiteRules {
         }
         let as_counted = decoded(path_as_sent);
         let other = self.resolve(&RequestView { path: &as_counted, ..*request });
+        let is_same_login = |(one, other): (&&Arc<Login>, &&Arc<Login>)| Arc::ptr_eq(one, other);
         let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
             || other.gates.len() != resolved.gates.len()
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
+            || other.logins.len() != resolved.logins.len()
+            || !other.logins.iter().zip(&resolved.logins).all(is_same_login)
             || other.authorities.len() != resolved.authorities.len()
             || !other
                 .authorities
@@ -516,6 +539,16 @@ impl SiteRules {
             Some(route) => self.route_authorities.get(route.index)?.as_ref(),
             None => self.authority.as_ref(),
         }
+    }
+
+    #[inline]
+    fn login_of(&self, route: Option<&Route>) -> Option<&Arc<Login>> {
+        self.logins.as_ref()?.of(route.map(|route| route.index))
+    }
+
+    /// The logins of the site and its routes.
+    pub fn logins(&self) -> Option<&Logins> {
+        self.logins.as_ref()
     }
 
     /// What answers of the site say to browsers, where no route says something else.

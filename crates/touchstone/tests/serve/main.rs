@@ -22,6 +22,7 @@ mod https;
 mod import_nginx;
 mod import_servers;
 mod killing;
+mod login;
 mod logs;
 mod packaging;
 mod privileges;

@@ -68,11 +68,16 @@ impl Issuer {
 
     /// A token of this user until then; `more` are further claims, each after a comma.
     pub(crate) fn token_until(&self, user: &str, expires_s: u64, more: &str) -> String {
-        let header = format!("{{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"{}\"}}", self.id);
         let claims = format!(
             "{{\"iss\":\"https://issuer.test/\",\"aud\":\"api\",\
              \"sub\":\"{user}\",\"exp\":{expires_s}{more}}}"
         );
+        self.signed(&claims)
+    }
+
+    /// A token with these claims.
+    pub(crate) fn signed(&self, claims: &str) -> String {
+        let header = format!("{{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"{}\"}}", self.id);
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
         let key = self.directory.path().join("key.pem");
         let signature = openssl(&["dgst", "-sha256", "-sign", key.to_str().unwrap()], signed.as_bytes());

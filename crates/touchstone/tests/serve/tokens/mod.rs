@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-mod issuer;
+pub(crate) mod issuer;
 
 use std::fs;
 use std::io::Write as _;
@@ -81,18 +81,20 @@ fn claims_reach_programs_and_origins_and_cannot_be_forged() {
         tree.around(),
         &format!(
             "{}jwt = {{ keys = \"keys.json\", audience = [\"api\"], cookie = \"session\", \
-             fields = {{ X-User = \"sub\", X-Team = \"team\" }} }}\n{}\
+             fields = {{ X-User = \"sub\", X-Team = \"team\", Remote-User = \"sub\" }} }}\n{}\
              [[site.route]]\npath = \"/cgi/\"\ncgi = {{ directory = \"cgi\" }}\n",
             tree.configuration(""),
             origin.keys("")
         ),
     );
     let mut client = server.connect();
-    let forged = "X-User: root\r\nx_user: root\r\nX-TEAM: admins\r\n";
+    let forged = "X-User: root\r\nx_user: root\r\nX-TEAM: admins\r\nRemote-User: root\r\n";
     let token = issuer.token("alice", "");
     assert_eq!(ask(&mut client, "/app/x", &token, forged).status, 200);
     let head = seen.lock().unwrap().clone();
     assert!(head.contains("\r\nX-User: alice\r\n"), "{head}");
+    // A field that clients may never set is the server's own here.
+    assert!(head.contains("\r\nRemote-User: alice\r\n"), "{head}");
     assert!(!head.to_ascii_lowercase().contains("team") && !head.contains("root"), "{head}");
     let answer = ask(&mut client, "/cgi/who", &token, forged);
     assert_eq!(String::from_utf8_lossy(&answer.body), "Bearer alice alice");

@@ -1,0 +1,215 @@
+//! The paths that a login answers itself: callback, sign-in and sign-out.
+
+use touchstone_handler::answer::{Answer, BodyPart};
+use touchstone_handler::request::Request;
+use touchstone_http::request::Method;
+
+use crate::addresses::{form, is_local_path, parameter, with_parameters};
+use crate::browser::{BrowserFields, Cause};
+use crate::callback;
+use crate::cookies;
+use crate::flows::{self, Code, Failure, Granted};
+use crate::pending_login::PendingLogin;
+use crate::provider::Known;
+use crate::rule::{Asked, Endpoint, Login, Refused};
+use crate::seal::random;
+use crate::session::Session;
+
+/// An answer, with what the operator should know.
+pub type EndpointAnswer = Refused;
+
+impl Login {
+    /// Answers a request for one of the login's own paths.
+    pub async fn answer(&self, endpoint: Endpoint, request: &Request) -> EndpointAnswer {
+        let answered = match Asked::read(request) {
+            Err(refused) => Err(refused),
+            Ok(asked) => match (endpoint, request.method()) {
+                (Endpoint::Callback, Method::Get) => self.take_callback(request, &asked).await,
+                (Endpoint::SignIn, Method::Get) => Ok(self.sign_in(request, &asked).await),
+                (Endpoint::SignOut, Method::Get | Method::Post) => Ok(self.sign_out(request, &asked)),
+                (Endpoint::SignOut, _) => Ok(not_allowed("GET, POST")),
+                _ => Ok(not_allowed("GET")),
+            },
+        };
+        answered.unwrap_or_else(|refused| refused)
+    }
+
+    async fn sign_in(&self, request: &Request, asked: &Asked<'_>) -> EndpointAnswer {
+        let to = parameter(request.query.as_deref().unwrap_or_default(), "to");
+        match to {
+            Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), asked).await,
+            Err(()) => Refused::new(400, "'to' is there twice, or is not encoded text"),
+        }
+    }
+
+    /// Ends a login that this browser has begun.
+    async fn take_callback(&self, request: &Request, asked: &Asked<'_>) -> Result<EndpointAnswer, Refused> {
+        let query = request.query.as_deref().unwrap_or_default();
+        let back = callback::read(query).map_err(|problem| Refused::new(400, problem))?;
+        let prefix = cookies::login_prefix(&self.name, asked.is_https);
+        let name = format!("{prefix}{}", PendingLogin::name_of(&back.state));
+        let removed = cookies::expire(asked.cookies(), |other| other == name.as_bytes(), asked.is_https);
+        let with_removal = |mut refused: Refused| {
+            refused.answer.fields.extend_from_slice(&removed);
+            refused
+        };
+        let pending = self.pending(&name, &back.state, asked).map_err(with_removal)?;
+        let finished = self.finish_login(back, pending, asked).await;
+        finished.map(with_removal).map_err(with_removal)
+    }
+
+    /// The login that a browser has begun with this state.
+    fn pending(&self, name: &str, state: &str, asked: &Asked<'_>) -> Result<PendingLogin, Refused> {
+        let refused = |problem: &str| Refused::new(400, problem);
+        let sealed = cookies::value(asked.cookies(), name.as_bytes())
+            .ok_or_else(|| refused("this browser has not begun the login, or began it too long ago"))?;
+        let contents = self.keys.open(sealed, &self.purpose("login", asked));
+        let pending = contents.and_then(|contents| PendingLogin::decode(&contents));
+        let pending = pending.ok_or_else(|| refused("the cookie of the login does not open"))?;
+        let is_same =
+            aws_lc_rs::constant_time::verify_slices_are_equal(pending.state.as_bytes(), state.as_bytes());
+        if is_same.is_err() {
+            return Err(refused("the state is that of another login"));
+        }
+        if pending.is_over(asked.now_s) {
+            return Err(refused("the login was begun too long ago"));
+        }
+        Ok(pending)
+    }
+
+    async fn finish_login(
+        &self,
+        back: callback::Callback,
+        pending: PendingLogin,
+        asked: &Asked<'_>,
+    ) -> Result<EndpointAnswer, Refused> {
+        let known = self.provider.known_soon(self.config.timeout).await.ok_or_else(Refused::unavailable)?;
+        // RFC 9207 section 2.4: the answer of another provider.
+        match &back.issuer {
+            Some(issuer) if *issuer != self.config.issuer => {
+                return Err(Refused::new(400, "the callback is from another provider"));
+            }
+            None if known.metadata.names_itself => {
+                return Err(Refused::new(400, "the callback does not name the provider"));
+            }
+            _ => {}
+        }
+        let code = match back.outcome {
+            Ok(code) => code,
+            Err(error) if error == "access_denied" => {
+                return Err(Refused::new(403, "the provider or the user refused the login: access_denied"));
+            }
+            Err(error) => return Err(Refused::new(502, format!("the provider refused the login: {error}"))),
+        };
+        let code = Code {
+            code,
+            verifier: pending.verifier.clone(),
+            nonce: pending.nonce.clone(),
+            redirect_uri: self.redirect_uri(asked),
+        };
+        let granted = self.exchange(code, &known).await.map_err(|failure| {
+            let status = match &failure {
+                Failure::Refused(_) => 400,
+                Failure::Broken(_) => 502,
+                Failure::Late => 504,
+                Failure::Busy => 503,
+            };
+            Refused::new(status, failure.text())
+        })?;
+        let session = self.session(granted, &known, asked.now_s)?;
+        let mut answer =
+            Answer::redirect(303, pending.return_to.as_bytes()).field("Cache-Control", "no-store");
+        answer.fields.extend(self.sealed(&session, asked)?);
+        Ok(Refused::usual(answer))
+    }
+
+    async fn exchange(&self, code: Code, known: &std::sync::Arc<Known>) -> Result<Granted, Failure> {
+        let (client, known) = (self.client.clone(), known.clone());
+        let job = self.provider.run(move |http| flows::with_code(http, client, known, code));
+        let result = job.ok_or(Failure::Busy)?;
+        match tokio::time::timeout(self.config.timeout * 2, result).await {
+            Ok(Ok(granted)) => granted,
+            _ => Err(Failure::Late),
+        }
+    }
+
+    fn session(&self, granted: Granted, known: &Known, now_s: u64) -> Result<Session, Refused> {
+        let id = random().ok_or_else(|| Refused::new(500, "the system has no random numbers"))?;
+        Ok(Session {
+            id,
+            began_s: now_s,
+            seen_s: now_s,
+            renewed_s: now_s,
+            claims: Session::kept_claims(granted.claims.unwrap_or_default()),
+            refresh_token: granted.refresh_token.filter(|_| self.keeps_refresh_token()).unwrap_or_default(),
+            id_token: granted.id_token.filter(|_| self.keeps_id_token(known)).unwrap_or_default(),
+        })
+    }
+
+    /// Ends the session, here and at the provider. A page of another site cannot do so: a link from there
+    /// shows a question, a form from there is refused.
+    fn sign_out(&self, request: &Request, asked: &Asked<'_>) -> EndpointAnswer {
+        let of = |name: &str| request.received.values(name).next();
+        let fields =
+            BrowserFields { fetch_site: of("sec-fetch-site"), origin: of("origin"), ..Default::default() };
+        let is_get = request.method() == Method::Get;
+        match fields.cause(&asked.origin()) {
+            Cause::Own => {}
+            // No browser sends a form of another site without saying so.
+            Cause::Unknown if !is_get => {}
+            Cause::Other if !is_get => {
+                return Refused::new(403, "a page of another site tried to sign a user out");
+            }
+            Cause::Other | Cause::Unknown => return page(QUESTION),
+        }
+        let open = self.session_of(asked);
+        let name = cookies::session_name(&self.name, asked.is_https);
+        let removed = cookies::remove(&name, asked.is_https, asked.cookies());
+        let known = self.provider.known();
+        let at_provider = known.as_ref().and_then(|known| known.metadata.end_session_endpoint.as_ref());
+        let after = &self.config.after_sign_out;
+        let mut answered = match (at_provider, open) {
+            (Some(endpoint), Some(open)) => {
+                let address = format!("{}{after}", asked.origin());
+                let hint = [("id_token_hint", open.session().id_token.as_str())];
+                let back = [("post_logout_redirect_uri", address.as_str())];
+                let parameters = hint
+                    .into_iter()
+                    .filter(|(_, token)| !token.is_empty())
+                    .chain([("client_id", self.config.client_id.as_str())])
+                    .chain(back.into_iter().filter(|_| !after.is_empty()));
+                to(&with_parameters(endpoint, &form(parameters)))
+            }
+            _ if is_local_path(after.as_bytes()) => to(after),
+            _ => page(SIGNED_OUT),
+        };
+        answered.answer.fields.extend_from_slice(&removed);
+        answered
+    }
+}
+
+const QUESTION: &str = "<h1>Sign out?</h1><form method=\"post\"><button>Sign out</button></form>";
+const SIGNED_OUT: &str = "<h1>You are signed out.</h1>";
+
+fn page(body: &str) -> EndpointAnswer {
+    let text = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Sign out</title></head>\n\
+         <body>{body}</body></html>\n"
+    );
+    let answer = Answer::new(200)
+        .field("Content-Type", "text/html; charset=utf-8")
+        .field("Cache-Control", "no-store")
+        .field("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+        .field("X-Frame-Options", "DENY")
+        .part(BodyPart::Bytes(text.into()));
+    Refused::usual(answer)
+}
+
+fn to(address: &str) -> EndpointAnswer {
+    let answer = Answer::redirect(303, address.as_bytes()).field("Cache-Control", "no-store");
+    Refused::usual(answer)
+}
+
+fn not_allowed(methods: &str) -> EndpointAnswer {
+    Refused::usual(Answer::error(405).field("Allow", methods))
+}

@@ -1,0 +1,242 @@
+//! Requests to the provider that bring tokens, and what is made of the answers: a code or a refresh token is
+//! exchanged for tokens (OpenID Connect Core 1.0 sections 3.1.3 and 12), the ID token is verified, and more
+//! claims are fetched. They run on the thread of the provider.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use touchstone_access::{Claims, TokenRejection, TokenRules};
+use touchstone_client::HttpClient;
+use touchstone_config::ClientAuthentication;
+
+use crate::addresses::{encoded, form};
+use crate::provider::Known;
+use crate::tokens::{self, Expected, TokenAnswer};
+
+/// What the flows know of this site as a client of the provider.
+pub struct Client {
+    pub id: String,
+    pub secret: Option<String>,
+    pub authentication: ClientAuthentication,
+    pub user_information: bool,
+    /// What every ID token must satisfy.
+    pub rules: TokenRules,
+    pub leeway_s: u64,
+    pub timeout: Duration,
+}
+
+/// What a provider has granted.
+#[derive(Debug)]
+pub struct Granted {
+    /// The claims of the ID token and of the user information; `None`: an answer to a refresh token says
+    /// nothing new.
+    pub claims: Option<Claims>,
+    pub refresh_token: Option<String>,
+    pub id_token: Option<String>,
+}
+
+/// Why there are no tokens. The texts are for the log, and contain nothing secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The provider refuses the code or the refresh token.
+    Refused(String),
+    /// What it says is wrong or fails.
+    Broken(String),
+    /// It is late.
+    Late,
+    /// Too many requests to it wait.
+    Busy,
+}
+
+impl Failure {
+    /// For the log.
+    pub fn text(&self) -> &str {
+        match self {
+            Failure::Refused(text) | Failure::Broken(text) => text,
+            Failure::Late => "the provider did not answer in time",
+            Failure::Busy => "too many requests to the provider wait",
+        }
+    }
+}
+
+/// A code, with what belongs to its login.
+pub struct Code {
+    pub code: String,
+    pub verifier: String,
+    pub nonce: String,
+    pub redirect_uri: String,
+}
+
+/// The seconds since 1970.
+pub fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Exchanges a code for tokens.
+pub async fn with_code(
+    http: HttpClient,
+    client: Arc<Client>,
+    known: Arc<Known>,
+    code: Code,
+) -> Result<Granted, Failure> {
+    let work = async {
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", &code.code),
+            ("redirect_uri", &code.redirect_uri),
+            ("code_verifier", &code.verifier),
+        ];
+        let answer = ask_for_tokens(&http, &client, &known, &parameters).await?;
+        let Some(id_token) = &answer.id_token else {
+            return Err(Failure::Broken("its answer has no \"id_token\"".to_string()));
+        };
+        let claims = verified(&client, &known, id_token, Some(&code.nonce), None).await?;
+        let claims = with_user_information(&http, &client, &known, &answer, claims).await?;
+        Ok(Granted { claims: Some(claims), refresh_token: answer.refresh_token, id_token: answer.id_token })
+    };
+    tokio::time::timeout(client.timeout, work).await.unwrap_or(Err(Failure::Late))
+}
+
+/// Exchanges a refresh token for new tokens of this user.
+pub async fn with_refresh_token(
+    http: HttpClient,
+    client: Arc<Client>,
+    known: Arc<Known>,
+    refresh_token: String,
+    old_claims: Claims,
+) -> Result<Granted, Failure> {
+    let work = async {
+        let parameters = [("grant_type", "refresh_token"), ("refresh_token", &*refresh_token)];
+        let answer = ask_for_tokens(&http, &client, &known, &parameters).await?;
+        let subject = old_claims.get("sub").and_then(|subject| subject.as_str()).unwrap_or_default();
+        let claims = match &answer.id_token {
+            Some(id_token) => Some(verified(&client, &known, id_token, None, Some(subject)).await?),
+            None if client.user_information => {
+                // Without an ID token the subject is what stays.
+                Some(old_claims.iter().filter(|(name, _)| *name == "sub").map(pair).collect())
+            }
+            None => None,
+        };
+        let claims = match claims {
+            Some(claims) => Some(with_user_information(&http, &client, &known, &answer, claims).await?),
+            None => None,
+        };
+        Ok(Granted { claims, refresh_token: answer.refresh_token, id_token: answer.id_token })
+    };
+    tokio::time::timeout(client.timeout, work).await.unwrap_or(Err(Failure::Late))
+}
+
+fn pair((name, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {
+    (name.clone(), value.clone())
+}
+
+async fn ask_for_tokens(
+    http: &HttpClient,
+    client: &Client,
+    known: &Known,
+    parameters: &[(&str, &str)],
+) -> Result<TokenAnswer, Failure> {
+    let request = token_request(client, known, parameters).map_err(Failure::Broken)?;
+    let response = http.send(request).await.map_err(|failure| Failure::Broken(failure.0))?;
+    let body = response.body();
+    match response.status() {
+        StatusCode::OK => TokenAnswer::read(body).map_err(Failure::Broken),
+        status => {
+            let error = TokenAnswer::error(body);
+            let text = format!("the provider's answer to the request for tokens is {status} {error}");
+            let text = text.trim_end().to_string();
+            Err(if error == "invalid_grant" { Failure::Refused(text) } else { Failure::Broken(text) })
+        }
+    }
+}
+
+/// A request for tokens, with the client's authentication (RFC 6749 section 2.3.1).
+fn token_request(
+    client: &Client,
+    known: &Known,
+    parameters: &[(&str, &str)],
+) -> Result<Request<Full<Bytes>>, String> {
+    let mut parameters = parameters.to_vec();
+    let mut request = Request::post(&known.metadata.token_endpoint)
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(ACCEPT, "application/json");
+    let in_form = match client.authentication {
+        ClientAuthentication::Auto => known.metadata.wants_secret_in_form,
+        ClientAuthentication::Basic => false,
+        ClientAuthentication::Post => true,
+    };
+    match &client.secret {
+        Some(secret) if !in_form => {
+            let pair = format!("{}:{}", encoded(&client.id), encoded(secret));
+            request = request.header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(pair)));
+        }
+        Some(secret) => parameters.extend([("client_id", &*client.id), ("client_secret", &**secret)]),
+        None => parameters.push(("client_id", &client.id)),
+    }
+    request.body(Full::new(form(parameters).into())).map_err(|error| error.to_string())
+}
+
+/// The claims of an ID token that is right. New keys are fetched if none fits.
+async fn verified(
+    client: &Client,
+    known: &Known,
+    id_token: &str,
+    nonce: Option<&str>,
+    subject: Option<&str>,
+) -> Result<Claims, Failure> {
+    let keys = known.keys.keys();
+    let mut found = match &keys.set {
+        Some(set) => client.rules.verified_claims(id_token.as_bytes(), set),
+        None => Err(TokenRejection::UnknownKey),
+    };
+    if found == Err(TokenRejection::UnknownKey)
+        && let Some(set) = known.keys.newer_than(&keys).await.and_then(|newer| newer.set)
+    {
+        found = client.rules.verified_claims(id_token.as_bytes(), &set);
+    }
+    let claims = found.map_err(|rejection| {
+        let reason = match rejection {
+            TokenRejection::Invalid(reason) => reason,
+            TokenRejection::UnknownKey => "no key of the provider matches it",
+            TokenRejection::Insufficient => "it lacks a claim",
+        };
+        Failure::Broken(format!("the ID token is not accepted: {reason}"))
+    })?;
+    let expected =
+        Expected { client_id: &client.id, nonce, subject, now_s: now_s(), leeway_s: client.leeway_s };
+    tokens::check_claims(&claims, &expected).map_err(|reason| Failure::Broken(reason.to_string()))?;
+    Ok(claims)
+}
+
+async fn with_user_information(
+    http: &HttpClient,
+    client: &Client,
+    known: &Known,
+    answer: &TokenAnswer,
+    mut claims: Claims,
+) -> Result<Claims, Failure> {
+    if !client.user_information {
+        return Ok(claims);
+    }
+    let Some(address) = &known.metadata.userinfo_endpoint else {
+        return Err(Failure::Broken("the provider has no endpoint for user information".to_string()));
+    };
+    let request = Request::get(address)
+        .header(AUTHORIZATION, format!("Bearer {}", answer.access_token))
+        .header(ACCEPT, "application/json")
+        .body(Full::new(Bytes::new()))
+        .map_err(|error| Failure::Broken(error.to_string()))?;
+    let response: Response<Bytes> = http.send(request).await.map_err(|failure| Failure::Broken(failure.0))?;
+    if response.status() != StatusCode::OK {
+        return Err(Failure::Broken(format!("the user information is answered {}", response.status())));
+    }
+    tokens::add_user_information(&mut claims, response.body())
+        .map_err(|reason| Failure::Broken(reason.to_string()))?;
+    Ok(claims)
+}

@@ -1,0 +1,73 @@
+//! Login of a site or route by OpenID Connect (Core 1.0): the authorization code flow with PKCE (RFC 7636),
+//! sessions in sealed cookies, sign-out.
+//!
+//! ```text
+//! request -> session cookie opens -> claims satisfy the route -> passes
+//!         -> none, and a browser navigates -> the provider, with a cookie for this one login
+//! callback -> that cookie opens, state fits -> code for tokens -> ID token is right -> session cookie
+//! ```
+//!
+//! Nothing is stored in the server: several machines with the same key file share all sessions.
+//!
+//! | module | |
+//! |---|---|
+//! | `rule` | the login of a site or route: from a request to a session or an answer |
+//! | `endpoints` | the paths that the login answers itself: callback, sign-in, sign-out |
+//! | `renewal` | refresh tokens: one request to the provider at a time for each session |
+//! | `flows` | requests to the provider that bring tokens, and what is made of the answers |
+//! | `provider` | the provider: its metadata, kept current by a thread that also runs the flows |
+//! | `metadata` | the provider's metadata (OpenID Connect Discovery 1.0) |
+//! | `tokens` | answers of the provider with tokens, and what an ID token must say |
+//! | `callback` | the query that a browser brings back from the provider |
+//! | `session`, `pending_login` | the contents of the two kinds of cookies |
+//! | `seal` | encrypts and authenticates these contents |
+//! | `cookies` | cookies in requests and answers |
+//! | `binary` | fields of different lengths in one text of bytes |
+//! | `addresses` | addresses and forms: writes them, and checks where a browser may be sent |
+//! | `browser` | what a browser says about the origin and the kind of a request |
+//!
+//! Only `provider` and `flows` do input and output.
+
+mod addresses;
+mod binary;
+mod browser;
+mod callback;
+mod cookies;
+mod endpoints;
+mod flows;
+mod metadata;
+mod pending_login;
+mod provider;
+mod renewal;
+mod rule;
+mod seal;
+mod session;
+mod tokens;
+
+pub use cookies::{has_cookies, without_cookies};
+pub use endpoints::EndpointAnswer;
+pub use rule::{Endpoint, Login, OpenSession, Passed, Refused};
+
+/// Reads bytes as each kind of input from outside, for fuzzing: a `Cookie` field, a sealed text, the contents
+/// of a session and of a login, a callback's query.
+#[doc(hidden)]
+pub fn read_for_fuzzing(bytes: &[u8]) {
+    let kept = without_cookies(bytes);
+    assert!(!kept.as_deref().is_some_and(has_cookies), "a cookie of the login was left");
+    for name in ["__Host-touchstone-session-00000000", "touchstone-session-00000000"] {
+        let joined = cookies::joined([bytes].into_iter(), name);
+        assert!(joined.is_none_or(|text| text.len() <= cookies::LONGEST_SEALED));
+    }
+    let keys = seal::SealingKeys::from_secrets(&["a secret that nothing was sealed with".to_string()]);
+    assert!(keys.open(bytes, b"fuzz").is_none(), "nothing was sealed with this key");
+    if let Some(session) = session::Session::decode(bytes) {
+        _ = session::Session::decode(&session.encode());
+    }
+    if let Some(pending) = pending_login::PendingLogin::decode(bytes) {
+        assert!(addresses::is_local_path(pending.return_to.as_bytes()));
+        assert_eq!(pending_login::PendingLogin::decode(&pending.encode()), Some(pending));
+    }
+    _ = callback::read(bytes);
+    _ = metadata::Metadata::read(bytes, "https://a.example");
+    _ = tokens::TokenAnswer::read(bytes);
+}

@@ -1,0 +1,210 @@
+//! The provider: a thread keeps its metadata and keys current, and makes the requests of the cores, which
+//! must not wait for name servers and handshakes.
+//!
+//! The metadata is fetched at the start and at every `refresh`. While the provider fails, what was fetched
+//! last stays in use. Providers with the same settings are one, and a reload keeps them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use touchstone_access::{KeyLocation, KeySource, Report};
+use touchstone_client::{HttpClient, Settings};
+
+use crate::metadata::{LARGEST, Metadata};
+
+/// The wait after a failed fetch; it is doubled each time up to the maximum.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// The most requests to a provider that wait or run; further logins are answered with 503.
+const MOST_WAITING: usize = 256;
+
+/// The most requests at a time.
+const MOST_AT_A_TIME: usize = 32;
+
+/// What is known of a provider.
+pub struct Known {
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// Its keys.
+    pub keys: Arc<KeySource>,
+}
+
+/// What a core wants done: requests to the provider, and what is made of the answers. It is done even if the
+/// client that caused it has left.
+type Job = Box<dyn FnOnce(HttpClient) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// A provider. Its thread ends with it.
+pub struct Provider {
+    known: watch::Receiver<Option<Arc<Known>>>,
+    jobs: mpsc::Sender<Job>,
+}
+
+/// What makes two providers the same.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ProviderSettings {
+    /// The issuer.
+    pub issuer: String,
+    /// The authorities that its certificate may be from; `None`: those of the system.
+    pub ca_certificate: Option<PathBuf>,
+    /// How often its metadata and keys are fetched.
+    pub refresh: Duration,
+}
+
+impl Provider {
+    /// The provider with these settings. The error says what is wrong with them.
+    pub fn open(settings: ProviderSettings, report: Report) -> Result<Arc<Provider>, String> {
+        static PROVIDERS: Mutex<Option<HashMap<ProviderSettings, Weak<Provider>>>> = Mutex::new(None);
+        let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let providers = providers.get_or_insert_default();
+        providers.retain(|_, provider| provider.strong_count() > 0);
+        if let Some(provider) = providers.get(&settings).and_then(Weak::upgrade) {
+            return Ok(provider);
+        }
+        let provider = Arc::new(Provider::start(settings.clone(), report)?);
+        providers.insert(settings, Arc::downgrade(&provider));
+        Ok(provider)
+    }
+
+    fn start(settings: ProviderSettings, report: Report) -> Result<Provider, String> {
+        let client = HttpClient::new(Settings {
+            ca_certificate: settings.ca_certificate.as_deref(),
+            ca_key: "login.ca_certificate",
+            user_agent: concat!("touchstone/", env!("CARGO_PKG_VERSION")),
+            most_answer_bytes: LARGEST,
+        })?;
+        let (publish, known) = watch::channel(None);
+        let (jobs, wanted) = mpsc::channel(MOST_WAITING);
+        let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                let work = work(&settings, client, &publish, wanted, &report);
+                runtime.block_on(tokio::task::LocalSet::new().run_until(work));
+            }
+            Err(_) => report(&format!("{}: no event loop for logins", settings.issuer)),
+        };
+        std::thread::Builder::new()
+            .name("login".to_string())
+            .spawn(run)
+            .map_err(|error| format!("no thread for logins: {error}"))?;
+        Ok(Provider { known, jobs })
+    }
+
+    /// What is known; `None`: the metadata has not been fetched yet.
+    pub fn known(&self) -> Option<Arc<Known>> {
+        self.known.borrow().clone()
+    }
+
+    /// The same, after a short wait if it is being fetched.
+    pub async fn known_soon(&self, patience: Duration) -> Option<Arc<Known>> {
+        let mut known = self.known.clone();
+        let found = tokio::time::timeout(patience, known.wait_for(Option::is_some)).await;
+        found.ok()?.ok()?.clone()
+    }
+
+    /// Has a job done on the thread of the provider; `None`: too many wait.
+    pub fn run<T, F>(
+        &self,
+        job: impl FnOnce(HttpClient) -> F + Send + 'static,
+    ) -> Option<oneshot::Receiver<T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let (result, received) = oneshot::channel();
+        let job: Job = Box::new(move |client| {
+            let work = job(client);
+            Box::pin(async move {
+                // The client that wanted it may have left.
+                _ = result.send(work.await);
+            })
+        });
+        self.jobs.try_send(job).ok().map(|()| received)
+    }
+}
+
+/// What the thread does, until the provider is not used any more.
+async fn work(
+    settings: &ProviderSettings,
+    client: HttpClient,
+    publish: &watch::Sender<Option<Arc<Known>>>,
+    mut wanted: mpsc::Receiver<Job>,
+    report: &Report,
+) {
+    let turns = Rc::new(Semaphore::new(MOST_AT_A_TIME));
+    let mut retry = FIRST_RETRY;
+    let mut keys: Option<(String, Arc<KeySource>)> = None;
+    loop {
+        let fetch = fetch(settings, &client, &mut keys, report);
+        let wait = match serve_until(fetch, &mut wanted, &client, &turns).await {
+            None => return,
+            Some(Ok(known)) => {
+                publish.send_replace(Some(Arc::new(known)));
+                retry = FIRST_RETRY;
+                settings.refresh
+            }
+            Some(Err(problem)) => {
+                report(&format!("login with {}: {problem}", settings.issuer));
+                let wait = retry;
+                retry = (retry * 2).min(LONGEST_RETRY);
+                wait
+            }
+        };
+        if serve_until(tokio::time::sleep(wait), &mut wanted, &client, &turns).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Does jobs until `end` is done; `None`: there will be no more.
+async fn serve_until<T>(
+    end: impl Future<Output = T>,
+    wanted: &mut mpsc::Receiver<Job>,
+    client: &HttpClient,
+    turns: &Rc<Semaphore>,
+) -> Option<T> {
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            done = &mut end => return Some(done),
+            job = wanted.recv() => {
+                let (job, client, turns) = (job?, client.clone(), turns.clone());
+                tokio::task::spawn_local(async move {
+                    if let Ok(_turn) = turns.acquire().await {
+                        job(client).await;
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Fetches the metadata, and opens the keys that it names.
+async fn fetch(
+    settings: &ProviderSettings,
+    client: &HttpClient,
+    keys: &mut Option<(String, Arc<KeySource>)>,
+    report: &Report,
+) -> Result<Known, String> {
+    let address = Metadata::address(&settings.issuer);
+    let text = client.get(&address).await.map_err(|problem| match problem.starts_with(&address) {
+        true => problem,
+        false => format!("{address}: {problem}"),
+    })?;
+    let metadata =
+        Metadata::read(&text, &settings.issuer).map_err(|problem| format!("{address}: {problem}"))?;
+    let source = match keys {
+        Some((address, source)) if *address == metadata.jwks_uri => source.clone(),
+        _ => {
+            let location = KeyLocation::Url(metadata.jwks_uri.clone(), settings.ca_certificate.clone());
+            let source = Arc::new(KeySource::open(location, settings.refresh, report.clone())?);
+            *keys = Some((metadata.jwks_uri.clone(), source.clone()));
+            source
+        }
+    };
+    Ok(Known { metadata, keys: source })
+}

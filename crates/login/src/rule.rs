@@ -1,0 +1,467 @@
+//! The login of a site or route: from a request to a session, or to the answer for a request without one.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_lc_rs::digest;
+use touchstone_access::{AccessShared, Identity, Report, TokenRejection, TokenRules};
+use touchstone_config::LoginConfig;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::request::Request;
+use touchstone_http::request::Method;
+
+use crate::addresses::{form, is_this_machine, with_parameters};
+use crate::browser::BrowserFields;
+use crate::cookies;
+use crate::flows::{Client, now_s};
+use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
+use crate::provider::{Known, Provider, ProviderSettings};
+use crate::renewal::{Renewal, Renewals};
+use crate::seal::SealingKeys;
+use crate::session::{Lifetimes, Session};
+
+/// The most sessions that a core keeps open, so that their cookies are not decrypted again.
+const MOST_OPEN: usize = 1024;
+
+/// The login of a site or route.
+pub struct Login {
+    pub(crate) config: LoginConfig,
+    /// Names the provider and the client in cookies.
+    pub(crate) name: String,
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) keys: Arc<SealingKeys>,
+    /// What the claims of a session must satisfy here, and what is made of them.
+    rules: TokenRules,
+    lifetimes: Lifetimes,
+    renewals: Renewals,
+    report: Report,
+    /// No other login of the process has it.
+    number: u64,
+}
+
+/// A session that was opened, as a request carries it.
+pub struct OpenSession {
+    login: u64,
+    name: String,
+    host: Vec<u8>,
+    session: Session,
+    identity: Result<Arc<Identity>, TokenRejection>,
+}
+
+/// A request with a session.
+pub struct Passed {
+    /// The user, and fields for programs and origins.
+    pub identity: Arc<Identity>,
+    /// The session, for requests that are derived from this one.
+    pub session: Rc<OpenSession>,
+    /// `Set-Cookie` lines for the client.
+    pub cookies: Vec<u8>,
+}
+
+/// A request that does not pass.
+pub struct Refused {
+    /// The answer.
+    pub answer: Box<Answer>,
+    /// What the operator should know; nothing secret is in it.
+    pub problem: Option<String>,
+}
+
+/// What a path of a login does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Takes what the browser brings back from the provider.
+    Callback,
+    /// Begins a login.
+    SignIn,
+    /// Ends a session.
+    SignOut,
+}
+
+/// What of a request all steps need.
+pub(crate) struct Asked<'r> {
+    pub host: &'r str,
+    pub is_https: bool,
+    pub cookies: Vec<&'r [u8]>,
+    pub now_s: u64,
+}
+
+impl Refused {
+    pub(crate) fn new(status: u16, problem: impl Into<String>) -> Refused {
+        let answer = Answer::error(status).field("Cache-Control", "no-store");
+        Refused { answer: Box::new(answer), problem: Some(problem.into()) }
+    }
+
+    /// An answer that the operator need not know of.
+    pub(crate) fn usual(answer: Answer) -> Refused {
+        Refused { answer: Box::new(answer), problem: None }
+    }
+
+    pub(crate) fn unavailable() -> Refused {
+        let refused = Refused::new(503, "the provider's metadata have not been fetched yet");
+        Refused { answer: Box::new(refused.answer.field("Retry-After", "5")), ..refused }
+    }
+}
+
+impl Asked<'_> {
+    /// Reads a request; the error is the answer where no login is possible.
+    pub(crate) fn read(request: &Request) -> Result<Asked<'_>, Refused> {
+        let host = request.host.as_deref().and_then(|host| std::str::from_utf8(host).ok());
+        let Some(host) = host.filter(|host| !host.is_empty()) else {
+            return Err(Refused::new(400, "a request without a host cannot have a session"));
+        };
+        let is_https = request.is_https();
+        if !is_https && !is_this_machine(host) {
+            return Err(Refused::new(
+                403,
+                "a login works over HTTPS only: browsers would send the cookie of the session unencrypted; a \
+                 proxy that ends TLS is named in 'proxies.trusted', and sends X-Forwarded-Proto",
+            ));
+        }
+        let cookies = request.received.values("cookie").collect();
+        Ok(Asked { host, is_https, cookies, now_s: now_s() })
+    }
+
+    pub(crate) fn cookies(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.cookies.iter().copied()
+    }
+
+    /// This site, as browsers name it.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", if self.is_https { "https" } else { "http" }, self.host)
+    }
+}
+
+impl Login {
+    /// The login that the keys of a site or route configure; `None`: none. The error names the key.
+    pub fn open(config: &LoginConfig, shared: &Arc<AccessShared>) -> Result<Option<Arc<Login>>, String> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        if config.issuer.is_empty() {
+            return Ok(None);
+        }
+        let (keys, secret) = files_of(config)?;
+        let provider = Provider::open(
+            ProviderSettings {
+                issuer: config.issuer.clone(),
+                ca_certificate: config.ca_certificate.clone(),
+                refresh: config.refresh,
+            },
+            shared.report(),
+        )
+        .map_err(|problem| format!("'login': {problem}"))?;
+        let pair = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
+        let rules = TokenRules {
+            algorithms: Vec::new(),
+            issuer: String::new(),
+            audience: Vec::new(),
+            claims: config.required_claims().map(pair).collect(),
+            user_claim: config.user.clone(),
+            fields: config.fields.iter().map(|(name, claim)| (name.as_str().into(), claim.clone())).collect(),
+            leeway_s: 0,
+        };
+        let of_id_tokens = TokenRules {
+            algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),
+            issuer: config.issuer.clone(),
+            audience: vec![config.client_id.clone()],
+            claims: Vec::new(),
+            user_claim: "sub".to_string(),
+            fields: Vec::new(),
+            leeway_s: config.leeway.as_secs(),
+        };
+        let client = Client {
+            id: config.client_id.clone(),
+            secret,
+            authentication: config.client_authentication,
+            user_information: config.user_information,
+            rules: of_id_tokens,
+            leeway_s: config.leeway.as_secs(),
+            timeout: config.timeout,
+        };
+        Ok(Some(Arc::new(Login {
+            name: name_of(&config.issuer, &config.client_id),
+            provider,
+            client: Arc::new(client),
+            keys,
+            rules,
+            lifetimes: Lifetimes { total_s: config.lifetime.as_secs(), idle_s: config.idle.as_secs() },
+            renewals: Renewals::default(),
+            report: shared.report(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            config: config.clone(),
+        })))
+    }
+
+    /// What is wrong with the files that the keys name: the key and a message.
+    pub fn problem(config: &LoginConfig) -> Option<String> {
+        if config.issuer.is_empty() { None } else { files_of(config).err() }
+    }
+
+    /// What a path does, if it is one of the login's own.
+    pub fn endpoint(&self, path: &[u8]) -> Option<Endpoint> {
+        let is = |own: &str| !own.is_empty() && path == own.as_bytes();
+        if is(&self.config.callback) {
+            Some(Endpoint::Callback)
+        } else if is(&self.config.sign_in) {
+            Some(Endpoint::SignIn)
+        } else if is(&self.config.sign_out) {
+            Some(Endpoint::SignOut)
+        } else {
+            None
+        }
+    }
+
+    /// Whether two logins may have the same paths: they are the same client of the same provider.
+    pub fn is_same_client(&self, other: &Login) -> bool {
+        self.config.issuer == other.config.issuer && self.config.client_id == other.config.client_id
+    }
+
+    /// Checks whether a request has a session that satisfies the rules. Asks the provider, if it is time to
+    /// do so, whether the session goes on.
+    pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
+        let asked = Asked::read(request)?;
+        let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
+        let carried = carried.filter(|open| open.name == self.name && open.host == asked.host.as_bytes());
+        let found = match carried {
+            Some(open) => Some(self.of_this_login(open)),
+            None => self.session_of(&asked),
+        };
+        let Some(open) = found.filter(|open| !open.session.is_over(self.lifetimes, asked.now_s)) else {
+            return Err(self.without_session(request, &asked).await);
+        };
+        // What is made of a request on the way has the cookies of the client's own request.
+        if request.depth > 0 {
+            return self.passed(open, Vec::new());
+        }
+        let is_due = !self.config.renew.is_zero()
+            && !open.session.refresh_token.is_empty()
+            && asked.now_s.saturating_sub(open.session.renewed_s) >= self.config.renew.as_secs();
+        if is_due {
+            match self.renewals.renew(&self.provider, &self.client, &open.session, &self.report).await {
+                Renewal::GoesOn(session) => {
+                    let cookies = self.sealed(&session, &asked)?;
+                    return self.passed(Rc::new(self.opened((*session).clone(), &asked)), cookies);
+                }
+                Renewal::Ended => return Err(self.without_session(request, &asked).await),
+                Renewal::NotAsked => {}
+            }
+        }
+        if open.session.is_to_be_sealed(self.lifetimes, asked.now_s) {
+            let session = Session { seen_s: asked.now_s, ..open.session.clone() };
+            let cookies = self.sealed(&session, &asked)?;
+            return self.passed(open, cookies);
+        }
+        self.passed(open, Vec::new())
+    }
+
+    fn passed(&self, open: Rc<OpenSession>, cookies: Vec<u8>) -> Result<Passed, Refused> {
+        match &open.identity {
+            Ok(identity) => Ok(Passed { identity: identity.clone(), session: open, cookies }),
+            Err(TokenRejection::Insufficient) => Err(Refused::usual(forbidden())),
+            Err(TokenRejection::Invalid(reason)) => Err(Refused::new(403, *reason)),
+            Err(TokenRejection::UnknownKey) => Err(Refused::new(403, "the session has no key")),
+        }
+    }
+
+    /// The same session under the rules of this login.
+    fn of_this_login(&self, open: Rc<OpenSession>) -> Rc<OpenSession> {
+        if open.login == self.number {
+            return open;
+        }
+        Rc::new(OpenSession {
+            login: self.number,
+            name: open.name.clone(),
+            host: open.host.clone(),
+            session: open.session.clone(),
+            identity: self.identity(&open.session),
+        })
+    }
+
+    fn identity(&self, session: &Session) -> Result<Arc<Identity>, TokenRejection> {
+        self.rules.accept(&session.claims).map(|accepted| Arc::new(accepted.identity))
+    }
+
+    fn opened(&self, session: Session, asked: &Asked<'_>) -> OpenSession {
+        OpenSession {
+            login: self.number,
+            name: self.name.clone(),
+            host: asked.host.as_bytes().to_vec(),
+            identity: self.identity(&session),
+            session,
+        }
+    }
+
+    /// The session of a request's cookies, which may have ended.
+    pub(crate) fn session_of(&self, asked: &Asked<'_>) -> Option<Rc<OpenSession>> {
+        thread_local! {
+            /// The sessions that this core has opened, by what was sealed.
+            static OPEN: RefCell<HashMap<Vec<u8>, Rc<OpenSession>>> = RefCell::default();
+        }
+        let name = cookies::session_name(&self.name, asked.is_https);
+        let sealed = cookies::joined(asked.cookies(), &name)?;
+        let known = OPEN.with_borrow(|open| open.get(&sealed).cloned());
+        let is_here =
+            |open: &Rc<OpenSession>| open.login == self.number && open.host == asked.host.as_bytes();
+        if let Some(open) = known.filter(is_here) {
+            return Some(open);
+        }
+        let contents = self.keys.open(&sealed, &self.purpose("session", asked))?;
+        let open = Rc::new(self.opened(Session::decode(&contents)?, asked));
+        OPEN.with_borrow_mut(|sessions| {
+            if sessions.len() >= MOST_OPEN {
+                sessions.clear();
+            }
+            sessions.insert(sealed, open.clone());
+        });
+        Some(open)
+    }
+
+    /// The lines that give a session to the client.
+    pub(crate) fn sealed(&self, session: &Session, asked: &Asked<'_>) -> Result<Vec<u8>, Refused> {
+        let name = cookies::session_name(&self.name, asked.is_https);
+        let purpose = self.purpose("session", asked);
+        let lines = |session: &Session| {
+            let sealed = self.keys.seal(&session.encode(), &purpose)?;
+            cookies::set(&name, &sealed, asked.is_https, asked.cookies())
+        };
+        // Without the ID token, the provider asks the user before it signs out.
+        let shorter = || Session { id_token: String::new(), ..session.clone() };
+        lines(session).or_else(|| lines(&shorter())).ok_or_else(|| {
+            Refused::new(
+                502,
+                format!(
+                    "the session is too long for cookies, which hold about {} bytes: ask for fewer scopes, \
+                     or let the provider put fewer claims into the ID token",
+                    cookies::LONGEST_SEALED * 3 / 4
+                ),
+            )
+        })
+    }
+
+    /// What a cookie is sealed for: a cookie of another kind, provider, client or host does not open.
+    pub(crate) fn purpose(&self, kind: &str, asked: &Asked<'_>) -> Vec<u8> {
+        [kind, &self.config.issuer, &self.config.client_id, asked.host].join("\0").into_bytes()
+    }
+
+    /// The answer to a request without a session: a browser that loads a page is sent to the provider.
+    async fn without_session(&self, request: &Request, asked: &Asked<'_>) -> Refused {
+        let of = |name: &str| request.received.values(name).next();
+        let fields = BrowserFields {
+            fetch_mode: of("sec-fetch-mode"),
+            accept: of("accept"),
+            requested_with: of("x-requested-with"),
+            ..Default::default()
+        };
+        if request.method() != Method::Get || request.depth > 0 || !fields.is_navigation() {
+            let answer = Answer::error(401)
+                .field("WWW-Authenticate", "Cookie realm=\"Restricted\"")
+                .field("Cache-Control", "no-store");
+            return Refused::usual(answer);
+        }
+        self.begin(&request.path_and_query(), asked).await
+    }
+
+    /// Sends a browser to the provider.
+    pub(crate) async fn begin(&self, return_to: &[u8], asked: &Asked<'_>) -> Refused {
+        let Some(known) = self.provider.known_soon(self.config.timeout).await else {
+            return Refused::unavailable();
+        };
+        let pending = PendingLogin::new(return_to, asked.now_s);
+        let Some(sealed) = self.keys.seal(&pending.encode(), &self.purpose("login", asked)) else {
+            return Refused::new(500, "the system has no random numbers");
+        };
+        let prefix = cookies::login_prefix(&self.name, asked.is_https);
+        let is_pending = |name: &&[u8]| name.starts_with(prefix.as_bytes());
+        let mut old: Vec<&[u8]> =
+            cookies::pairs(asked.cookies()).map(|(name, _)| name).filter(is_pending).collect();
+        // Browsers send the oldest first (RFC 6265 section 5.4).
+        old.truncate((old.len() + 1).saturating_sub(MOST_AT_A_TIME));
+        let mut answer =
+            Answer::redirect(302, self.authorization_address(&known, &pending, asked).as_bytes())
+                .field("Cache-Control", "no-store");
+        let expired = cookies::expire(asked.cookies(), |name| old.contains(&name), asked.is_https);
+        answer.fields.extend_from_slice(&expired);
+        let name = format!("{prefix}{}", PendingLogin::name_of(&pending.state));
+        let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), asked.is_https);
+        answer.fields.extend_from_slice(line.as_bytes());
+        Refused::usual(answer)
+    }
+
+    /// Where a browser signs in (OpenID Connect Core 1.0 section 3.1.2.1).
+    fn authorization_address(&self, known: &Known, pending: &PendingLogin, asked: &Asked<'_>) -> String {
+        let (scope, challenge) = (self.config.scopes.join(" "), pending.challenge());
+        let redirect_uri = self.redirect_uri(asked);
+        let own = [
+            ("response_type", "code"),
+            ("client_id", &self.config.client_id),
+            ("redirect_uri", &redirect_uri),
+            ("scope", &scope),
+            ("state", &pending.state),
+            ("nonce", &pending.nonce),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ];
+        let more = self.config.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        with_parameters(&known.metadata.authorization_endpoint, &form(own.into_iter().chain(more)))
+    }
+
+    /// The address of the callback.
+    pub(crate) fn redirect_uri(&self, asked: &Asked<'_>) -> String {
+        format!("{}{}", asked.origin(), self.config.callback)
+    }
+
+    /// Whether the ID token is kept in the session.
+    pub(crate) fn keeps_id_token(&self, known: &Known) -> bool {
+        known.metadata.end_session_endpoint.is_some() && !self.config.sign_out.is_empty()
+    }
+
+    /// Whether the refresh token is kept in the session.
+    pub(crate) fn keeps_refresh_token(&self) -> bool {
+        !self.config.renew.is_zero()
+    }
+}
+
+impl OpenSession {
+    /// The session.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+fn forbidden() -> Answer {
+    Answer::error(403).field("Cache-Control", "no-store")
+}
+
+/// The keys of cookies, and the secret of the client.
+fn files_of(config: &LoginConfig) -> Result<(Arc<SealingKeys>, Option<String>), String> {
+    let keys = match &config.key_file {
+        Some(path) => {
+            Arc::new(SealingKeys::open_file(path).map_err(|problem| format!("'login': {problem}"))?)
+        }
+        None => SealingKeys::of_process(),
+    };
+    let secret = match &config.client_secret_file {
+        Some(path) => Some(read_secret(path).map_err(|problem| format!("'login': {problem}"))?),
+        None => None,
+    };
+    Ok((keys, secret))
+}
+
+fn read_secret(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("client_secret_file '{}' cannot be read: {error}", path.display()))?;
+    let secret = text.trim();
+    if secret.is_empty() || secret.chars().any(char::is_control) {
+        return Err(format!("client_secret_file '{}' must have one line, the secret", path.display()));
+    }
+    Ok(secret.to_string())
+}
+
+/// The name of a client of a provider in cookies.
+fn name_of(issuer: &str, client_id: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, [issuer, client_id].join("\0").as_bytes());
+    hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,96 @@
+//! The login of a site or route: its own paths, and the session of a request.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_access as access;
+use touchstone_config::LogLevel;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::request::Request;
+use touchstone_http::forged_fields;
+use touchstone_http::request_view::RequestView;
+use touchstone_login::{Endpoint, Login, Refused, has_cookies, without_cookies};
+use touchstone_sites::route::SiteRules;
+use touchstone_sites::site::Snapshot;
+
+use super::{Named, Progress, error_log, write_fields};
+use crate::core::Core;
+
+/// The answer to a request for a path of a login; `None`: it is not one. Rules on addresses and rates apply.
+pub async fn answer(
+    core: &Core,
+    snapshot: &Snapshot,
+    rules: &SiteRules,
+    view: &RequestView<'_>,
+    request: &Request,
+    progress: &Progress,
+) -> Option<Answer> {
+    let (login, endpoint) = rules.logins()?.endpoint(view.path)?;
+    if endpoint == Endpoint::Callback {
+        // The code in it.
+        progress.facts.hide_query();
+    }
+    let resolved = rules.resolve(view);
+    if let Err(refusal) = access::pass_without_user(&resolved.gates, view) {
+        return Some(refusal.answer());
+    }
+    let answered = login.answer(endpoint, request).await;
+    Some(noted(core, snapshot, request, answered))
+}
+
+/// Removes the cookies of logins, which programs and origins must not get. Returns whether that was possible.
+pub fn remove_cookies(request: &mut Request) -> bool {
+    let received = &request.received;
+    if !received.values("cookie").any(has_cookies) {
+        return true;
+    }
+    let kept: Vec<Vec<u8>> = received.values("cookie").filter_map(without_cookies).collect();
+    let added = kept.iter().map(|value| (&b"Cookie"[..], &value[..]));
+    let written = received.with_fields(|name| !name.eq_ignore_ascii_case(b"cookie"), added);
+    let Some(written) = written else { return false };
+    request.received = Rc::new(written);
+    true
+}
+
+/// Checks the session of `came`, and notes its user in `request`, which is the same without the cookies of
+/// logins. The error is the answer to a request without a session.
+pub async fn check(
+    core: &Core,
+    snapshot: &Arc<Snapshot>,
+    login: &Login,
+    came: &Request,
+    request: &mut Request,
+    cookies: &mut Vec<u8>,
+) -> Result<(), Answer> {
+    let passed = login.check(came).await.map_err(|refused| noted(core, snapshot, came, refused))?;
+    if !write_fields(&passed.identity.fields, request) {
+        return Err(Answer::error(500));
+    }
+    if let Some(user) = &passed.identity.user {
+        request.user = Some(String::from_utf8_lossy(user.name()).into());
+    }
+    request.is_admitted = true;
+    request.session = Some(passed.session);
+    cookies.extend_from_slice(&passed.cookies);
+    Ok(())
+}
+
+/// Answers of a site whose users have signed in are for them, unless the answer says something else.
+pub fn make_private(answer: &mut Answer) {
+    let has_rule = answer.fields.split(|&byte| byte == b'\n').any(|line| {
+        line.split(|&byte| byte == b':').next().is_some_and(|name| {
+            forged_fields::is_alike(name, b"cache-control") || forged_fields::is_alike(name, b"expires")
+        })
+    });
+    if !has_rule {
+        answer.fields.extend_from_slice(b"Cache-Control: private, no-cache\r\n");
+    }
+}
+
+fn noted(core: &Core, snapshot: &Snapshot, request: &Request, refused: Refused) -> Answer {
+    if let Some(problem) = &refused.problem {
+        let message = format_args!("{problem}{}", Named(&request.id));
+        error_log(core, snapshot, request).limited(LogLevel::Warning, "login failed", message);
+    }
+    *refused.answer
+}

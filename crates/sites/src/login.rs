@@ -1,0 +1,87 @@
+//! The logins of a site and its routes, and the paths that they answer themselves.
+
+use std::sync::Arc;
+
+use touchstone_access::AccessShared;
+use touchstone_config::{RouteConfig, SiteConfig, route_name};
+use touchstone_http::request_view::RequestView;
+use touchstone_login::{Endpoint, Login, has_cookies};
+
+/// The logins of a site that has some.
+pub struct Logins {
+    of_site: Option<Arc<Login>>,
+    of_routes: Box<[Option<Arc<Login>>]>,
+    /// All of them, each once.
+    all: Vec<Arc<Login>>,
+}
+
+impl Logins {
+    /// Opens those of a site; `None`: it has none. The errors name the route.
+    pub fn open(site: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<Logins>, Vec<String>> {
+        let of_site = match &site.access.login {
+            Some(config) => Login::open(config, shared).map_err(|problem| vec![problem])?,
+            None => None,
+        };
+        let open = |route: &RouteConfig| match &route.access.login {
+            Some(config) => Login::open(config, shared)
+                .map_err(|problem| vec![format!("route {}: {problem}", route_name(&site.routes, route))]),
+            None => Ok(of_site.clone()),
+        };
+        let of_routes: Box<[_]> = site.routes.iter().map(open).collect::<Result<_, _>>()?;
+        let mut all: Vec<Arc<Login>> = Vec::new();
+        for login in of_site.iter().chain(of_routes.iter().flatten()) {
+            if !all.iter().any(|other| Arc::ptr_eq(other, login)) {
+                all.push(login.clone());
+            }
+        }
+        if let Some(problem) = shared_path(site) {
+            return Err(vec![problem]);
+        }
+        Ok((!all.is_empty()).then_some(Logins { of_site, of_routes, all }))
+    }
+
+    /// The login of a route, by the route's position, or that of the site.
+    #[inline]
+    pub fn of(&self, route: Option<usize>) -> Option<&Arc<Login>> {
+        match route {
+            Some(route) => self.of_routes.get(route)?.as_ref(),
+            None => self.of_site.as_ref(),
+        }
+    }
+
+    /// The login that answers a path itself.
+    pub fn endpoint(&self, path: &[u8]) -> Option<(&Arc<Login>, Endpoint)> {
+        self.all.iter().find_map(|login| Some((login, login.endpoint(path)?)))
+    }
+
+    /// Whether the exchange has something to do for a request, whatever its route says: a path of a login, or
+    /// cookies that programs and origins must not get.
+    pub fn concerns(&self, request: &RequestView<'_>) -> bool {
+        self.endpoint(request.path).is_some() || request.values(b"cookie").any(has_cookies)
+    }
+}
+
+/// What is wrong with the logins of a site together: two providers or clients with one path.
+pub fn shared_path(site: &SiteConfig) -> Option<String> {
+    let configs = || {
+        let of_routes = site.routes.iter().filter_map(|route| route.access.login.as_ref());
+        site.access.login.iter().chain(of_routes).filter(|login| !login.issuer.is_empty())
+    };
+    for (position, login) in configs().enumerate() {
+        let is_other = |other: &&touchstone_config::LoginConfig| {
+            (&other.issuer, &other.client_id) != (&login.issuer, &login.client_id)
+        };
+        for other in configs().take(position).filter(is_other) {
+            for (key, path) in login.paths() {
+                if other.paths().any(|(_, taken)| taken == path) {
+                    return Some(format!(
+                        "'login': '{key}' is {path:?} for two clients of providers ({} and {}); give each a \
+                         path of its own",
+                        other.issuer, login.issuer
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
