@@ -30,6 +30,12 @@ pub struct NamedCounts<N, C> {
     known: Mutex<BTreeMap<N, Weak<C>>>,
 }
 
+impl<N: Ord + Clone, C: Default> Default for NamedCounts<N, C> {
+    fn default() -> NamedCounts<N, C> {
+        NamedCounts::new()
+    }
+}
+
 impl<N: Ord + Clone, C: Default> NamedCounts<N, C> {
     /// None yet.
     pub const fn new() -> NamedCounts<N, C> {
