@@ -439,6 +439,15 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn framing_is_not_to_be_set() {
+        for name in ["content-length", "Transfer-Encoding", "CONNECTION", "Date"] {
+            assert!(check_answer_field(name).is_err(), "{name}");
+        }
+        assert_eq!(check_answer_field("date").unwrap_err(), "Date is the server's own to set");
+        assert_eq!(check_answer_field("X-Frame-Options"), Ok(()));
+    }
+
+    #[test]
     fn durations() {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));

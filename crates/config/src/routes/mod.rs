@@ -4,22 +4,13 @@
 //! without wildcards are looked up by hash, so that a site may have thousands of redirects; the others are
 //! tried in order. A look-up allocates nothing.
 //!
-//! | module | |
-//! |---|---|
-//! | `config` | the keys of a route |
-//! | `matcher` | what a route asks of a path, a field and a request |
-//! | `template` | where a redirect or rewrite leads |
-//! | `escape` | percent-encoding |
-//! | `answer_fields` | fields that the answer gets |
+//! `config` has the keys of a route. What a route asks of a request, and the texts of redirects, rewrites and
+//! fields, are in the crate `touchstone-route`.
 
-mod answer_fields;
 pub mod config;
-mod escape;
-mod matcher;
-mod template;
 
 pub use crate::values::check_answer_field;
-pub use answer_fields::AnswerFields;
+pub use touchstone_route::AnswerFields;
 
 use std::sync::Arc;
 
@@ -30,9 +21,9 @@ use touchstone_http::path::{PathRules, other_readings};
 
 use crate::IncludesConfig;
 use config::{RespondConfig, RouteConfig};
-use matcher::{PathMatch, RequestMatch};
-use template::{Template, Values};
 use touchstone_http::request_view::RequestView;
+use touchstone_route::matcher::{PathMatch, RequestMatch};
+use touchstone_route::template::{Template, Values};
 
 /// A problem of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -174,7 +174,7 @@ fn check_segments(text: &str, pieces: &[Piece]) -> Result<(), String> {
     if segments.iter().any(|segment| segment.is_empty() || is_dots(segment)) || last.is_some_and(is_dots) {
         return Err(format!(
             "{text:?} would never match: repeated slashes and '.' and '..' are resolved before routes are \
-             looked at"
+             compared"
         ));
     }
     Ok(())

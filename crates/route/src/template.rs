@@ -10,7 +10,7 @@ use touchstone_expression::variable::capture_position;
 use touchstone_expression::{Fact, Piece, Scope, Source, Text, VARIABLES, Variable as Variables};
 use touchstone_http::host::{is_valid_host, split_port};
 
-use super::escape::{append_path, append_query, append_query_part};
+use crate::escape::{append_path, append_query, append_query_part};
 
 /// Text with variables, read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
