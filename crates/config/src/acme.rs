@@ -428,8 +428,8 @@ mod tests {
     fn hosts_that_get_no_certificate() {
         let with =
             |host: &str| problems(&format!("{ACME_SECTION}{}", SITE.replace("a.org", host))).join("\n");
-        assert!(with("192.0.2.1").contains("7:10: 'hosts': \"192.0.2.1\": certificates for addresses"));
-        assert!(with("[::1]").contains("certificates for addresses"));
+        assert!(with("192.0.2.1").contains("7:10: 'hosts': \"192.0.2.1\": certificates for IP addresses"));
+        assert!(with("[::1]").contains("certificates for IP addresses"));
         assert!(with("a_b.org").contains("names with '_'"));
     }
 

@@ -266,7 +266,7 @@ impl MapConfig {
         &self,
         key: &'static str,
         file: &Path,
-        read: fn(&str) -> Result<Vec<(usize, Entry)>, String>,
+        read: ReadEntries,
         entries: &mut Vec<(Entry, String)>,
     ) -> Result<(), (&'static str, String)> {
         let read = read_file(file, read).map_err(|problem| (key, format!("'{key}': {problem}")))?;
@@ -285,11 +285,11 @@ fn is_map(variable: &Variable) -> bool {
     variable.fact == Fact::Map
 }
 
+/// Reads the entries of a text, each with its line.
+type ReadEntries = fn(&str) -> Result<Vec<(usize, Entry)>, String>;
+
 /// The entries of a file.
-fn read_file(
-    file: &Path,
-    read_text: fn(&str) -> Result<Vec<(usize, Entry)>, String>,
-) -> Result<Vec<(usize, Entry)>, String> {
+fn read_file(file: &Path, read_text: ReadEntries) -> Result<Vec<(usize, Entry)>, String> {
     let mut text = String::new();
     let name = file.display();
     let read = std::fs::File::open(file)

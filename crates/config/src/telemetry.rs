@@ -264,8 +264,7 @@ pub static TELEMETRY: Section<TelemetryConfig> = Section {
                 },
                 Choice {
                     word: "always",
-                    meaning: "from every client; those that are not trusted proxies can have at most \
-                        `parent_rate` requests a second recorded",
+                    meaning: "from every client; at most `parent_rate` a second of those not trusted",
                     set: |config| config.parent = AcceptParent::Always,
                 },
             ]),
