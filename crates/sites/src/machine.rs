@@ -295,6 +295,38 @@ fn check_login(
     }
 }
 
+/// Checks the files of the access keys of a site or route.
+fn check_users(
+    access: &AccessConfig,
+    within: Option<&SectionPlaces>,
+    places: &ConfigPlaces,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
+        problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
+    }
+    let authorities = access.jwt.as_ref().and_then(|jwt| jwt.ca_certificate.as_deref());
+    if let Some(Err(problem)) = authorities.map(read_certificates) {
+        let place = within.map(|within| within.key_below("jwt.ca_certificate"));
+        problems.push(places.problem(place, format!("'jwt.ca_certificate': {problem}")));
+    }
+    if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
+        problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
+    }
+    check_login(access, within, places, problems);
+    let link = access.signed_link.as_ref().map(SignedLinks::open);
+    if let Some(Err(problem)) = link {
+        let place = within.map(|within| within.key_below("signed_link.secret_file"));
+        problems.push(places.problem(place, problem));
+    }
+    let basic = access.basic_authentication.as_ref();
+    let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
+    let place = within.map(|within| within.key_below("basic_authentication.file"));
+    for message in PasswordFile::open(path).err().unwrap_or_default() {
+        problems.push(places.problem(place, message));
+    }
+}
+
 /// Checks the directories of routes, and the password files of the site and its routes.
 fn check_access_and_routes(
     site: &SiteConfig,
@@ -306,34 +338,10 @@ fn check_access_and_routes(
     if let Some(problem) = crate::login::shared_path(site) {
         problems.push(places.problem(site_places.map(|within| within.key("login")), problem));
     }
-    let mut check_users = |access: &AccessConfig, within: Option<&SectionPlaces>| {
-        if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
-            problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
-        }
-        let authorities = access.jwt.as_ref().and_then(|jwt| jwt.ca_certificate.as_deref());
-        if let Some(Err(problem)) = authorities.map(read_certificates) {
-            let place = within.map(|within| within.key_below("jwt.ca_certificate"));
-            problems.push(places.problem(place, format!("'jwt.ca_certificate': {problem}")));
-        }
-        if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
-            problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
-        }
-        check_login(access, within, places, problems);
-        let link = access.signed_link.as_ref().map(SignedLinks::open);
-        if let Some(Err(problem)) = link {
-            let place = within.map(|within| within.key_below("signed_link.secret_file"));
-            problems.push(places.problem(place, problem));
-        }
-        let basic = access.basic_authentication.as_ref();
-        let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
-        let place = within.map(|within| within.key_below("basic_authentication.file"));
-        for message in PasswordFile::open(path).err().unwrap_or_default() {
-            problems.push(places.problem(place, message));
-        }
-    };
-    check_users(&site.access, site_places);
+    check_users(&site.access, site_places, places, problems);
     for (index, route) in site.routes.iter().enumerate() {
-        check_users(&route.access, site_places.and_then(|places| places.table("route", index)));
+        let within = site_places.and_then(|places| places.table("route", index));
+        check_users(&route.access, within, places, problems);
     }
     for (index, route) in site.routes.iter().enumerate() {
         let Some(cgi) = &route.cgi else { continue };
