@@ -145,7 +145,7 @@ impl Tracer {
             span_id: random.next_number().max(1).to_be_bytes(),
             parent: decision.parent.map(|parent| parent.parent_id_bytes()),
             link: decision.other.map(link_to),
-            flags: u8::from(decision.is_recorded) * SAMPLED | u8::from(is_random) * RANDOM,
+            flags: (u8::from(decision.is_recorded) * SAMPLED) | (u8::from(is_random) * RANDOM),
             state: state.into(),
             sink: self.rules.sink(),
             next_id: Cell::new(random.next_number()),

@@ -114,9 +114,10 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let is_of_trace = |name: &[u8]| TRACE_FIELDS.iter().any(|other| is_alike(name, other.as_bytes()));
     let stays = |name: &[u8]| {
         let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
-        !ends_here(name, is_trusted)
-            && !(trace.is_some() && is_of_trace(name))
-            && !OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()))
+        let is_replaced = trace.is_some() && is_of_trace(name)
+            || OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()));
+        !is_replaced
+            && !ends_here(name, is_trusted)
             // The head is not valid without a host; the host that is sent is that of the authority.
             && (send.is_empty() || is_sent() || is_of_proxy(name) || name.eq_ignore_ascii_case(b"host"))
     };

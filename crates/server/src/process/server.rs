@@ -307,12 +307,15 @@ impl Server {
 
 /// The sockets that sites and streams listen on, those of each core, and the files of unix sockets whose
 /// rights could not be set.
+type Listened = (Listening, Vec<Vec<ListenerSeed>>, Vec<String>);
+
+/// Opens the sockets that sites and streams listen on.
 fn listen(
     config: &Config,
     cores: usize,
     inherited: Vec<InheritedSocket>,
     account: Option<&Account>,
-) -> Result<(Listening, Vec<Vec<ListenerSeed>>, Vec<String>), StartError> {
+) -> Result<Listened, StartError> {
     let addresses = addresses(config);
     let mut listening = Listening::inheriting(inherited);
     let rights = socket_rights(config, account)?;
