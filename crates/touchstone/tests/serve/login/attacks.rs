@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::browser::{Browser, CALLBACK, PAGE, SIGN_IN};
-use super::provider::{Provider, State};
+use super::provider::{MakeToken, Provider, State};
 use super::start;
 use crate::support::{Server, Tree};
 use crate::tokens::issuer::{Issuer, now_s};
@@ -16,7 +16,7 @@ fn callback_after(server: &Server, provider: &Provider, change: impl FnOnce(&mut
     let back = provider.sign_in(&location);
     provider.set(change);
     let status = browser.come_back(&back).status;
-    assert!((status == 303) == !browser.sessions().is_empty(), "{status}");
+    assert!((status == 303) != browser.sessions().is_empty(), "{status}");
     assert_eq!(browser.load("/alphabet.txt").status == 200, status == 303);
     provider.set(|state| {
         state.claims = serde_json::json!({});
@@ -60,7 +60,7 @@ fn id_tokens_that_are_not_right_give_no_session() {
     }
     let other = Issuer::new("key").unwrap();
     let keys = other.key_set();
-    let make: [Box<dyn Fn(&Issuer, &str) -> String + Send>; 5] = [
+    let make: [MakeToken; 5] = [
         // Nothing signs it.
         Box::new(|_, claims| format!("{}.", unsigned("{\"alg\":\"none\"}", claims))),
         Box::new(|_, claims| format!("{}.", unsigned("{\"alg\":\"None\",\"kid\":\"key\"}", claims))),

@@ -14,6 +14,9 @@ use sha2::{Digest as _, Sha256};
 use crate::support::{Origin, read_head};
 use crate::tokens::issuer::{Issuer, now_s};
 
+/// Makes an ID token of claims.
+pub(crate) type MakeToken = Box<dyn Fn(&Issuer, &str) -> String + Send>;
+
 /// What the provider does.
 pub(crate) struct State {
     /// Members that take the place of those of its metadata.
@@ -21,7 +24,7 @@ pub(crate) struct State {
     /// Claims that take the place of those of ID tokens; `null` removes one.
     pub(crate) claims: serde_json::Value,
     /// Makes the ID token of its claims.
-    pub(crate) token: Box<dyn Fn(&Issuer, &str) -> String + Send>,
+    pub(crate) token: MakeToken,
     /// Takes the place of the answer to a request for tokens.
     pub(crate) answer: Option<String>,
     /// It is down: connections are closed without an answer.

@@ -52,8 +52,9 @@ fn names_and_protocols_choose_the_origin() {
     }
     // What is no TLS at all goes where no name is asked for.
     assert_eq!(goes_to(&rig, b"SSH-2.0-OpenSSH_9.2p1\r\n"), "default");
-    let line = rig.log(1).remove(0);
-    assert!(line.contains(" a.example.org tcp://"), "{line}");
+    // Two cores write their lines in any order.
+    let lines = rig.log(13);
+    assert!(lines.iter().any(|line| line.contains(" a.example.org tcp://")), "{lines:?}");
 }
 
 #[test]

@@ -178,16 +178,19 @@ fn read_span(text: &str) -> Span {
     span
 }
 
+/// The paths and bodies of requests.
+type Bodies = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
 /// A receiver that answers as a test wants, over HTTP.
 pub struct Receiver {
     origin: Origin,
-    bodies: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    bodies: Bodies,
 }
 
 impl Receiver {
     /// `answer` gets the number of the request, from 0, and gives the answer.
     pub fn start(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> Receiver {
-        let bodies: Arc<Mutex<Vec<(String, Vec<u8>)>>> = Arc::default();
+        let bodies: Bodies = Arc::default();
         let kept = bodies.clone();
         let origin = Origin::start(move |stream| {
             while let Some(head) = read_head(stream) {
