@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use touchstone_config::{AdminConfig, AdminListen, LogLevel};
 use touchstone_lifecycle::private_socket;
+use touchstone_lifecycle::unix_socket::{self, SocketFileIdentity};
 use touchstone_observe::log::error::ErrorLog;
 
 use super::Sources;
@@ -53,7 +53,7 @@ enum Socket {
 /// The file of a unix socket. It is removed when the listener ends, unless another file has replaced it.
 struct SocketFile {
     path: PathBuf,
-    inode: u64,
+    identity: Option<SocketFileIdentity>,
 }
 
 impl Admin {
@@ -123,8 +123,8 @@ impl Drop for Running {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if inode_of(&self.path) == Some(self.inode) {
-            let _ = std::fs::remove_file(&self.path);
+        if let Some(known) = self.identity {
+            unix_socket::remove(&self.path, known);
         }
     }
 }
@@ -176,12 +176,8 @@ fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
         let _ = std::fs::remove_file(&beside);
         return Err(cannot(error));
     }
-    let file = SocketFile { path: path.to_path_buf(), inode: inode_of(path).unwrap_or_default() };
+    let file = SocketFile { path: path.to_path_buf(), identity: unix_socket::identity(path) };
     Ok((Socket::Unix { listener, _file: file }, format!("unix:{name}")))
-}
-
-fn inode_of(path: &Path) -> Option<u64> {
-    std::fs::symlink_metadata(path).ok().map(|metadata| metadata.ino())
 }
 
 fn accept_until(
