@@ -82,7 +82,7 @@ pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
-pub use socket_file::{SocketFile, socket_files};
+pub use socket_file::{SocketFile, listen_addresses, socket_files};
 pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
 pub use touchstone_expression::network::{Network, NetworkMap, NetworkSet};
 pub use webdav::WebDavConfig;

@@ -87,14 +87,20 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("{text:?} is not a mode; write three octal digits such as \"0660\""))
 }
 
+/// What the sites listen on, then the streams, each with what the files of its unix sockets are to be.
+pub fn listen_addresses(config: &Config) -> impl Iterator<Item = (&[ListenAddress], &SocketFile)> {
+    let sites = config.sites.iter().map(|site| (&site.listen[..], &site.socket_file));
+    sites.chain(config.streams.iter().map(|stream| (&stream.listen[..], &stream.socket_file)))
+}
+
 /// The unix sockets of a configuration, with what their files are to be.
 pub fn socket_files(config: &Config) -> HashMap<ListenAddress, SocketFile> {
-    let sites = config.sites.iter().map(|site| (&site.listen, &site.socket_file));
-    let streams = config.streams.iter().map(|stream| (&stream.listen, &stream.socket_file));
-    let of_section = |(listen, file): (&'_ Vec<ListenAddress>, &'_ SocketFile)| {
-        listen.iter().map(|address| (*address, file.clone())).collect::<Vec<_>>()
-    };
-    sites.chain(streams).flat_map(of_section).filter(|(address, _)| address.unix().is_some()).collect()
+    let mut files = HashMap::new();
+    for (listen, file) in listen_addresses(config) {
+        let sockets = listen.iter().filter(|address| address.unix().is_some());
+        files.extend(sockets.map(|address| (*address, file.clone())));
+    }
+    files
 }
 
 impl Reader<'_> {
@@ -107,10 +113,8 @@ impl Reader<'_> {
             }
         }
         let mut first: HashMap<ListenAddress, (SocketFile, &SectionPlaces)> = HashMap::new();
-        let sites = loaded.config.sites.iter().map(|site| (&site.listen, &site.socket_file));
-        let streams = loaded.config.streams.iter().map(|stream| (&stream.listen, &stream.socket_file));
         let places = loaded.places.sites.iter().chain(&loaded.places.streams);
-        for ((listen, file), places) in sites.chain(streams).zip(places) {
+        for ((listen, file), places) in listen_addresses(&loaded.config).zip(places) {
             if listen.iter().all(|address| address.unix().is_none()) {
                 for key in ["socket_mode", "socket_user", "socket_group"] {
                     if places.keys.contains_key(key) {
