@@ -65,7 +65,7 @@ impl<'m> RewriteMaps<'m> {
         let (key, default) = split_default(rest);
         let from = translate(key)?;
         let default = translate(default)?;
-        if (1..=9).any(|digit| default.contains(&format!("${{{digit}}}"))) {
+        if names_groups(&default) {
             return Err("the default of a map has no groups: write a route for these paths".to_string());
         }
         let wanted = Use { source, from, default };
@@ -83,7 +83,7 @@ impl RewriteMaps<'_> {
             let Some((_, used)) = found.iter().find(|(known, _)| known == name) else { return false };
             text = used.from.clone();
         }
-        (1..=9).any(|digit| text.contains(&format!("${{{digit}}}")))
+        names_groups(&text)
     }
 }
 
@@ -159,30 +159,31 @@ fn source(map: &Directive) -> Result<Source, String> {
 
 /// Divides a key from its default at a `|` that is not in the braces of another use.
 fn split_default(text: &str) -> (&str, &str) {
-    let mut depth = 0;
-    for (at, character) in text.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            '|' if depth == 0 => return (&text[..at], &text[at + 1..]),
-            _ => {}
-        }
-    }
-    (text, "")
+    split_outside_braces(text, '|').unwrap_or((text, ""))
 }
 
 /// What stands before the closing brace of a text that follows an opening one, and what follows it.
 pub fn to_closing_brace(text: &str) -> Option<(&str, &str)> {
+    split_outside_braces(text, '}')
+}
+
+/// Divides a text at the first such ASCII character that is not in braces.
+fn split_outside_braces(text: &str, separator: char) -> Option<(&str, &str)> {
     let mut depth = 0;
     for (at, character) in text.char_indices() {
         match character {
+            _ if character == separator && depth == 0 => return Some((&text[..at], &text[at + 1..])),
             '{' => depth += 1,
-            '}' if depth == 0 => return Some((&text[..at], &text[at + 1..])),
             '}' => depth -= 1,
             _ => {}
         }
     }
     None
+}
+
+/// Whether a text has what a group of an expression has matched.
+fn names_groups(text: &str) -> bool {
+    (1..=9).any(|digit| text.contains(&format!("${{{digit}}}")))
 }
 
 #[cfg(test)]
