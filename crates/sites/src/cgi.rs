@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_config::{self as config, CgiConfig, RouteConfig, SiteConfig};
-use touchstone_files::root::SymlinkPolicy;
 use touchstone_handler::handler::Interface;
 use touchstone_interfaces::cgi::handler::CgiInterface;
 use touchstone_interfaces::cgi::settings::{CgiSettings, Programs};
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_processes::user::User;
+
+use crate::file_access::symlink_policy;
 
 /// The interface of a route with CGI programs; the error says what is wrong, with the name of the key.
 pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Arc<dyn Interface>, String> {
@@ -117,10 +118,7 @@ fn settings(
         programs,
         interpreter: cgi.interpreter.clone(),
         document_root: std::path::absolute(root).unwrap_or_else(|_| root.clone()),
-        symlinks: match site.symlinks {
-            config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
-            config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
-        },
+        symlinks: symlink_policy(site.symlinks),
         hidden_files: site.hidden_files,
         user,
         umask: config::parse_umask(&cgi.umask).map_err(|message| format!("'cgi.umask': {message}"))?,

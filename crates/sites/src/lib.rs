@@ -8,7 +8,7 @@
 //! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
 //! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
 //! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine, and
-//! [`archives`] what applications are packed in.
+//! [`archives`] what applications are packed in. `file_access` has what checks and interfaces share.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -20,6 +20,7 @@ mod changed_answer;
 pub mod compression;
 mod cors;
 pub mod delivery;
+mod file_access;
 pub mod forward_auth;
 pub mod hidden_names;
 mod htaccess;

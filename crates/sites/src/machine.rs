@@ -7,14 +7,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::Access;
 use touchstone_access::{GeoFile, KeySource, PasswordFile, SignedLinks};
 use touchstone_acme::read_hmac_key;
 use touchstone_admin::token::read_token;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig, StreamCertificate,
-    UnixSocketName,
+    UnixSocketName, listen_addresses,
 };
 use touchstone_lifecycle::privileges::{Account, socket_file_rights};
 use touchstone_login::Login;
@@ -22,6 +22,7 @@ use touchstone_servlet::before_start::problems_of_java;
 use touchstone_telemetry::read_fields;
 use touchstone_tls::read_certificates;
 
+use crate::file_access::{existing, may};
 use crate::streams;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
@@ -72,11 +73,9 @@ fn check_process(server: &ServerConfig, places: &ConfigPlaces) -> Vec<ConfigProb
 /// Checks the directories and the owners of unix sockets, which are made while the process still has root's
 /// rights.
 fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
-    let sites = config.sites.iter().map(|site| (&site.listen, &site.socket_file));
-    let streams = config.streams.iter().map(|stream| (&stream.listen, &stream.socket_file));
     let sections = places.sites.iter().chain(&places.streams).map(Some).chain(std::iter::repeat(None));
     let mut problems = Vec::new();
-    for ((listen, file), section) in sites.chain(streams).zip(sections) {
+    for ((listen, file), section) in listen_addresses(config).zip(sections) {
         let names = listen.iter().filter_map(|address| address.unix());
         if names.clone().next().is_none() {
             continue;
@@ -256,7 +255,7 @@ fn check_storage(storage: &Path) -> Result<(), String> {
         }
         may(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "cannot be written")
     };
-    let there = storage.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("/"));
+    let there = existing(storage);
     if there == storage {
         return writable(storage);
     }
@@ -439,12 +438,6 @@ fn metadata(path: &Path) -> Result<fs::Metadata, String> {
         io::ErrorKind::NotFound => "does not exist".to_string(),
         _ => format!("cannot be opened: {error}"),
     })
-}
-
-/// Checks access with the present (effective) rights of the process.
-fn may(path: &Path, access: Access, otherwise: &str) -> Result<(), String> {
-    accessat(CWD, path, access, AtFlags::EACCESS)
-        .map_err(|error| format!("{otherwise}: {}", io::Error::from(error)))
 }
 
 fn directory_of(path: &Path) -> PathBuf {

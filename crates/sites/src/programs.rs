@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use touchstone_config::{self as config, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
-use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_config::{AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
+use touchstone_files::root::Root;
 use touchstone_handler::handler::Interface;
 use touchstone_interfaces::ajp::{Containers, SessionRules};
 use touchstone_interfaces::backend::{
@@ -19,6 +19,8 @@ use touchstone_interfaces::uwsgi::UwsgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_processes::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_processes::user::User;
+
+use crate::file_access::symlink_policy;
 
 /// The key of the route that names its programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,10 +151,7 @@ fn settings(
     site: &SiteConfig,
 ) -> Result<Settings, String> {
     let root_path = absolute(route.root.as_ref().unwrap_or(&site.root));
-    let symlinks = match site.symlinks {
-        config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
-        config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
-    };
+    let symlinks = symlink_policy(site.symlinks);
     let open_root = |path: &Path, symlinks| {
         let root =
             Root::new(path, symlinks).map_err(|error| format!("cannot open {}: {error}", path.display()))?;

@@ -15,20 +15,21 @@ use touchstone_access::{AccessShared, ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
-    self as config, Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites,
+    Config, DeliveryConfig, LimitsConfig, ListenAddress, LogLevel, SiteConfig, names_of_sites,
 };
 use touchstone_expression::Known;
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
 use touchstone_files::mime::ContentTypes;
-use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_files::root::Root;
 use touchstone_includes::PageCache;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_telemetry::TraceRules;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
+use crate::file_access::symlink_policy;
 use crate::htaccess;
 use crate::includes::SiteIncludes;
 use crate::logs::{ServerLogs, SiteLogs};
@@ -329,11 +330,7 @@ fn open_site(
     access: &Arc<AccessShared>,
     accelerator: &Arc<Accelerator>,
 ) -> Result<Site, Unusable> {
-    let policy = match config.symlinks {
-        config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
-        config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
-    };
-    let root = Root::new(&config.root, policy).map_err(|error| {
+    let root = Root::new(&config.root, symlink_policy(config.symlinks)).map_err(|error| {
         let path: PathBuf = config.root.clone();
         Unusable(format!("cannot serve {}: {error}", path.display()))
     })?;

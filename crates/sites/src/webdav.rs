@@ -1,14 +1,15 @@
 //! Opens the files of `[site.route.webdav]`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use touchstone_config::{self as config, RouteConfig, SiteConfig, WebDavConfig};
+use rustix::fs::Access;
+use touchstone_config::{RouteConfig, SiteConfig, WebDavConfig};
 use touchstone_files::mime::ContentTypes;
-use touchstone_files::root::SymlinkPolicy;
 use touchstone_handler::handler::Interface;
 use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
+
+use crate::file_access::{existing, may, symlink_policy};
 
 /// Opens the files of a route. The error says what is wrong, with the name of the key.
 pub fn open(
@@ -23,10 +24,7 @@ pub fn open(
     let settings = Settings {
         root: files.root,
         mount: if route.alias.is_some() { route.path.clone().into_bytes() } else { b"/".to_vec() },
-        symlinks: match files.symlinks {
-            config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
-            config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
-        },
+        symlinks: symlink_policy(files.symlinks),
         hidden_files: files.hidden_files,
         path_rules: site.path_rules(),
         content_types: Arc::new(content_types),
@@ -76,7 +74,7 @@ pub fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, St
     if let Some(problem) = problem_of_state(&webdav.state, &root) {
         problems.push(("state", problem));
     } else if webdav.allowed().iter().any(|method| method.writes()) {
-        problems.extend(not_writable(&existing(&webdav.state)).map(|problem| ("state", problem)));
+        problems.extend(not_writable(existing(&webdav.state)).map(|problem| ("state", problem)));
     }
     if webdav.allowed().contains(&DavMethod::Put) {
         problems.extend(not_writable(&root).map(|problem| ("write", problem)));
@@ -84,15 +82,9 @@ pub fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, St
     problems
 }
 
-/// The directory, or the nearest one above it that exists.
-fn existing(directory: &Path) -> PathBuf {
-    directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_path_buf()
-}
-
 fn not_writable(directory: &Path) -> Option<String> {
-    let wanted = Access::WRITE_OK | Access::EXEC_OK;
-    let error = accessat(CWD, directory, wanted, AtFlags::EACCESS).err()?;
-    Some(format!("{} cannot be written: {}", directory.display(), std::io::Error::from(error)))
+    let reason = may(directory, Access::WRITE_OK | Access::EXEC_OK, "cannot be written").err()?;
+    Some(format!("{} {reason}", directory.display()))
 }
 
 #[cfg(test)]
