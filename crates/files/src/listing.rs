@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
-use touchstone_http::date::civil_from_unix;
+use touchstone_http::date::format_rfc3339;
 
 use crate::percent::encode_path;
 use crate::root::{FileFacts, FileKind, Refused, Root};
@@ -157,7 +157,7 @@ impl Listing {
         for (index, entry) in self.entries.iter().enumerate() {
             json.push_str(if index == 0 { "\n" } else { ",\n" });
             let name = escape_json(&String::from_utf8_lossy(&entry.name));
-            let (modified, url) = (rfc3339(entry.modified_seconds), entry.link());
+            let (modified, url) = (format_rfc3339(entry.modified_seconds), entry.link());
             let _ = match entry.kind {
                 FileKind::Directory => write!(json, "{{\"name\":{name},\"type\":\"directory\","),
                 FileKind::Regular => {
@@ -177,7 +177,7 @@ impl ListingEntry {
         let name = escape_html(&String::from_utf8_lossy(&self.name));
         let link = escape_html(&self.link());
         let slash = self.slash();
-        let time = rfc3339(self.modified_seconds);
+        let time = format_rfc3339(self.modified_seconds);
         let shown_time = time.get(..16).unwrap_or(&time).replace('T', " ");
         let size = match self.kind {
             FileKind::Directory => "<td></td>".to_owned(),
@@ -217,14 +217,6 @@ fn readable_size(bytes: u64) -> String {
         unit += 1;
     }
     format!("{size:.1} {}", UNITS[unit])
-}
-
-fn rfc3339(unix_seconds: i64) -> String {
-    let now = civil_from_unix(unix_seconds);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-        now.year, now.month, now.day, now.hour, now.minute, now.second
-    )
 }
 
 /// Text for an element or a quoted attribute.
@@ -388,7 +380,7 @@ mod tests {
         ] {
             assert_eq!(readable_size(bytes), text);
         }
-        assert_eq!(rfc3339(1_767_323_045), "2026-01-02T03:04:05Z");
+        assert_eq!(format_rfc3339(1_767_323_045), "2026-01-02T03:04:05Z");
     }
 
     proptest! {

@@ -210,6 +210,15 @@ fn unix_from_parts(year: i64, month: u8, day: i64, second_of_day: i64) -> Option
         .then(|| days_from_civil(year, month, day as u8) * SECONDS_PER_DAY + second_of_day)
 }
 
+/// Writes a moment in the form of RFC 3339, in UTC: `2026-01-02T03:04:05Z`.
+pub fn format_rfc3339(unix_seconds: i64) -> String {
+    let time = civil_from_unix(unix_seconds);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        time.year, time.month, time.day, time.hour, time.minute, time.second
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

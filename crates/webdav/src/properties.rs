@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use touchstone_files::root::FileKind;
-use touchstone_http::date::{civil_from_unix, format_imf_fixdate};
+use touchstone_http::date::{format_imf_fixdate, format_rfc3339};
 
 use crate::context::Context;
 use crate::markup::escape;
@@ -33,14 +33,16 @@ pub fn is_protected(name: &PropertyName) -> bool {
 
 /// The names of the live properties of a resource.
 pub fn names(context: &Context, entry: &Entry) -> Vec<&'static str> {
-    let is_file = entry.facts.kind == FileKind::Regular;
-    let has_locks = context.settings.classes() == Some("1, 2");
-    let is_there = |name: &&str| match *name {
-        "getcontentlength" | "getcontenttype" | "getetag" => is_file,
-        "lockdiscovery" | "supportedlock" => has_locks,
-        _ => true,
-    };
-    USUAL.into_iter().filter(is_there).collect()
+    USUAL.into_iter().filter(|local| has(context, entry, local)).collect()
+}
+
+/// Whether a resource has a live property that PROPFIND gives when it is asked for all.
+pub fn has(context: &Context, entry: &Entry, local: &str) -> bool {
+    match local {
+        "getcontentlength" | "getcontenttype" | "getetag" => entry.facts.kind == FileKind::Regular,
+        "lockdiscovery" | "supportedlock" => context.settings.classes() == Some("1, 2"),
+        _ => USUAL.contains(&local),
+    }
 }
 
 /// The content of a live property; `None`: the resource does not have it.
@@ -52,12 +54,12 @@ pub fn value(context: &Context, tables: &Tables, entry: &Entry, local: &str) -> 
         let bytes = if local == "quota-used-bytes" { used } else { available };
         return Some(bytes.to_string());
     }
-    if !names(context, entry).contains(&local) {
+    if !has(context, entry, local) {
         return None;
     }
     Some(match local {
         // The file systems do not all know when a file was made; it was there at these times.
-        "creationdate" => rfc3339(facts.modified_seconds.min(facts.changed_seconds)),
+        "creationdate" => format_rfc3339(facts.modified_seconds.min(facts.changed_seconds)),
         "getcontentlength" => facts.size.to_string(),
         "getcontenttype" => escape(&context.settings.content_types.content_type(&entry.path)),
         "getetag" => escape(&facts.etag().to_string()),
@@ -99,12 +101,4 @@ pub fn active_lock(lock: &Lock) -> String {
         escape(&lock.href),
     );
     out
-}
-
-fn rfc3339(unix_seconds: i64) -> String {
-    let time = civil_from_unix(unix_seconds);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-        time.year, time.month, time.day, time.hour, time.minute, time.second
-    )
 }

@@ -181,7 +181,7 @@ impl Tree {
                 Err(refused) => Err(refused.into()),
             };
         }
-        Ok((Some(FileFacts::of(&pinned)?), false))
+        Ok((Some(FileFacts::from_stat(&stat)?), false))
     }
 
     /// By what the locks and properties of an open directory are kept: its real path below that of the root,

@@ -404,8 +404,11 @@ impl FileFacts {
     }
 
     /// Takes the facts from the result of `fstat`.
+    ///
+    /// # Errors
+    /// [`Refused::NotAFile`].
     #[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
-    pub(crate) fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
+    pub fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => FileKind::Regular,
             FileType::Directory => FileKind::Directory,

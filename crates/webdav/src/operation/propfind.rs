@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::fields::Depth;
 use crate::multistatus::Multistatus;
-use crate::properties::{names, value};
+use crate::properties::{has, names, value};
 use crate::store::Tables;
 use crate::tree::{Entry, Walk, href};
 use crate::xml::{PropertyName, PropertyQuery, property_query};
@@ -86,7 +86,7 @@ fn tell_one(
                 found.push_str(element);
             }
             for local in include.iter().filter_map(PropertyName::as_dav) {
-                if !names(context, entry).contains(&local) {
+                if !has(context, entry, local) {
                     live(local, &mut found);
                 }
             }
