@@ -212,11 +212,6 @@ impl ActiveSpan {
         self.span.events.push(Event { name, unix_ns });
     }
 
-    /// Its id.
-    pub fn id(&self) -> SpanId {
-        self.span.span_id
-    }
-
     /// The trace for what is done in this span.
     pub fn inside(&self) -> Rc<RequestTrace> {
         let trace = &*self.trace;
@@ -255,6 +250,13 @@ impl Drop for ActiveSpan {
 pub fn unix_ns_now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The method for spans, where HTTP defines it. Others are the client's words.
+pub fn known_method(method: &[u8]) -> Option<&'static str> {
+    const METHODS: [&str; 10] =
+        ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "TRACE", "CONNECT"];
+    METHODS.into_iter().find(|known| known.as_bytes() == method)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use touchstone_handler::request::Protocol;
-use touchstone_handler::trace::{RequestTrace, Span, SpanKind, Value, unix_ns_now};
+use touchstone_handler::trace::{RequestTrace, Span, SpanKind, Value, known_method, unix_ns_now};
 use touchstone_http::target::{RequestTarget, parse_target};
 
 /// What is known of a request that was answered.
@@ -112,10 +112,11 @@ pub fn record(trace: &RequestTrace, facts: &ServerFacts<'_>, has_query: bool) {
     let ended_unix_ns = unix_ns_now();
     let took_ns = u64::try_from(facts.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let method = known_method(facts.method);
+    let word = method.unwrap_or("HTTP");
     let name = match (facts.method, facts.route) {
         ([], _) => "HTTP".into(),
-        (_, "") => span_word(method).into(),
-        (_, route) => format!("{} {route}", span_word(method)).into(),
+        (_, "") => word.into(),
+        (_, route) => format!("{word} {route}").into(),
     };
     let is_error = facts.status >= 500;
     trace.sink.take(Span {
@@ -129,7 +130,7 @@ pub fn record(trace: &RequestTrace, facts: &ServerFacts<'_>, has_query: bool) {
         name,
         began_unix_ns: ended_unix_ns.saturating_sub(took_ns),
         ended_unix_ns,
-        attributes: attributes(facts, method, has_query),
+        attributes: attributes(facts, method.unwrap_or("_OTHER"), has_query),
         events: Vec::new(),
         link: trace.link,
         is_error,
@@ -224,18 +225,6 @@ fn without_secrets(query: &[u8]) -> Vec<u8> {
     shown
 }
 
-/// The method, where HTTP defines it.
-fn known_method(method: &[u8]) -> &'static str {
-    const METHODS: [&str; 10] =
-        ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "TRACE", "CONNECT"];
-    METHODS.into_iter().find(|known| known.as_bytes() == method).unwrap_or("_OTHER")
-}
-
-/// The method in the name of a span.
-fn span_word(method: &'static str) -> &'static str {
-    if method == "_OTHER" { "HTTP" } else { method }
-}
-
 fn version(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Http10 => "1.0",
@@ -270,7 +259,7 @@ mod tests {
     }
 
     fn value(facts: &ServerFacts<'_>, name: &str, has_query: bool) -> Option<String> {
-        let all = attributes(facts, known_method(facts.method), has_query);
+        let all = attributes(facts, known_method(facts.method).unwrap_or("_OTHER"), has_query);
         all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| match value {
             Value::Text(text) => text.to_string(),
             Value::Number(number) => number.to_string(),
@@ -336,7 +325,7 @@ mod tests {
         fn no_bytes_make_it_panic(target: Vec<u8>, host: Vec<u8>, method: Vec<u8>) {
             let facts = facts("", "", "");
             let facts = ServerFacts { target: &target, host: Some(&host), method: &method, ..facts };
-            attributes(&facts, known_method(&method), true);
+            attributes(&facts, known_method(&method).unwrap_or("_OTHER"), true);
         }
 
         #[test]

@@ -7,18 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::trace::{ActiveSpan, RequestTrace, SpanKind, Value};
+use touchstone_handler::trace::{ActiveSpan, RequestTrace, SpanKind, Value, known_method};
 
 use super::failure::{Failure, FailureLabel};
 use super::origin_url::{Address, OriginUrl};
 
-/// Methods that HTTP defines. Others are the client's words.
-const METHODS: [&str; 10] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "TRACE", "CONNECT"];
-
 /// Begins the span of an attempt; `number` counts from 1.
 pub fn begin(trace: &Rc<RequestTrace>, method: &[u8], origin: &OriginUrl, number: u32) -> Option<ActiveSpan> {
-    let known = METHODS.into_iter().find(|known| known.as_bytes() == method);
+    let known = known_method(method);
     let mut span = trace.begin(SpanKind::Client, known.unwrap_or("HTTP"))?;
     span.set("http.request.method", Value::Text(known.unwrap_or("_OTHER").into()));
     match &origin.address {
