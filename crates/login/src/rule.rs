@@ -214,11 +214,6 @@ impl Login {
         }
     }
 
-    /// Whether two logins may have the same paths: they are the same client of the same provider.
-    pub fn is_same_client(&self, other: &Login) -> bool {
-        self.config.issuer == other.config.issuer && self.config.client_id == other.config.client_id
-    }
-
     /// Checks whether a request has a session that satisfies the rules. Asks the provider, if it is time to
     /// do so, whether the session goes on.
     pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
