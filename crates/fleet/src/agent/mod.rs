@@ -107,6 +107,8 @@ struct Agent {
     task: Option<MixTask>,
     /// When the lease of the task's run was last heard.
     lease_heard: Instant,
+    /// Since when the broker cannot be reached.
+    away_since: Option<Instant>,
     refused: Option<String>,
     draining: bool,
     processors: ProcessorUse,
@@ -146,6 +148,7 @@ impl Agent {
             facts,
             task: None,
             lease_heard: now(),
+            away_since: None,
             refused: None,
             draining: false,
             processors: ProcessorUse::new(),
@@ -172,6 +175,7 @@ impl Agent {
                 self.obey(&message);
             }
             let turn = now();
+            self.look_at_broker(turn);
             self.look_at_lease(turn, turn - last_turn);
             last_turn = turn;
             if turn >= next_beat {
@@ -297,6 +301,22 @@ impl Agent {
         match MixTask::begin(Arc::clone(&self.context), assignment) {
             Ok(task) => self.task = Some(task),
             Err(error) => self.tell(&Report::Failed { run, mix, reason: format!("no thread: {error}") }),
+        }
+    }
+
+    /// Notes when the broker cannot be reached, and for how long that lasted.
+    fn look_at_broker(&mut self, now: Instant) {
+        match (self.context.fabric.is_connected(), self.away_since) {
+            (false, None) => {
+                self.away_since = Some(now);
+                self.context.notes.add("the broker is away".to_string());
+            }
+            (true, Some(since)) => {
+                self.away_since = None;
+                let seconds = now.duration_since(since).as_secs_f64();
+                self.context.notes.add(format!("the broker is back after {seconds:.1} s"));
+            }
+            _ => {}
         }
     }
 

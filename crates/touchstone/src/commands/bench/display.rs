@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::time::Instant;
 use touchstone_lab::figures::{count, milliseconds, rate, time_left};
 use touchstone_lab::machine;
 use touchstone_lab::result::MixResult;
@@ -43,8 +44,15 @@ pub(super) struct Display {
     live: Live,
     /// The running mix, for the line at its end.
     place: String,
-    /// Load machines of which something was told that is not as it should be: their names and states.
-    troubles: Vec<(String, String)>,
+    /// The load machines that are in trouble now; the user was told of each.
+    troubles: Vec<Trouble>,
+}
+
+/// A load machine in a state that stops it from taking part.
+struct Trouble {
+    machine: String,
+    state: String,
+    since: Instant,
 }
 
 impl Display {
@@ -96,32 +104,41 @@ impl Display {
         }
     }
 
-    /// Says once what is wrong with a load machine; on the screen its row does.
+    /// Says once what is wrong with a load machine, and when it is heard again; on the screen its row does.
     fn look_at_machines(&mut self, machines: &[LoadMachine]) {
         for LoadMachine { name, state, .. } in machines {
+            let known = self.troubles.iter().position(|trouble| trouble.machine == *name);
             let Some(words) = trouble(state) else {
-                self.troubles.retain(|(other, _)| other != name);
+                if let Some(ended) = known.map(|index| self.troubles.remove(index)) {
+                    let seconds = ended.since.elapsed().as_secs_f64();
+                    self.event_line(&format!("agent {name} is heard again after {seconds:.1} s"));
+                }
                 continue;
             };
-            let told = (name.clone(), state.clone());
-            if self.troubles.contains(&told) {
+            if known.is_some_and(|index| self.troubles[index].state == *state) {
                 continue;
             }
-            self.troubles.push(told);
-            match self.form {
-                Form::Screen => {}
-                Form::Line => eprintln!("\r\x1b[2Kagent {name} {words}"),
-                Form::Plain => eprintln!("agent {name} {words}"),
-            }
+            self.troubles.retain(|trouble| trouble.machine != *name);
+            self.troubles.push(Trouble {
+                machine: name.clone(),
+                state: state.clone(),
+                since: Instant::now(),
+            });
+            self.event_line(&format!("agent {name} {words}"));
+        }
+    }
+
+    /// A line that stays, above the one that changes.
+    fn event_line(&self, text: &str) {
+        match self.form {
+            Form::Screen => {}
+            Form::Line => eprintln!("\r\x1b[2K{text}"),
+            Form::Plain => eprintln!("{text}"),
         }
     }
 
     fn skipped(&self, reason: &str) {
-        match self.form {
-            Form::Screen => {}
-            Form::Line => eprintln!("\r\x1b[2Knot measured: {reason}"),
-            Form::Plain => eprintln!("not measured: {reason}"),
-        }
+        self.event_line(&format!("not measured: {reason}"));
     }
 }
 
