@@ -276,7 +276,11 @@ impl State {
         let Ok(Order::Lease { run }) = serde_json::from_slice::<Order>(body) else { return };
         for (holder, until) in self.claims.values() {
             let is_other = *holder != run && now() < *until;
-            assert!(!is_other, "{run} says that it leads while {holder} holds the fleet");
+            if is_other {
+                chance::note(|| format!("{run} says that it leads while {holder} holds the fleet"));
+            }
+            // The names of runs differ from one process to the next; the trace has them.
+            assert!(!is_other, "one run says that it leads while another holds the fleet");
         }
     }
 }
