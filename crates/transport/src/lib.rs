@@ -283,6 +283,36 @@ impl Transport {
         }
     }
 
+    /// Whether it holds nothing but its session: nothing waits to be sent or read, and no handshake goes on.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Transport::Plain(_) => true,
+            Transport::Tls(tls) => {
+                tls.unsent.is_empty()
+                    && tls.held.is_empty()
+                    && tls.plaintext.is_empty()
+                    && tls.session.is_open()
+                    && !tls.client_done
+            }
+        }
+    }
+
+    /// Takes a [quiet](Transport::is_quiet) transport out of the event loop, and releases its buffers. False
+    /// if the event loop does not release the socket.
+    pub fn deregister(&mut self) -> bool {
+        match self {
+            Transport::Plain(socket) => socket.deregister(),
+            Transport::Tls(tls) => {
+                tls.unsent = Vec::new();
+                tls.held = Vec::new();
+                tls.plaintext = Vec::new();
+                tls.session.release_buffer();
+                tls.socket.deregister()
+            }
+        }
+    }
+
     /// The underlying socket.
     pub fn socket(&self) -> &Socket {
         match self {

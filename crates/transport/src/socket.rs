@@ -44,6 +44,22 @@ impl Socket {
         }
     }
 
+    /// Takes a registered socket out of the event loop: it is fresh again. False if it was not registered, or
+    /// the event loop does not release it.
+    pub fn deregister(&mut self) -> bool {
+        if !matches!(self, Socket::Registered(_)) {
+            return false;
+        }
+        let Some(descriptor) = std::mem::replace(self, Socket::Gone).into_descriptor() else { return false };
+        *self = Socket::Fresh(descriptor);
+        true
+    }
+
+    /// The descriptor, for an event loop of the caller; `None`: the socket is gone.
+    pub fn as_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor().ok()
+    }
+
     /// The address of the client.
     pub fn peer(&self) -> Option<SocketAddr> {
         let address = rustix::net::getpeername(self.descriptor().ok()?).ok()??;

@@ -51,13 +51,20 @@ impl Connection {
 
     /// Migrates to the worker of its core.
     pub(super) fn migrate(self) {
-        let Transport::Plain(socket) = self.transport else { return };
+        let (core, transport, mut entries) = self.into_entries();
+        entries.number = entries.number.given();
+        let Transport::Plain(socket) = transport else { return };
         // If the event loop does not release the socket, the connection ends here.
         let Some(socket) = socket.into_descriptor() else { return };
-        if let Some(deadline) = &self.timing.deadline {
+        if let Some(deadline) = &entries.deadline {
             deadline.leave_task();
         }
-        let left = CoreEntries {
+        worker_start::send(&core, socket, entries);
+    }
+
+    /// Parts the connection from its entries at the core.
+    pub(super) fn into_entries(self) -> (Rc<Core>, Transport, CoreEntries) {
+        let entries = CoreEntries {
             deadline: self.timing.deadline,
             permit: self.peer.permit,
             ending: self.migration.ending,
@@ -65,9 +72,25 @@ impl Connection {
             listener: self.listener.address,
             visits: self.migration.visits,
             requests: self.requests,
-            number: self.peer.number.given(),
+            number: self.peer.number,
         };
-        worker_start::send(&self.core, socket, left);
+        (self.core, self.transport, entries)
+    }
+
+    /// A connection with the entries that it has left at the core.
+    pub(super) fn from_entries(core: Rc<Core>, transport: Transport, entries: CoreEntries) -> Connection {
+        let CoreEntries { deadline, permit, ending, peer, listener, visits, requests, number } = entries;
+        let mut connection = Connection::new(core, transport, peer, listener, permit);
+        connection.requests = requests;
+        connection.peer.number = number;
+        connection.timing.deadline = deadline;
+        connection.migration = Migration { calls: 0, visits, ending };
+        connection
+    }
+
+    /// Whether another thread has a handle to the socket too.
+    pub(super) fn has_shared_socket(&self) -> bool {
+        self.migration.ending.is_some()
     }
 
     /// A connection on a worker, which waits for the socket.
@@ -121,18 +144,12 @@ impl Connection {
             Err(_) => return,
         };
         let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;
+        let visits = if was_worth_it { 0 } else { left.visits.saturating_add(1) };
         let transport = Transport::Plain(Socket::fresh(socket));
-        let mut connection = Connection::new(core, transport, left.peer, left.listener, left.permit);
-        connection.requests = requests;
-        connection.peer.number = left.number;
+        let entries = CoreEntries { ending, visits, requests, ..left };
+        let mut connection = Connection::from_entries(core, transport, entries);
         connection.input = input;
         connection.output = output;
-        connection.timing.deadline = left.deadline;
-        connection.migration = Migration {
-            calls: 0,
-            visits: if was_worth_it { 0 } else { left.visits.saturating_add(1) },
-            ending,
-        };
         let next = match to_do {
             ReturnStep::Serve => ConnectionStep::Buffered,
             ReturnStep::Finish { prepared, sent } => ConnectionStep::Finish { prepared, sent },

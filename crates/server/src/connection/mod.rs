@@ -5,6 +5,8 @@
 //! write from the cache (`hits`). Every other request takes [`Connection::answer_request`], where every step
 //! may wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+pub mod parked;
+
 mod at_once;
 mod body_decoder;
 mod hits;
@@ -75,6 +77,8 @@ pub enum ConnectionStep {
     Refuse(Refusal),
     /// Await the result of a call; the input begins with its request.
     AwaitCall(Box<PendingCall>),
+    /// Wait for bytes without a task.
+    Park,
     /// Nothing: the connection has gone back to its core from a worker.
     HandedBack,
     /// Let the client read the last answer, then end.
@@ -174,14 +178,16 @@ impl Connection {
     /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
     /// on.
     pub fn start(mut self, next: ConnectionStep) {
-        let deadline = self.core.deadlines.register();
-        deadline.session.open(Opened {
-            peer: self.peer.address,
-            listener: self.listener.address,
-            at: Instant::now(),
-            protocol: self.transport.scheme(),
-        });
-        self.timing.deadline = Some(deadline);
+        if self.timing.deadline.is_none() {
+            let deadline = self.core.deadlines.register();
+            deadline.session.open(Opened {
+                peer: self.peer.address,
+                listener: self.listener.address,
+                at: Instant::now(),
+                protocol: self.transport.scheme(),
+            });
+            self.timing.deadline = Some(deadline);
+        }
         tokio::task::spawn_local(self.run(next));
     }
 
@@ -200,6 +206,13 @@ impl Connection {
                 ConnectionStep::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 ConnectionStep::Give(made) => Box::pin(self.give_made(*made)).await,
                 ConnectionStep::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
+                ConnectionStep::Park => match self.park() {
+                    None => return,
+                    Some(connection) => {
+                        self = connection;
+                        ConnectionStep::Receive
+                    }
+                },
                 ConnectionStep::HandedBack => return,
                 ConnectionStep::Wait(waits) => self.wait_for(waits).await,
                 ConnectionStep::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,

@@ -4,6 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use touchstone_observe::metrics::Timeout;
 
+use super::parked::PARK_AFTER;
 use super::timing::Waiting;
 use super::{Connection, ConnectionStep, Refusal, http2};
 use crate::core::CoreState;
@@ -48,6 +49,9 @@ impl Connection {
                     }
                 });
             }
+            if self.is_to_be_parked() {
+                return Poll::Ready(ConnectionStep::Park);
+            }
             let state = &mut *core.state.borrow_mut();
             let mut buffer = std::mem::take(&mut state.receive_buffer);
             let received = self.transport.poll_receive(context, &mut buffer);
@@ -87,6 +91,9 @@ impl Connection {
             let limit = if self.requests == 0 { limits.header_timeout } else { limits.keep_alive_timeout };
             self.timing.waiting = Waiting::Idle;
             deadline.set(now_ms, limit, true);
+            if self.can_be_parked() {
+                deadline.set_parking(now_ms, PARK_AFTER);
+            }
         }
     }
 

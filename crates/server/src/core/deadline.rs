@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use touchstone_admin::connection_info::{ConnectionInfo, CoreSessions, UnderWayGuard};
 
 use crate::core::clock::TICK;
@@ -21,11 +22,27 @@ pub struct Deadline {
     /// It waits for the next request, and nothing of it has arrived: it may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
+    /// When the connection is to be [parked](crate::core::parking), in milliseconds of the core's clock; 0:
+    /// never.
+    park_at_ms: Cell<u64>,
+    parking: Cell<ParkingState>,
     /// No further timeout counts against the client: one was counted, or others needed the room.
     settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The state of the connection that operators see.
     pub session: ConnectionInfo,
+}
+
+/// Whether a connection is [parked](crate::core::parking).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ParkingState {
+    /// It is not.
+    #[default]
+    Task,
+    /// Its task was woken to park it.
+    Due,
+    /// It is.
+    Parked,
 }
 
 impl AsRef<ConnectionInfo> for Deadline {
@@ -42,12 +59,33 @@ impl Deadline {
         // The clock may be one tick behind; adding it keeps a deadline from coming early.
         self.at_ms.set(now_ms.saturating_add(limit_ms).saturating_add(TICK.as_millis() as u64));
         self.idle.set(idle);
+        self.park_at_ms.set(0);
+    }
+
+    /// Wakes the task after so long, to [park](crate::core::parking) the connection, unless the wait has
+    /// ended.
+    #[inline]
+    pub fn set_parking(&self, now_ms: u64, after: Duration) {
+        self.park_at_ms.set(now_ms + after.as_millis() as u64);
+        self.parking.set(ParkingState::Task);
+    }
+
+    /// Whether the task was woken to park the connection.
+    #[inline]
+    pub fn is_due_for_parking(&self) -> bool {
+        self.parking.get() == ParkingState::Due
+    }
+
+    /// Called when the parked connection is served again.
+    pub fn unpark(&self) {
+        self.parking.set(ParkingState::Task);
     }
 
     /// Ends the wait.
     #[inline]
     pub fn clear(&self) {
         self.at_ms.set(0);
+        self.park_at_ms.set(0);
         self.idle.set(false);
     }
 
@@ -85,8 +123,13 @@ impl Deadline {
         }
     }
 
-    fn expire(&self) {
-        self.expired.set(true);
+    fn request_parking(&self) {
+        self.park_at_ms.set(0);
+        self.parking.set(ParkingState::Due);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -98,6 +141,10 @@ impl Deadline {
 pub struct Deadlines {
     slots: RefCell<Vec<Option<Rc<Deadline>>>>,
     free: RefCell<Vec<usize>>,
+    /// How many connections have ended or given up their task since [`Deadlines::take_released`].
+    released: Cell<usize>,
+    /// Signalled when a parked connection has expired: it has no task to wake.
+    pub parked_expired: Notify,
 }
 
 /// A connection's entry among the notes; removed when it is dropped.
@@ -132,6 +179,14 @@ impl SessionHandle {
 }
 
 impl DeadlineGuard {
+    /// Called when the connection gives up its task: its wait goes on without one.
+    pub fn park(&self) {
+        self.deadline.park_at_ms.set(0);
+        self.deadline.parking.set(ParkingState::Parked);
+        *self.deadline.waker.borrow_mut() = None;
+        self.deadlines.note_release();
+    }
+
     /// The connection's session, for its requests.
     pub fn session_handle(&self) -> SessionHandle {
         SessionHandle(self.deadline.clone())
@@ -147,6 +202,7 @@ impl Drop for DeadlineGuard {
     fn drop(&mut self) {
         self.deadlines.slots.borrow_mut()[self.slot] = None;
         self.deadlines.free.borrow_mut().push(self.slot);
+        self.deadlines.note_release();
     }
 }
 
@@ -163,6 +219,15 @@ impl Deadlines {
         DeadlineGuard { deadline, deadlines: self.clone(), slot }
     }
 
+    /// How many connections have released memory since the last call.
+    pub fn take_released(&self) -> usize {
+        self.released.take()
+    }
+
+    fn note_release(&self) {
+        self.released.set(self.released.get() + 1);
+    }
+
     /// Connections that have a note.
     pub fn connections(&self) -> usize {
         self.slots.borrow().len() - self.free.borrow().len()
@@ -175,7 +240,11 @@ impl Deadlines {
         for deadline in self.slots.borrow().iter().flatten() {
             let at_ms = deadline.at_ms.get();
             if at_ms != 0 && at_ms <= now_ms && !deadline.expired.get() {
-                deadline.expire();
+                self.expire(deadline);
+            }
+            let park_at_ms = deadline.park_at_ms.get();
+            if park_at_ms != 0 && park_at_ms <= now_ms {
+                deadline.request_parking();
             }
             states[deadline.session.state(deadline.idle.get()) as usize] += 1;
         }
@@ -196,9 +265,15 @@ impl Deadlines {
     /// Wakes every waiting connection, because something has changed for all of them.
     pub fn wake_all(&self) {
         for deadline in self.slots.borrow().iter().flatten() {
-            if let Some(waker) = &*deadline.waker.borrow() {
-                waker.wake_by_ref();
-            }
+            deadline.wake();
+        }
+    }
+
+    fn expire(&self, deadline: &Deadline) {
+        deadline.expired.set(true);
+        match deadline.parking.get() {
+            ParkingState::Parked => self.parked_expired.notify_one(),
+            ParkingState::Task | ParkingState::Due => deadline.wake(),
         }
     }
 
@@ -208,7 +283,7 @@ impl Deadlines {
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
         let let_go = |deadline: &Rc<Deadline>| {
             deadline.settled.set(true);
-            deadline.expire();
+            self.expire(deadline);
         };
         idle.take(most).map(let_go).count()
     }
@@ -266,6 +341,43 @@ mod tests {
         fn wake(self: Arc<Woken>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_due_for_parking_and_others_are_not() {
+        let deadlines = Rc::new(Deadlines::default());
+        let guards = [(); 3].map(|()| deadlines.register());
+        for guard in &guards {
+            guard.set(0, Duration::from_secs(60), true);
+            guard.set_parking(0, Duration::from_secs(1));
+        }
+        // A request arrives; another wait begins.
+        guards[1].clear();
+        guards[2].set(900, Duration::from_secs(60), true);
+        guards[2].set_parking(900, Duration::from_secs(1));
+        deadlines.sweep(999);
+        assert!(guards.iter().all(|guard| !guard.is_due_for_parking()));
+        deadlines.sweep(1000);
+        assert_eq!(guards.each_ref().map(|guard| guard.is_due_for_parking()), [true, false, false]);
+        deadlines.sweep(1900);
+        assert_eq!(guards.each_ref().map(|guard| guard.is_due_for_parking()), [true, false, true]);
+    }
+
+    #[test]
+    fn a_parked_connection_expires_and_is_announced() {
+        let deadlines = Rc::new(Deadlines::default());
+        let guard = deadlines.register();
+        guard.set(0, Duration::from_secs(60), true);
+        guard.set_parking(0, Duration::from_secs(1));
+        deadlines.sweep(1000);
+        guard.park();
+        deadlines.sweep(2000);
+        assert!(!guard.expired() && !guard.is_due_for_parking());
+        let announced = deadlines.parked_expired.notified();
+        let mut announced = std::pin::pin!(announced);
+        assert!(!announced.as_mut().enable());
+        assert_eq!(deadlines.expire_idle(9), 1);
+        assert!(guard.expired() && announced.as_mut().enable());
     }
 
     #[test]

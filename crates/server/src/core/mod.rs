@@ -12,6 +12,8 @@ pub mod deadline;
 pub mod handlers;
 pub mod header_blocks;
 pub mod logs;
+pub mod memory;
+pub mod parking;
 pub mod worker;
 
 use std::cell::{Cell, RefCell};
@@ -44,6 +46,7 @@ use crate::core::deadline::Deadlines;
 use crate::core::handlers::Handlers;
 use crate::core::header_blocks::HeaderBlocks;
 use crate::core::logs::CoreLogs;
+use crate::core::parking::Parking;
 use crate::core::worker::{Callers, Worker};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
@@ -134,6 +137,8 @@ pub struct Core {
     pub handlers: Handlers,
     /// The core's worker.
     pub worker: Option<Worker>,
+    /// Its idle connections without a task; `None` on a worker's thread.
+    pub parking: Option<Parking>,
     /// The programs that this thread calls; only on a worker's thread.
     pub callers: Option<Callers>,
     /// Connections of all cores.
@@ -184,6 +189,7 @@ impl Core {
             own_requests,
             handlers: Handlers::default(),
             worker: None,
+            parking: None,
             callers: None,
             connections,
             counted: Cell::new(0),

@@ -19,9 +19,12 @@ use touchstone_sites::site::Snapshot;
 use touchstone_sites::site_tls::log_notices;
 use touchstone_stream::{CoreParts, CoreStreams};
 
+use crate::connection::parked;
 use crate::core::Core;
 use crate::core::clock::{TICK, Ticker};
 use crate::core::connection_count::ConnectionCount;
+use crate::core::memory;
+use crate::core::parking::Parking;
 use crate::core::worker::{Worker, WorkerSeed};
 use crate::exchange::{OWN_REQUESTS, begin_early};
 use crate::http3;
@@ -110,6 +113,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
     let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics, OWN_REQUESTS);
     core.worker = Some(Worker::new(seed.worker));
+    core.parking = Some(Parking::new()?);
     let core = Rc::new(core);
     let streams = CoreStreams::new(CoreParts {
         server: StreamServer::of_core(&core),
@@ -122,6 +126,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     listen((&core, &streams), sockets.listeners, &mut open)?;
     let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, sockets.http3)?;
     tokio::task::spawn_local(tick((core.clone(), streams.clone()), Ticker::new()?, seed.heartbeat));
+    tokio::task::spawn_local(parked::watch(core.clone()));
     begin_early(&core);
     // The starting thread may have given up already.
     let _ = seed.accepting.send(());
@@ -212,6 +217,9 @@ async fn tick((core, streams): (Rc<Core>, Rc<CoreStreams>), ticker: Ticker, hear
         core.make_wanted_room();
         core.note_tick(is_new_second, states);
         streams.tick();
+        if is_new_second {
+            memory::look_after(&core.clock, &core.deadlines);
+        }
         if is_new_second && core.index == 0 {
             let state = core.state.borrow();
             refresh_roots(&core, &state.snapshot);

@@ -136,6 +136,12 @@ impl TlsSession {
         }
     }
 
+    /// Gives back the memory of the buffer for received bytes that it does not need; for a connection that
+    /// will be idle.
+    pub fn release_buffer(&mut self) {
+        self.kept.shrink_to_fit();
+    }
+
     /// Processes received bytes, which are changed in place. Plaintext is appended to `plaintext`, never more
     /// than was received; bytes to send are appended to `out`.
     ///

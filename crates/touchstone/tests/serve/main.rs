@@ -19,6 +19,7 @@ mod forward_auth;
 mod geoip;
 mod http2_waits;
 mod https;
+mod idle;
 mod import_nginx;
 mod import_servers;
 mod killing;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use slab::Slab;
 use touchstone_access::ConnectionPermit;
 use touchstone_config::ListenAddress;
 use touchstone_observe::log::access::CoreBuffer;
@@ -35,7 +36,8 @@ pub struct WorkerSeed {
 /// A core's handle to its worker.
 pub struct Worker {
     state: RefCell<State>,
-    away: RefCell<MigratedConnections>,
+    /// The state that connections leave at the core while they are away.
+    away: RefCell<Slab<CoreEntries>>,
 }
 
 enum State {
@@ -44,13 +46,6 @@ enum State {
     At(Arc<WorkerLink>),
     /// The thread could not be started, or takes no more connections.
     Off,
-}
-
-/// The state that connections leave at the core while they are away.
-#[derive(Default)]
-struct MigratedConnections {
-    places: Vec<Option<CoreEntries>>,
-    free: Vec<usize>,
 }
 
 /// The state that a connection leaves at its core: its entries among the connections of the core and of its
@@ -82,12 +77,12 @@ impl Worker {
 
     /// Stores the state that a connection leaves at the core; returns its place.
     pub fn keep(&self, left: CoreEntries) -> usize {
-        self.away.borrow_mut().add(left)
+        self.away.borrow_mut().insert(left)
     }
 
     /// The state that the connection with this place has left.
     pub fn take(&self, place: usize) -> Option<CoreEntries> {
-        self.away.borrow_mut().take(place)
+        self.away.borrow_mut().try_remove(place)
     }
 
     /// The link to the thread. Calls `start` when it is needed for the first time; `None` if it cannot be
@@ -115,26 +110,5 @@ impl Worker {
         if let State::At(link) = std::mem::replace(&mut *self.state.borrow_mut(), State::Off) {
             let _ = link.send(WorkerOrder::End);
         }
-    }
-}
-
-impl MigratedConnections {
-    fn add(&mut self, left: CoreEntries) -> usize {
-        match self.free.pop() {
-            Some(place) => {
-                self.places[place] = Some(left);
-                place
-            }
-            None => {
-                self.places.push(Some(left));
-                self.places.len() - 1
-            }
-        }
-    }
-
-    fn take(&mut self, place: usize) -> Option<CoreEntries> {
-        let left = self.places.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(left)
     }
 }
