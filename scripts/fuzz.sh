@@ -4,7 +4,7 @@
 #
 #   scripts/fuzz.sh                     runs every target, 30 seconds each
 #   SECONDS_EACH=600 scripts/fuzz.sh    runs each target longer
-#   scripts/fuzz.sh lab import          runs one target of one crate; without a target, all of the crate
+#   scripts/fuzz.sh http range          runs one target of one crate; without a target, all of the crate
 #   scripts/fuzz.sh --save              also writes the inputs that reach the most code to fuzz/seeds
 #
 # Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which

@@ -68,7 +68,6 @@ targets! {
     cgi_response = "../../interfaces/fuzz/fuzz_targets/cgi_response.rs";
     fastcgi = "../../interfaces/fuzz/fuzz_targets/fastcgi.rs";
     "lab":
-    import = "../../lab/fuzz/fuzz_targets/import.rs";
     suite = "../../lab/fuzz/fuzz_targets/suite.rs";
     "lab-report":
     raw_line = "../../lab-report/fuzz/fuzz_targets/raw_line.rs";
@@ -96,6 +95,8 @@ targets! {
     session_files = "../../session-import/fuzz/fuzz_targets/session_files.rs";
     "session":
     session_step = "../../session/fuzz/fuzz_targets/session_step.rs";
+    "suite-import":
+    recordings = "../../suite-import/fuzz/fuzz_targets/recordings.rs";
     "tls":
     client_hello = "../../tls/fuzz/fuzz_targets/client_hello.rs";
     "wasm":

@@ -19,7 +19,6 @@ pub mod engine_seconds;
 pub mod figures;
 pub mod hardware;
 pub mod history;
-pub mod import;
 pub mod judged;
 pub mod latency;
 pub mod loads;

@@ -6,13 +6,13 @@ use crate::exit::Exit;
 use std::path::{Path, PathBuf};
 use touchstone_import::{Imported, apache, caddy, nginx};
 use touchstone_lab::capability::OWN_REQUESTS;
-use touchstone_lab::import::suite_text::{Form, SuiteWishes, suite_name};
-use touchstone_lab::import::{
-    LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
-};
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
 use touchstone_session_import::{jmeter, k6, openapi, postman};
+use touchstone_suite_import::suite_text::{Form, SuiteWishes, suite_name};
+use touchstone_suite_import::{
+    LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
+};
 
 /// The URL in a proposed command if the server is not known.
 const EXAMPLE_URL: &str = "http://127.0.0.1:8080";

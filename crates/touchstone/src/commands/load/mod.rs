@@ -20,13 +20,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thresholds::Thresholds;
-use touchstone_lab::import::LogFormat;
 use touchstone_lab::result::FleetUse;
 use touchstone_lab_run::bench::{Generated, interrupt_on_signals};
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, Threshold, Verdict, interval_log,
     percentile_text,
 };
+use touchstone_suite_import::LogFormat;
 use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
 };

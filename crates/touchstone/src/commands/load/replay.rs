@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone_lab::import::{LogFormat, RecordedRequest, Recording, access_log, file_text, har};
 use touchstone_load::{HttpUrl, MAXIMUM_REQUESTS, PlannedRequest, Recorded};
+use touchstone_suite_import::{LogFormat, RecordedRequest, Recording, access_log, file_text, har};
 
 /// How long the run continues after the last request is due, so that this request starts within it.
 const AFTER_THE_LAST: Duration = Duration::from_millis(10);

@@ -105,6 +105,7 @@ pub(super) fn place_of(place: &str) -> Result<(String, Option<String>), String> 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_lab::suite::path_problem;
 
     #[test]
     fn lines_are_weights_methods_and_urls() {
@@ -153,7 +154,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_reader_panic(text in "([0-9.]{0,3} ?[A-Z]{0,5} ?[a-z:/#?%é]{0,12}\n){0,6}") {
             if let Ok(recording) = read("any.txt", &text, false) {
-                prop_assert!(recording.requests.iter().all(|request| crate::suite::path_problem(&request.path).is_none()));
+                prop_assert!(recording.requests.iter().all(|request| path_problem(&request.path).is_none()));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A request of a recording as a suite writes it.
 
 use super::RecordedRequest;
-use crate::suite::OwnRequest;
 use std::fmt::Write;
+use touchstone_lab::suite::OwnRequest;
 use touchstone_load::{ExtractPlan, StepPlan};
 
 /// A request as a suite states it.

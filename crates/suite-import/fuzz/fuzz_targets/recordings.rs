@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_lab::import::suite_text::{Form, SuiteWishes};
-use touchstone_lab::import::{LogFormat, access_log, curl, file_text, filelist, har, suite_text, url_list};
+use touchstone_suite_import::suite_text::{Form, SuiteWishes};
+use touchstone_suite_import::{LogFormat, access_log, curl, file_text, filelist, har, suite_text, url_list};
 use touchstone_lab::suite::Suite;
 
 fuzz_target!(|input: (u8, &[u8])| {

@@ -306,6 +306,7 @@ fn set_moments(recording: &mut Recording, times: &[Option<OffsetDateTime>]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_lab::suite::path_problem;
 
     const COMBINED: &str = concat!(
         r#"127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a.html HTTP/1.0" 200 2326 "http://x/\"y" "#,
@@ -492,7 +493,7 @@ nonsense
             let mut text = COMBINED.to_string();
             text.replace_range(at..(at + 1), &put);
             if let Ok(recording) = read("any.log", &text, None) {
-                prop_assert!(recording.requests.iter().all(|request| crate::suite::path_problem(&request.path).is_none()));
+                prop_assert!(recording.requests.iter().all(|request| path_problem(&request.path).is_none()));
                 prop_assert!(recording.requests.windows(2).all(|pair| pair[0].after <= pair[1].after));
             }
         }

@@ -296,9 +296,9 @@ pub fn suite_name(file: &str) -> String {
 mod tests {
     use super::super::{Page, access_log, filelist, har};
     use super::*;
-    use crate::suite::Suite;
     use proptest::prelude::*;
     use std::time::Duration;
+    use touchstone_lab::suite::Suite;
 
     fn wishes(most: usize) -> SuiteWishes {
         SuiteWishes {

@@ -193,9 +193,9 @@ fn response_field<'e>(entry: &'e Value, name: &str) -> Option<&'e str> {
 mod tests {
     use super::super::suite_text::{Form, SuiteWishes};
     use super::super::{har, suite_text};
-    use crate::suite::Suite;
     use proptest::prelude::*;
     use serde_json::json;
+    use touchstone_lab::suite::Suite;
 
     fn entry(second: u32, url: &str, fields: &[(&str, &str)], body: &str, answer: &str) -> serde_json::Value {
         let fields: Vec<_> =

@@ -206,5 +206,5 @@ fn origin_form(target: &str) -> Option<String> {
         _ => target.to_string(),
     };
     let path = path.split('#').next().unwrap_or_default().to_string();
-    crate::suite::path_problem(&path).is_none().then_some(path)
+    touchstone_lab::suite::path_problem(&path).is_none().then_some(path)
 }

@@ -232,6 +232,7 @@ fn has_secrets(entry: &Value) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_lab::suite::path_problem;
 
     const GOOD: &str = r#"{"log":{"version":"1.2","entries":[
 {"startedDateTime":"2026-11-22T08:00:00.000Z","request":{"method":"GET","url":"https://www.example/","httpVersion":"h2","headers":[
@@ -374,7 +375,7 @@ mod tests {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
             if let Ok(recording) = read("any.har", &text, &Wishes::default()) {
-                prop_assert!(recording.requests.iter().all(|request| crate::suite::path_problem(&request.path).is_none()));
+                prop_assert!(recording.requests.iter().all(|request| path_problem(&request.path).is_none()));
             }
         }
     }
