@@ -1,11 +1,11 @@
 //! `/status.json`: the status as JSON.
 
 use serde_json::{Map, Value, json};
-use touchstone_interfaces::proxy::FailureLabel;
 use touchstone_observe::metrics::{
     CLASSES, ComponentTotals, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS,
     Refused, StreamTotals, TLS_VERSIONS, Timeout, Totals, version_label,
 };
+use touchstone_proxy::FailureLabel;
 
 use super::Sources;
 use super::history::{History, Rates};

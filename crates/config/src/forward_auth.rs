@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use touchstone_interfaces::proxy::{HostField, OriginUrl};
+use touchstone_proxy::{HostField, OriginUrl};
 
 use super::proxy::{PROXY, ProxyConfig};
 use super::section::reader::{Reader, Value};

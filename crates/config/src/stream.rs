@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_interfaces::proxy::{OriginSpec, ProxyHeader, Role, TlsSettings, Traffic};
+use touchstone_proxy::{OriginSpec, ProxyHeader, Role, TlsSettings, Traffic};
 
 use super::listen_address::ListenAddress;
 use super::proxy::tables::{self, ProxyHealthConfig};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_interfaces::proxy::{Forward, HostField};
+use touchstone_proxy::{Forward, HostField};
 
 use super::proxy::tables::{FORWARD, ProxyForwardConfig};
 use super::proxy::{PROXY, ProxyConfig};

@@ -12,7 +12,7 @@ use touchstone_config::ForwardAuthConfig;
 use touchstone_handler::handler::Interface;
 use touchstone_handler::request::Request;
 use touchstone_http::path::PathRules;
-use touchstone_interfaces::proxy::{GroupName, Proxy, ProxySettings};
+use touchstone_proxy::{GroupName, Proxy, ProxySettings};
 
 use crate::proxy;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use touchstone_config::{AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
 use touchstone_files::root::Root;
 use touchstone_handler::handler::Interface;
-use touchstone_interfaces::ajp::{Containers, SessionRules};
+use touchstone_interfaces::ajp::Containers;
 use touchstone_interfaces::backend::{
     Address, Backend, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
     TimeLimits,
@@ -19,6 +19,7 @@ use touchstone_interfaces::uwsgi::UwsgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_processes::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_processes::user::User;
+use touchstone_upstream::SessionRules;
 
 use crate::file_access::symlink_policy;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use touchstone_config::{ProxyConfig, ProxyHealthConfig, RouteConfig, SiteConfig, route_name, site_name};
 use touchstone_http::response::ResponseLimits;
-use touchstone_interfaces::ajp::SessionRules;
-use touchstone_interfaces::proxy::{
+use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules,
     OriginSpec, OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
+use touchstone_upstream::SessionRules;
 
 /// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
 pub fn open(config: &ProxyConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Proxy, String> {

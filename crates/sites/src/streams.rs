@@ -11,13 +11,13 @@ use touchstone_config::{
 };
 use touchstone_handler::stream_counts::{self, Counts};
 use touchstone_http::response::ResponseLimits;
-use touchstone_interfaces::ajp::SessionRules;
-use touchstone_interfaces::proxy::{
+use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
+use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, Forward, ForwardRules, GroupName, HashBy, HostField,
     OriginTls, ProxySettings, RetryRules, TimeLimits, Version,
 };
-use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
 use touchstone_tls::{Destination, ServerNames, TlsEndpoint, TlsShared};
+use touchstone_upstream::SessionRules;
 
 use crate::logs::ServerLogs;
 use crate::proxy::health_rules;

@@ -61,7 +61,7 @@ fn settings(
     site: &SiteConfig,
 ) -> Result<touchstone_wasm::Settings, String> {
     use touchstone_config::{route_name, site_name};
-    use touchstone_interfaces::proxy::{GroupName, Proxy};
+    use touchstone_proxy::{GroupName, Proxy};
     use touchstone_wasm::{Limits, Origin, Settings};
 
     let name = || GroupName { site: site_name(site), route: route_name(&site.routes, route) };

@@ -12,7 +12,7 @@ use touchstone_access::proxy_header;
 use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_handler::stream_counts::End;
 use touchstone_http::request_view::{UNIX_CLIENT, client_name};
-use touchstone_interfaces::proxy::{Preface, RelayConnection};
+use touchstone_proxy::{Preface, RelayConnection};
 use touchstone_transport::{Socket, Transport};
 
 use crate::copy::copy;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 use touchstone_handler::stream_counts::End;
-use touchstone_interfaces::proxy::Stream;
+use touchstone_proxy::Stream;
 use touchstone_transport::Transport;
 
 use crate::record::Record;

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use touchstone_access::StreamPermit;
 use touchstone_handler::stream_counts::End;
-use touchstone_interfaces::proxy::DatagramLink;
+use touchstone_proxy::DatagramLink;
 
 use crate::record::Record;
 use crate::stream_of_core::{FindStream, StreamOfCore};

@@ -7,7 +7,7 @@ use std::io;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
-use touchstone_interfaces::proxy::Preface;
+use touchstone_proxy::Preface;
 use touchstone_tls::{Destination, DestinationPeek, peek_destination};
 
 use crate::stream_of_core::Scratch;

@@ -10,9 +10,9 @@ use touchstone_access::{StreamPermit, StreamRefusal};
 use touchstone_config::ListenAddress;
 use touchstone_handler::handler::Server;
 use touchstone_handler::stream_counts::End;
-use touchstone_interfaces::proxy::Relay;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::metrics::CoreCounts;
+use touchstone_proxy::Relay;
 use touchstone_sites::streams::StreamSetup;
 use touchstone_tls::CiphertextBuffer;
 

@@ -5,9 +5,7 @@ pub mod tables;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use touchstone_interfaces::proxy::{
-    Balance, HashBy, HostField, OriginSpec, ProxyHeader, TlsSettings, Version,
-};
+use touchstone_proxy::{Balance, HashBy, HostField, OriginSpec, ProxyHeader, TlsSettings, Version};
 
 use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
 use crate::values::DAY;

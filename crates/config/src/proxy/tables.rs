@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use touchstone_expression::{Known, Text};
-use touchstone_interfaces::proxy::{CheckRules, Forward, TlsSettings};
+use touchstone_proxy::{CheckRules, Forward, TlsSettings};
 
 use super::{DAY, INSTANT, ProxyConfig};
 use crate::SectionPlaces;

@@ -20,7 +20,6 @@ mod handler;
 pub mod packet;
 mod path;
 mod request;
-mod session;
 mod settings;
 mod writer;
 
@@ -36,7 +35,6 @@ use packet::{Packet, PacketLimits, next_packet};
 pub use code::{LEAST_PACKET_BYTES, MOST_PACKET_BYTES};
 pub use handler::Containers;
 pub use path::{Ambiguous, ServletPath};
-pub use session::SessionRules;
 pub use settings::Settings;
 
 /// The server's side of AJP13.

@@ -7,6 +7,7 @@
 //! segment and no repeated slash that could be read in two ways.
 
 use touchstone_http::target::normalise_path;
+use touchstone_upstream::path_parameters::split_parameters;
 
 /// A path, split from its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,22 +48,6 @@ impl ServletPath {
         };
         Ok(ServletPath { path, uri })
     }
-}
-
-/// The value of a path parameter; the last segment that has it counts.
-pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
-    let parameters = path_as_sent.rsplit(|&byte| byte == b'/').flat_map(|segment| {
-        let (_, parameters) = split_parameters(segment);
-        parameters.rsplit(|&byte| byte == b';')
-    });
-    let value = |parameter: &'p [u8]| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-    parameters.filter_map(value).next()
-}
-
-/// Name and parameters, which begin with a semicolon if there are any. An escaped semicolon is part of the
-/// name.
-fn split_parameters(segment: &[u8]) -> (&[u8], &[u8]) {
-    segment.split_at(memchr::memchr(b';', segment).unwrap_or(segment.len()))
 }
 
 /// The path, written anew, with the parameters of the segments that remain.
@@ -181,22 +166,6 @@ mod tests {
             ["", "shop", "/..", "/a%2fb", "/a%5Cb", "/a\\b", "/a%zz", "/a%0a", "/a/..;/..;/b", "/a;/%2F"]
         {
             assert_eq!(read(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn parameters_are_found() {
-        for (path, expected) in [
-            ("/a;jsessionid=1.b", Some("1.b")),
-            ("/a;x=1;jsessionid=2.c;y", Some("2.c")),
-            ("/a;jsessionid=1/b;jsessionid=2", Some("2")),
-            ("/a;jsessionid", None),
-            ("/jsessionid=1", None),
-            ("/a;jsessionid2=1", None),
-        ] {
-            let found =
-                parameter(path.as_bytes(), "jsessionid").map(|value| std::str::from_utf8(value).unwrap());
-            assert_eq!(found, expected, "{path}");
         }
     }
 

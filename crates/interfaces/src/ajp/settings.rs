@@ -1,7 +1,7 @@
 //! The settings of the containers of a route.
 
-use super::session::SessionRules;
 use crate::backend::{GroupRules, TimeLimits};
+use touchstone_upstream::SessionRules;
 
 /// The settings of the containers of a route.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::stream::Stream;
+use touchstone_upstream::stream::Stream;
 
 /// The longest path of a socket: `sun_path` of Linux, without the zero byte at its end.
 const LONGEST_SOCKET_PATH: usize = 107;

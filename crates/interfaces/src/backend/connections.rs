@@ -23,8 +23,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
 use super::address::Address;
-use crate::core_local::CoreLocal;
-use crate::stream::{SURPLUS_STAYS, Stream};
+use touchstone_upstream::core_local::CoreLocal;
+use touchstone_upstream::stream::{SURPLUS_STAYS, Stream};
 
 /// While other cores wait, a connection serves at most this many requests of this core in a row before it is
 /// given up.

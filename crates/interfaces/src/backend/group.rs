@@ -16,10 +16,10 @@ use touchstone_handler::handler::{Level, Server};
 use super::address::Address;
 use super::connections::{ConnectionRules, Connections, SharedConnections};
 use super::settings::{Backend, GroupRules};
-use crate::clock::now_ms;
-use crate::live_instances::LiveInstances;
-use crate::outage::Outage;
-use crate::upstream::{Candidate, Chooser, Health, HealthRules, hash};
+use touchstone_upstream::clock::now_ms;
+use touchstone_upstream::live_instances::LiveInstances;
+use touchstone_upstream::outage::Outage;
+use touchstone_upstream::{Candidate, Chooser, Health, HealthRules, hash};
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {

@@ -35,8 +35,6 @@ mod settings;
 mod upload;
 mod variables;
 
-pub use crate::stream::Stream;
-pub use crate::upstream::{Balance, HealthRules};
 pub use address::Address;
 pub use connections::ConnectionRules;
 pub use gateway::Programs;
@@ -44,6 +42,8 @@ pub use ping::{Ping, PingRules};
 pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings, TimeLimits};
+pub use touchstone_upstream::stream::Stream;
+pub use touchstone_upstream::{Balance, HealthRules};
 
 pub(crate) use caller::{Call, CallRules, Caller, Owner};
 pub(crate) use group::{Group, SharedGroup};

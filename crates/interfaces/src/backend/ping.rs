@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
-use crate::stream::Stream;
+use touchstone_upstream::stream::Stream;
 
 /// When a ping is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::connections::ConnectionRules;
 use super::ping::PingRules;
 use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
-use crate::upstream::{Balance, HealthRules};
+use touchstone_upstream::{Balance, HealthRules};
 
 /// The settings of the programs of a route.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! new metric is one new entry.
 
 use touchstone_handler::answer::CacheResult;
-use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S};
+use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S};
 
 use super::core_counts::{
     ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,

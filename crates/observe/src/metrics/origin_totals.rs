@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S, groups_of_process};
+use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S, groups_of_process};
 
 use super::route_counts::RouteLabels;
 

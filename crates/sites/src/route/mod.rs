@@ -18,8 +18,8 @@ use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
-use touchstone_interfaces::proxy::GroupName;
 use touchstone_login::Login;
+use touchstone_proxy::GroupName;
 
 use crate::answer_policy::{self, AnswerPolicy};
 use crate::delivery::{Deliveries, Delivery};

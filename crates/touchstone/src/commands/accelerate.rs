@@ -6,7 +6,7 @@ use std::time::Duration;
 use touchstone_config::{
     Config, ConfigPlaces, ControlSocket, ListenAddress, accelerate, parse_duration_text, parse_size_text,
 };
-use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_proxy::OriginUrl;
 use touchstone_sites::machine::check_machine;
 
 use super::serve::{log_destination, serve_until_ended};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_proxy::OriginUrl;
 
 /// The target.
 #[derive(Debug, PartialEq)]

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use touchstone_config::load_text;
-use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_proxy::OriginUrl;
 use touchstone_sites::machine::check_machine;
 use touchstone_sites::site_tls::check_certificates;
 

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use super::failure::{Failure, TimedStep};
 use super::origin::{NewSession, SharedOrigin};
 use super::settings::ProxySettings;
-use crate::core_local::CoreLocal;
-use crate::stream::{RECEIVE_BYTES, Stream};
+use touchstone_upstream::core_local::CoreLocal;
+use touchstone_upstream::stream::{RECEIVE_BYTES, Stream};
 
 /// How many bytes of each response's body may be in transit.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;

@@ -26,7 +26,7 @@ use super::fields::{Outbound, passes_back, response_date, response_fields};
 use super::origin_attempt::OriginAttempt;
 use super::request_body::RequestBody;
 use super::tunnel;
-use crate::stream::Stream;
+use touchstone_upstream::stream::Stream;
 
 /// The most interim responses before the final one.
 const MOST_INTERIM: usize = 32;

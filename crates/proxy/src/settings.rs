@@ -14,8 +14,8 @@ use super::proxy_header::ProxyHeader;
 use super::retry::RetryRules;
 use super::tls::OriginTls;
 use super::version::Version;
-use crate::ajp::SessionRules;
-use crate::upstream::{Balance, HealthRules};
+use touchstone_upstream::SessionRules;
+use touchstone_upstream::{Balance, HealthRules};
 
 /// The settings of the origins of a route.
 #[derive(Debug, Clone, PartialEq)]

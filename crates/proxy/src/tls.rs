@@ -137,10 +137,9 @@ fn roots(authorities: Option<&Path>) -> Result<RootCertStore, String> {
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
-                return Err(
-                    "'tls.authorities': this system has no certificate authorities; install ca-certificates, or name a file"
-                        .to_string(),
-                );
+                return Err("'tls.authorities': this system has no certificate authorities; install \
+                            ca-certificates, or name a file"
+                    .to_string());
             }
         }
     }

@@ -26,8 +26,8 @@ use super::proxy_header;
 use super::request_body::RequestBody;
 use super::version::Version;
 use super::{grpc, http1, http2, span};
-use crate::clock::now_ms;
-use crate::upstream::Balance;
+use touchstone_upstream::Balance;
+use touchstone_upstream::clock::now_ms;
 
 /// How many kept connections may turn out to be closed before a new one is opened.
 const MOST_STALE: usize = 2;

@@ -19,8 +19,8 @@ use super::group::{Group, SharedGroup};
 use super::origin::{Opened, RequestGuard, timed};
 use super::settings::ProxySettings;
 use super::{proxy_header, upkeep};
-use crate::stream::Stream;
-use crate::upstream::hash;
+use touchstone_upstream::hash;
+use touchstone_upstream::stream::Stream;
 
 /// The origins of a stream on one core.
 pub struct Relay {

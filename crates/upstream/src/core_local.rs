@@ -30,6 +30,12 @@ impl<S, L> CoreLocal<S, L> {
     }
 }
 
+impl<S, L> Default for CoreLocal<S, L> {
+    fn default() -> CoreLocal<S, L> {
+        CoreLocal::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

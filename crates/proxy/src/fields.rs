@@ -18,7 +18,7 @@ use touchstone_http::response::ResponseHead;
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
-use crate::upstream::{HashBy, hash};
+use touchstone_upstream::{HashBy, hash};
 
 /// Fields of one connection.
 const CONNECTION_FIELDS: [&str; 8] = [

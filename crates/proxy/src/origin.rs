@@ -23,9 +23,9 @@ use super::resolve::Addresses;
 use super::settings::ProxySettings;
 use super::tls::OriginTls;
 use super::version::Version;
-use crate::outage::Outage;
-use crate::stream::{Stream, TlsStream};
-use crate::upstream::{Health, HealthRules};
+use touchstone_upstream::outage::Outage;
+use touchstone_upstream::stream::{Stream, TlsStream};
+use touchstone_upstream::{Health, HealthRules};
 
 /// Routes share an origin if these values are equal.
 #[derive(Debug, Clone, PartialEq)]

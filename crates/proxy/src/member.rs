@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::origin::{Opened, SharedOrigin};
 use super::origin_url::OriginSpec;
 use super::settings::ProxySettings;
-use crate::upstream::hash;
+use touchstone_upstream::hash;
 
 /// One origin of a group.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use touchstone_handler::request::ReceivedHead;
 
-use super::path;
+use crate::path_parameters;
 
 /// How sessions are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl SessionRules {
     /// The index of the route that a request's session names. Cookies come before the path, as with
     /// containers.
     pub fn owner(&self, head: &ReceivedHead, path_as_sent: &[u8], routes: &[&str]) -> Option<usize> {
-        let parameter = path::parameter(path_as_sent, &self.parameter);
+        let parameter = path_parameters::parameter(path_as_sent, &self.parameter);
         let named = cookies(head, &self.cookie).chain(parameter).filter_map(route);
         let position =
             |named: &[u8]| routes.iter().position(|route| !route.is_empty() && route.as_bytes() == named);

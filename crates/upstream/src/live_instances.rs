@@ -42,6 +42,12 @@ impl<T> LiveInstances<T> {
     }
 }
 
+impl<T> Default for LiveInstances<T> {
+    fn default() -> LiveInstances<T> {
+        LiveInstances::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

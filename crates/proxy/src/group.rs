@@ -19,9 +19,9 @@ use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
-use crate::clock::now_ms;
-use crate::live_instances::LiveInstances;
-use crate::upstream::{Candidate, Chooser, State};
+use touchstone_upstream::clock::now_ms;
+use touchstone_upstream::live_instances::LiveInstances;
+use touchstone_upstream::{Candidate, Chooser, State};
 
 /// The part of the origins of a route that all cores share.
 #[derive(Debug)]

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `settings`, `origin_url`, `check_rules` | the settings |
 //! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: the choice, checks, retries |
-//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, shared by its routes |
+//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin of several routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
 //! | `attempt`, `origin_attempt`, `http1`, `http2`, `http2_sessions`, `tunnel` | one request to an origin |
 //! | `body_limits` | how much of a response is buffered |
@@ -55,8 +55,6 @@ mod tunnel;
 mod upkeep;
 mod version;
 
-pub use crate::stream::Stream;
-pub use crate::upstream::{Balance, HashBy, HealthRules, State};
 pub use answer_fields::AnswerRules;
 pub use check_rules::CheckRules;
 pub use connections::ConnectionRules;
@@ -70,6 +68,8 @@ pub use relay::{DatagramLink, Preface, Relay, RelayConnection};
 pub use retry::RetryRules;
 pub use settings::{GroupName, HostField, ProxySettings, TimeLimits};
 pub use tls::{OriginTls, TlsSettings};
+pub use touchstone_upstream::stream::Stream;
+pub use touchstone_upstream::{Balance, HashBy, HealthRules, State};
 pub use version::Version;
 
 use std::rc::Rc;

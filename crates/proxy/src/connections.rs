@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::sync::Notify;
 
-use crate::stream::{SURPLUS_STAYS, Stream};
+use touchstone_upstream::stream::{SURPLUS_STAYS, Stream};
 
 /// How connections are kept and limited.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
