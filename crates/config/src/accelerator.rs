@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_accelerator::rules::policy::{Esi, Policy, SetCookie};
+use touchstone_config_section::values::{self, MIB};
+use touchstone_config_section::{Choice, Key, Kind, Section};
 use touchstone_expression::{Condition, Known, Text};
-
-use super::section::{Choice, Key, Kind, Section};
-use super::values;
-use crate::values::MIB;
 
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]

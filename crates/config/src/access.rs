@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, ListenAddress, Section, SectionPlaces, values};
 use touchstone_expression::{Known, Text};
 
+use super::config_reader::ConfigReader;
 use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
-use super::listen_address::ListenAddress;
 use super::login::LoginConfig;
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{Loaded, Network, SectionPlaces, SignedLinkConfig, SiteConfig, values};
+use super::{Loaded, Network, SignedLinkConfig, SiteConfig};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -381,7 +381,7 @@ pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     twice.into_iter().chain(both).chain(with_login).collect()
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks for access keys of sites that contradict each other, and for impossible settings of proxies.
     pub(super) fn check_access(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {

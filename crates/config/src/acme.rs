@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::section::reader::{Reader, alternatives};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, SiteConfig, values};
+use touchstone_config_section::reader::alternatives;
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
+
+use super::config_reader::ConfigReader;
+use super::{Loaded, SiteConfig};
 
 /// Let's Encrypt, whose certificates browsers trust.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -309,7 +311,7 @@ fn parse_contact(text: &str) -> Result<String, String> {
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks for sites whose certificates cannot come by ACME, and for what `[acme]` lacks for the others.
     pub(super) fn check_acme(&mut self, loaded: &Loaded) {
         let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);

@@ -5,9 +5,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::section::reader::Reader;
-use super::section::{Choice, Key, Kind, Section};
-use super::{AcceptRequestId, Loaded, Network, RequestIdConfig, values};
+use touchstone_config_section::{Choice, Key, Kind, Section, values};
+
+use super::config_reader::ConfigReader;
+use super::{AcceptRequestId, Loaded, Network, RequestIdConfig};
 
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +21,7 @@ pub struct AdminConfig {
     pub token_file: Option<PathBuf>,
     /// The host names under which it may be requested.
     pub hosts: Vec<String>,
-    /// One in so many turns of cached answers is timed; 0: none.
+    /// The time of one in this many cached answers is measured; 0: of none.
     pub sample_hits: u32,
 }
 
@@ -47,8 +48,8 @@ impl AdminConfig {
         self.listen != AdminListen::Off
     }
 
-    /// One in so many turns of cached answers is timed; 0: none. If nothing listens, the times could not be
-    /// seen.
+    /// The time of one in this many cached answers is measured; 0: of none. If nothing listens, the times
+    /// could not be seen.
     pub fn hit_sampling(&self) -> u32 {
         if self.is_on() { self.sample_hits } else { 0 }
     }
@@ -231,7 +232,7 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
     ],
 };
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks for an admin listener that other machines could reach, and for keys without effect.
     pub(super) fn check_admin(&mut self, loaded: &Loaded) {
         let Some(places) = loaded.places.sections.get(ADMIN.name) else { return };

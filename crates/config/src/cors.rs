@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{SectionPlaces, values};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
 /// `cors`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

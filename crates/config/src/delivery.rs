@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::values::{self, HOUR, TIB};
-use super::{SectionPlaces, SiteConfig};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::values::{self, HOUR, TIB};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces};
+
+use super::SiteConfig;
 
 /// The most texts that are replaced.
 const MOST_TEXTS: usize = 64;

@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
+use touchstone_config_section::reader::alternatives;
+use touchstone_config_section::values::{format_duration, format_size, nearest};
+use touchstone_config_section::{ABSENT, Key, Kind, Section};
+
 use super::keys::for_each_section;
-use super::section::reader::alternatives;
-use super::section::{ABSENT, Key, Kind, Section};
-use super::values::{format_duration, format_size, nearest};
 
 /// The page of the book that documents every key (`docs/configuration.md`).
 pub fn documentation_markdown() -> String {

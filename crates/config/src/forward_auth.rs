@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 use touchstone_proxy::{HostField, OriginUrl};
 
-use super::proxy::{PROXY, ProxyConfig};
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{SectionPlaces, values};
+use touchstone_config_interfaces::proxy::{PROXY, ProxyConfig};
 
 /// `forward_auth`
 #[derive(Debug, Clone, PartialEq, Eq)]

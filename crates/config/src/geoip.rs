@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, values};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
+
+use super::Loaded;
+use super::config_reader::ConfigReader;
 
 /// The field in which programs and origins get the country of the client.
 pub const COUNTRY_FIELD: &str = "X-GeoIP-Country";
@@ -149,7 +151,7 @@ pub(super) const fn geoip<C>(read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Ve
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Rules need files to go by.
     pub(super) fn check_geoip(&mut self, loaded: &Loaded) {
         if !loaded.config.geoip.files.is_empty() {

@@ -1,29 +1,18 @@
 //! `include`: other files whose sections belong to the configuration.
 //!
 //! The key stands in the first file alone, before every section. Its names are relative to the directory of
-//! that file; `*` and `?` may stand in the last part. Files that a pattern matches are taken in the order of
+//! that file; `*` and `?` may be in the last part. Files that a pattern matches are taken in the order of
 //! their names; none is not a fault. A file that is named without a pattern must be there.
 
 use std::path::{Path, PathBuf};
 
-use super::values;
+use touchstone_config_section::values;
 
 /// The key.
 pub(super) const INCLUDE: &str = "include";
 
 /// More files are no configuration that a person keeps in order.
 pub(super) const MOST_FILES: usize = 10_000;
-
-/// One file of a configuration.
-#[derive(Debug)]
-pub(super) struct Source {
-    /// Its name, as problems say it.
-    pub name: PathBuf,
-    /// What relative paths in it are taken from: its directory.
-    pub base: PathBuf,
-    /// What it says.
-    pub text: String,
-}
 
 /// The files that a name or pattern stands for, relative to `base` unless it is absolute.
 pub(super) fn matching(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{SectionPlaces, values};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
 /// `jwt`
 #[derive(Debug, Clone, PartialEq)]

@@ -9,29 +9,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use super::section::{ABSENT, Choice, Key, Kind, Section};
+pub use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section};
+
+use touchstone_config_section::as_usize;
+use touchstone_config_section::values::{self, DAY, HOUR, MIB};
 
 use super::access;
 use super::cors;
 use super::delivery;
 use super::forward_auth;
 use super::geoip;
-use super::includes::INCLUDES;
 use super::jwt;
 use super::login;
 use super::logs;
 use super::routes::config as route;
-use super::section::as_usize;
 use super::security_fields;
 use super::signed_link;
 use super::socket_file::{self, HasSocketFile, SocketFile};
 use super::telemetry;
-use super::values;
 use super::{
     AccessConfig, CacheConfig, ClientCertificateMode, DeliveryConfig, DirectoryListing, HtaccessPolicy,
     LimitsConfig, MaximumVersion, MinimumVersion, SiteConfig, SymlinkPolicy, TlsConfig,
 };
-use crate::values::{DAY, HOUR, MIB};
+use touchstone_config_interfaces::includes::INCLUDES;
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = values::TIB;
@@ -856,7 +856,7 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::servlet::JAVA;
+            let $section = &touchstone_config_interfaces::servlet::JAVA;
             $code
         }
         {
@@ -892,7 +892,7 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::includes::INCLUDES;
+            let $section = &touchstone_config_interfaces::includes::INCLUDES;
             $code
         }
         {
@@ -940,31 +940,31 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::cgi::CGI;
+            let $section = &touchstone_config_interfaces::cgi::CGI;
             $code
         }
         {
-            let $section = &$crate::programs::fastcgi::FASTCGI;
+            let $section = &touchstone_config_interfaces::programs::fastcgi::FASTCGI;
             $code
         }
         {
-            let $section = &$crate::programs::fastcgi::SCGI;
+            let $section = &touchstone_config_interfaces::programs::fastcgi::SCGI;
             $code
         }
         {
-            let $section = &$crate::programs::fastcgi::UWSGI;
+            let $section = &touchstone_config_interfaces::programs::fastcgi::UWSGI;
             $code
         }
         {
-            let $section = &$crate::programs::fastcgi::PHP;
+            let $section = &touchstone_config_interfaces::programs::fastcgi::PHP;
             $code
         }
         {
-            let $section = &$crate::programs::ajp::AJP;
+            let $section = &touchstone_config_interfaces::programs::ajp::AJP;
             $code
         }
         {
-            let $section = &$crate::proxy::PROXY;
+            let $section = &touchstone_config_interfaces::proxy::PROXY;
             $code
         }
         {
@@ -972,47 +972,47 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::proxy::tables::TLS;
+            let $section = &touchstone_config_interfaces::proxy::tables::TLS;
             $code
         }
         {
-            let $section = &$crate::proxy::tables::CHECK;
+            let $section = &touchstone_config_interfaces::proxy::tables::CHECK;
             $code
         }
         {
-            let $section = &$crate::proxy::tables::HEALTH;
+            let $section = &touchstone_config_interfaces::proxy::tables::HEALTH;
             $code
         }
         {
-            let $section = &$crate::proxy::tables::RETRY;
+            let $section = &touchstone_config_interfaces::proxy::tables::RETRY;
             $code
         }
         {
-            let $section = &$crate::proxy::tables::FORWARD;
+            let $section = &touchstone_config_interfaces::proxy::tables::FORWARD;
             $code
         }
         {
-            let $section = &$crate::nsapi::NSAPI;
+            let $section = &touchstone_config_interfaces::nsapi::NSAPI;
             $code
         }
         {
-            let $section = &$crate::servlet::SERVLET;
+            let $section = &touchstone_config_interfaces::servlet::SERVLET;
             $code
         }
         {
-            let $section = &$crate::wasm::WASM;
+            let $section = &touchstone_config_interfaces::wasm::WASM;
             $code
         }
         {
-            let $section = &$crate::wasm::MIDDLEWARE;
+            let $section = &touchstone_config_interfaces::wasm::MIDDLEWARE;
             $code
         }
         {
-            let $section = &$crate::python::PYTHON;
+            let $section = &touchstone_config_interfaces::python::PYTHON;
             $code
         }
         {
-            let $section = &$crate::python::LIMITS;
+            let $section = &touchstone_config_interfaces::python::LIMITS;
             $code
         }
         {

@@ -12,42 +12,31 @@
 
 mod accelerator;
 mod access;
-mod account_name;
 mod acme;
 mod admin;
-mod cgi;
+mod config_reader;
 mod cors;
 mod delivery;
 mod documentation;
 mod forward_auth;
 mod geoip;
 mod include;
-mod includes;
 mod jwt;
 pub mod keys;
-mod listen_address;
 mod login;
 mod logs;
 mod maps;
 mod names;
-mod nsapi;
 mod parse;
-mod problem;
-mod programs;
-mod proxy;
-mod python;
+mod places;
 pub mod routes;
 mod schema;
-mod section;
 mod security_fields;
 mod server;
-mod servlet;
 mod signed_link;
 mod socket_file;
 mod stream;
 mod telemetry;
-mod values;
-mod wasm;
 mod webdav;
 mod webdav_rules;
 
@@ -55,49 +44,55 @@ pub use accelerator::AcceleratorConfig;
 pub use access::{
     AccessConfig, BasicAuthenticationConfig, ClientField, PasswordSource, ProxiesConfig, RateLimitConfig,
 };
-pub use account_name::check_name as check_account_name;
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
-pub use cgi::{CgiConfig, parse_umask};
 pub use cors::CorsConfig;
 pub use delivery::{DeliveryConfig, SubstituteConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use forward_auth::ForwardAuthConfig;
 pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIELD};
-pub use includes::{IncludesConfig, XBitHack};
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
-pub use listen_address::{ListenAddress, UnixSocketName};
 pub use login::{ClientAuthentication, LoginConfig};
 pub use names::{names_of_sites, route_name, site_name};
-pub use nsapi::NsapiConfig;
 pub use parse::{load_file, load_server_section, load_text, parse, read_file};
-pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
-pub use programs::{AjpConfig, ProgramsConfig, Sessions};
-pub use proxy::ProxyConfig;
-pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
-pub use python::PythonConfig;
+pub use places::ConfigPlaces;
 pub use routes::config::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use schema::json_schema;
 pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
-pub use servlet::{JavaConfig, ServletConfig};
 pub use signed_link::{SignatureForm, SignedLinkConfig, SignedPart};
 pub use socket_file::{SocketFile, listen_addresses, socket_files};
 pub use stream::{StreamBalance, StreamCertificate, StreamCheckConfig, StreamConfig, StreamRouteConfig};
+pub use touchstone_config_interfaces::cgi::{CgiConfig, parse_umask};
+pub use touchstone_config_interfaces::includes::{IncludesConfig, XBitHack};
+pub use touchstone_config_interfaces::nsapi::NsapiConfig;
+pub use touchstone_config_interfaces::programs::{AjpConfig, ProgramsConfig, Sessions};
+pub use touchstone_config_interfaces::proxy::ProxyConfig;
+pub use touchstone_config_interfaces::proxy::tables::{
+    ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig,
+};
+pub use touchstone_config_interfaces::python::PythonConfig;
+pub use touchstone_config_interfaces::servlet::{JavaConfig, ServletConfig};
+pub use touchstone_config_section::account_name::check_name as check_account_name;
+pub use touchstone_config_section::{
+    ConfigProblem, KeyPlaces, ListenAddress, Place, SectionPlaces, UnixSocketName,
+};
 pub use touchstone_expression::network::{Network, NetworkMap, NetworkSet};
 pub use webdav::WebDavConfig;
 
 pub use telemetry::{AcceptParent, Millionths, TelemetryConfig, TelemetryProtocol, TraceConfig};
+pub use touchstone_config_interfaces::wasm::{WasmConfig, directory as wasm_directory};
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
 pub use touchstone_observe::request_id::{AcceptRequestId, RequestIdConfig};
 pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
-pub use wasm::{WasmConfig, directory as wasm_directory};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_config_interfaces::proxy::PROXY;
+use touchstone_config_section::values;
 use touchstone_expression::Maps;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::path::PathRules;
@@ -392,7 +387,7 @@ pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
 /// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the
 /// cache.
 pub fn accelerate(origin: String, listen: ListenAddress) -> Config {
-    let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
+    let proxy = ProxyConfig { to: vec![origin], ..PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
     // Nothing is served from the root: the route takes every path.
     let mut config = quick("/".into(), listen);

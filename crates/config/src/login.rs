@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_client::HttpClient;
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
 
 use super::jwt::{self, TOKEN_ALGORITHMS};
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{SectionPlaces, values};
 
 /// `login`
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +49,7 @@ pub struct LoginConfig {
     pub lifetime: Duration,
     /// How long a session without requests lasts; zero: as long as others.
     pub idle: Duration,
-    /// How often the provider is asked whether a session goes on; zero: never.
+    /// How often the provider is asked whether a session continues; zero: never.
     pub renew: Duration,
     /// How long the provider may take for an answer.
     pub timeout: Duration,

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use toml::de::DeValue;
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
 use touchstone_expression::{Condition, Known};
 use touchstone_observe::log::{FACILITIES, LogIdentity};
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{
-    AccessLogConfig, AccessLogFormat, ErrorLogConfig, LogDestination, LogLevel, SectionPlaces, values,
-};
+use super::{AccessLogConfig, AccessLogFormat, ErrorLogConfig, LogDestination, LogLevel};
 
 const PATH: &str = "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"`, a file, a syslog server \
     (`\"syslog:/dev/log\"`, `\"syslog:udp:HOST:PORT\"` or `\"syslog:tcp:HOST:PORT\"`), or `\"journald\"`. \

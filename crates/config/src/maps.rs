@@ -8,17 +8,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
+use touchstone_config_section::{Key, Kind, Place, Section, SectionPlaces, values};
 use touchstone_expression::map_text::{self, Entry, EntryKey, LARGEST_FILE_BYTES};
 use touchstone_expression::{
     Condition, FUNCTIONS, Fact, Function, Known, Map, MapSource, Maps, Scope, Text, Variable,
 };
 
-use super::section::reader::Reader;
-use super::section::{Key, Kind, Section};
-use super::values;
+use super::config_reader::ConfigReader;
 use super::{
-    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Network, Place,
-    RouteConfig, SectionPlaces,
+    AccessConfig, AccessLogConfig, AccessLogFormat, Config, ConfigPlaces, Loaded, Network, RouteConfig,
 };
 
 /// `[[map]]`
@@ -301,7 +299,7 @@ fn read_file(file: &Path, read_text: ReadEntries) -> Result<Vec<(usize, Entry)>,
     read_text(&text).map_err(|problem| format!("{name}: {problem}"))
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Reads the maps of all files, in their order.
     pub(super) fn maps(&mut self, documents: &[DeTable<'_>], places: &mut ConfigPlaces) -> Maps {
         let mut maps = Maps::default();

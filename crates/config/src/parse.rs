@@ -3,7 +3,7 @@
 //!
 //! All problems are found in one pass and reported together, in the order of the text. If the text is not
 //! TOML, only that is reported, because the rest would give false problems. This module handles the document,
-//! its sections and names; [`kinds`](super::kinds) reads the values.
+//! its sections and names; `touchstone-config-section` reads the values.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -14,19 +14,20 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::include::{INCLUDE, MOST_FILES, Source, matching};
+use touchstone_config_interfaces::servlet::JAVA;
+use touchstone_config_section::reader::{Lines, Source, Value, is_array_of_tables, words};
+use touchstone_config_section::{
+    ConfigProblem, ListenAddress, Place, Section, SectionPlaces, problem_at, values,
+};
+
+use super::config_reader::ConfigReader;
+use super::include::{INCLUDE, MOST_FILES, matching};
 use super::keys;
-use super::listen_address::ListenAddress;
 use super::logs;
-use super::problem::problem_at;
-use super::section::Section;
-use super::section::reader::{Lines, Reader, Value, is_array_of_tables, words};
 use super::stream;
-use super::values;
 use super::{
-    Config, ConfigPlaces, ConfigProblem, Loaded, MaximumVersion, MinimumVersion, Place, SectionPlaces,
-    ServerConfig, SiteConfig, StreamConfig, accelerator, access, acme, admin, geoip, server, servlet,
-    telemetry,
+    Config, ConfigPlaces, Loaded, MaximumVersion, MinimumVersion, ServerConfig, SiteConfig, StreamConfig,
+    accelerator, access, acme, admin, geoip, server, telemetry,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -81,8 +82,10 @@ pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
     let bytes = read_bytes(path).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let absolute = std::path::absolute(path).ok()?;
-    let mut reader = Reader::new(&text, path, absolute.parent().unwrap_or(Path::new("/")));
-    let (document, _) = DeTable::parse_recoverable(&text);
+    let base = absolute.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let source = Source { name: path.to_path_buf(), base, text: text.into_owned() };
+    let mut reader = ConfigReader::new(&source);
+    let (document, _) = DeTable::parse_recoverable(&source.text);
     let Some((name, value)) = document.get_ref().get_key_value(server::SERVER.name) else {
         return Some(server::SERVER.defaults());
     };
@@ -98,7 +101,7 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// The names of the first file and of those that it includes, in the order in which they are read.
 fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
-    let mut reader = Reader::new(&first.text, &first.name, &first.base);
+    let mut reader = ConfigReader::new(&first);
     let (document, errors) = DeTable::parse_recoverable(&first.text);
     // If it is not TOML, that is reported later.
     let included = if errors.is_empty() { reader.included(document.get_ref()) } else { Vec::new() };
@@ -126,16 +129,14 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     for source in &sources {
         let (document, errors) = DeTable::parse_recoverable(&source.text);
         if !errors.is_empty() {
-            problems.extend(Reader::new(&source.text, &source.name, &source.base).syntax_problems(&errors));
+            problems.extend(ConfigReader::new(source).syntax_problems(&errors));
         }
         documents.push(document.into_inner());
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    let first = &sources[0];
-    let mut reader =
-        Reader::new(&first.text, &first.name, &first.base).with_sources(&sources, keys::sections_with_key);
+    let mut reader = ConfigReader::new(&sources[0]).with_sources(&sources, keys::sections_with_key);
     let mut loaded = reader.documents(&documents);
     reader.use_maps(&mut loaded);
     reader.check_server(&loaded);
@@ -157,7 +158,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     if problems.is_empty() { Ok(loaded) } else { Err(problems) }
 }
 
-impl<'t> Reader<'t> {
+impl<'t> ConfigReader<'t> {
     /// Reports what is not TOML: the first error of each line, because later ones on the line follow from it.
     fn syntax_problems(mut self, errors: &[toml::de::Error]) -> Vec<ConfigProblem> {
         let mut places: Vec<(Place, String)> = errors
@@ -227,7 +228,7 @@ impl<'t> Reader<'t> {
             request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
             telemetry: self.single(&telemetry::TELEMETRY, documents, &mut places),
             admin: self.single(&admin::ADMIN, documents, &mut places),
-            java: self.single(&servlet::JAVA, documents, &mut places),
+            java: self.single(&JAVA, documents, &mut places),
             maps: self.maps(documents, &mut places),
             sites: self.sites(documents, &mut places),
             streams: self.streams(documents, &mut places),
@@ -249,7 +250,8 @@ impl<'t> Reader<'t> {
                 } else if position != 0 {
                     let message =
                         format!("'{INCLUDE}' may stand in {} only", self.sources()[0].name.display());
-                    self.problem(self.place(name.span().start), message);
+                    let place = self.place(name.span().start);
+                    self.problem(place, message);
                 }
             }
         }
@@ -300,7 +302,8 @@ impl<'t> Reader<'t> {
         let header = section.header();
         match value.get_ref() {
             DeValue::Table(table) => {
-                let (filled, section_places) = self.section(section, table, self.place(value.span().start));
+                let header = self.place(value.span().start);
+                let (filled, section_places) = self.section(section, table, header);
                 places.sections.insert(section.name, section_places);
                 return filled;
             }
@@ -354,7 +357,8 @@ impl<'t> Reader<'t> {
     ) {
         let place = self.place(name.span().start);
         let mut read = |reader: &mut Self, table: &DeTable<'_>, header: usize| {
-            all.push(reader.section(section, table, reader.place(header)));
+            let header = reader.place(header);
+            all.push(reader.section(section, table, header));
         };
         match value.get_ref() {
             DeValue::Array(items) if is_array_of_tables(items) => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use touchstone_config_section::reader::Reader;
 use touchstone_files::compress::default_level;
 use touchstone_http::content_coding::ContentCoding;
 

@@ -4,12 +4,12 @@
 //! together must not say, `touchstone check` tells.
 
 use serde_json::{Map, Value, json};
+use touchstone_config_section::{ABSENT, Kind, Section};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
 use super::include::INCLUDE;
 use super::keys::for_each_section;
-use super::section::{ABSENT, Kind, Section};
 
 const DURATION: &str = "^[0-9]+(ms|s|m|h)$";
 const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";

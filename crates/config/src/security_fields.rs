@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Key, Kind, Section};
-use super::{Loaded, SectionPlaces, values};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
+
+use super::Loaded;
+use super::config_reader::ConfigReader;
 
 /// The place of the nonce in a policy.
 pub const NONCE: &str = "{nonce}";
@@ -333,7 +335,7 @@ pub(super) const fn security_fields<C>(
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// A stored answer would have the nonce of the request that it was made for.
     pub(super) fn check_nonces(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {

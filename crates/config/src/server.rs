@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::section::reader::Reader;
-use super::section::{Key, Kind, Section, as_usize};
-use super::{Loaded, SectionPlaces, account_name, values};
-use crate::values::DAY;
+use touchstone_config_section::values::{self, DAY};
+use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, account_name, as_usize};
+
+use super::Loaded;
+use super::config_reader::ConfigReader;
 
 /// The longest path of a unix socket (sun_path without its end).
 const LONGEST_SOCKET_PATH_BYTES: usize = 107;
@@ -169,7 +170,7 @@ pub static SERVER: Section<ServerConfig> = Section {
         },
         Key {
             name: "supplementary_groups",
-            default: Some(super::section::ABSENT),
+            default: Some(ABSENT),
             example: "[\"ssl-cert\"]",
             documentation: "The supplementary groups of the user, by name or number. \
                 By default those of the group database; `[]`: none.",
@@ -246,7 +247,7 @@ fn parse_umask(text: &str) -> Result<u32, String> {
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks keys of `[server]` that depend on each other.
     pub(super) fn check_server(&mut self, loaded: &Loaded) {
         let server = &loaded.config.server;

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
 use touchstone_expression::{Known, Maps, Scope, Text};
-
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{SectionPlaces, values};
 
 /// `signed_link`
 #[derive(Debug, Clone, PartialEq)]

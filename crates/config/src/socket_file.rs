@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::account_name;
-use super::listen_address::ListenAddress;
-use super::section::reader::Reader;
-use super::section::{Key, Kind};
-use super::{Config, Loaded, SectionPlaces};
+use touchstone_config_section::{Key, Kind, ListenAddress, SectionPlaces, account_name};
+
+use super::config_reader::ConfigReader;
+use super::{Config, Loaded};
 
 /// The permissions and the owner of socket files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +102,7 @@ pub fn socket_files(config: &Config) -> HashMap<ListenAddress, SocketFile> {
     files
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks that the keys have an effect, and that sections with the same socket agree on them.
     pub(super) fn check_socket_files(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use touchstone_config_section::values::{DAY, HOUR, MIB};
+use touchstone_config_section::{
+    ABSENT, Choice, Key, Kind, ListenAddress, Place, Section, SectionPlaces, as_usize,
+};
 use touchstone_proxy::{OriginSpec, ProxyHeader, Role, TlsSettings, Traffic};
 
-use super::listen_address::ListenAddress;
-use super::proxy::tables::{self, ProxyHealthConfig};
-use super::section::reader::Reader;
-use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
+use super::config_reader::ConfigReader;
 use super::socket_file::{self, HasSocketFile, SocketFile};
-use super::values::{DAY, HOUR, MIB};
-use super::{Config, LogDestination, Network, Place, SectionPlaces};
+use super::{Config, LogDestination, Network};
+use touchstone_config_interfaces::proxy::tables::{self, ProxyHealthConfig};
 
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(10);
@@ -78,7 +79,7 @@ pub struct StreamConfig {
     pub idle_timeout: Duration,
     /// The longest time of a connection; zero: any.
     pub total_timeout: Duration,
-    /// How long connections go on after an upgrade or a stop; zero: as `server.drain_timeout` says.
+    /// How long connections continue after an upgrade or a stop; zero: as `server.drain_timeout` says.
     pub drain_timeout: Duration,
     /// How many other origins are tried.
     pub attempts: u64,
@@ -851,7 +852,7 @@ impl HasSocketFile for StreamConfig {
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// What the keys of streams say together, and their addresses.
     pub(super) fn check_streams(&mut self, config: &Config, places: &[SectionPlaces]) {
         let mut names: HashMap<&str, Place> = HashMap::new();

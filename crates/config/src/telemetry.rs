@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::section::reader::{Reader, Value};
-use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
-use super::{Config, Loaded, SectionPlaces, values};
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, as_usize, values};
+
+use super::config_reader::ConfigReader;
+use super::{Config, Loaded};
 
 /// A part of all requests, in millionths.
 pub type Millionths = u32;
@@ -365,7 +367,7 @@ pub(super) fn apply_to_sites(config: &mut Config) {
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Keys that have no effect without a collector are refused.
     pub(super) fn check_telemetry(&mut self, loaded: &Loaded) {
         if loaded.config.telemetry.is_on() {

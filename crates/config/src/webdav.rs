@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use touchstone_config_section::values::DAY;
+use touchstone_config_section::{Key, Kind, Section, as_usize};
 use touchstone_webdav::DavMethod;
-
-use super::section::{Key, Kind, Section, as_usize};
-use crate::values::DAY;
 
 /// `[site.route.webdav]`
 #[derive(Debug, Clone, PartialEq)]

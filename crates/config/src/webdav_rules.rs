@@ -1,11 +1,11 @@
 //! Checks routes with `webdav` as parts of their sites: who may write must be said.
 
 use super::access::PasswordSource;
+use super::config_reader::ConfigReader;
 use super::jwt::TokenKeys;
-use super::section::reader::Reader;
 use super::{ClientCertificateMode, Loaded, RouteConfig, SiteConfig};
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Checks the routes of all sites.
     pub(super) fn check_webdav(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {

@@ -15,9 +15,9 @@ use touchstone_telemetry::Tracer;
 
 pub use crate::answered::{AnsweredRequest, Origin};
 use crate::answered::{canonical, known};
-use crate::core::CoreState;
-use crate::core::cache_lookup::HitRoute;
 use crate::spans;
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::cache_lookup::HitRoute;
 
 /// Counts and logs a request.
 pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {

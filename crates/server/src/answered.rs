@@ -8,7 +8,7 @@ use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::RequestHead;
 use touchstone_observe::metrics::RouteTable;
 
-use crate::exchange::Progress;
+use touchstone_exchange::steps::Progress;
 
 /// Where a request came from.
 pub struct Origin<'a> {

@@ -1,7 +1,7 @@
 //! The spans of clients' requests: the same for every version of HTTP, as the lines of the access log are.
 //!
 //! A request that was traced while it was answered has its trace. For others, such as hits of the caches, it
-//! is decided here whether they are recorded: no program has to be told of them.
+//! is decided here whether they are recorded: no program needs their trace context.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use touchstone_observe::log::access::TraceIds;
 use touchstone_telemetry::{Asked, ServerFacts, record_server_span};
 
 use crate::answered::{AnsweredRequest, Origin, canonical, known};
-use crate::core::CoreState;
-use crate::core::cache_lookup::HitRoute;
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::cache_lookup::HitRoute;
 
 /// Records the span of a request, if it is traced. Returns the ids for the log.
 pub fn record_answered(

@@ -13,9 +13,8 @@ pub const COLUMNS: usize = 110;
 /// The longest function, from `fn` to its closing brace.
 pub const FUNCTION_LINES: usize = 100;
 
-/// The longest crate, without its tests. `config`, `interfaces` and `lab` are above 15,000 lines: the next
-/// feature of theirs has to take a room out first.
-pub const CRATE_LINES: usize = 17_000;
+/// The longest crate, in lines without its tests.
+pub const CRATE_LINES: usize = 15_000;
 
 /// A crate uses only crates that stand before it in the root Cargo.toml.
 pub fn crates_use_only_earlier_ones(workspace: &Workspace) -> Vec<Fault> {

@@ -4,34 +4,34 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use touchstone_accelerator::rules::policy::Policy;
+use touchstone_config_section::reader::{Reader, Value};
+use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, values};
 use touchstone_expression::{Condition, Known, Maps};
 use touchstone_http::content_coding::ContentCoding;
 
 use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
-use crate::cgi::{CGI, CgiConfig};
 use crate::cors::{self, CorsConfig};
 use crate::forward_auth;
 use crate::geoip;
-use crate::includes::{INCLUDES, IncludesConfig};
 use crate::jwt;
 use crate::login;
-use crate::nsapi::{NSAPI, NsapiConfig};
-use crate::programs::ProgramsConfig;
-use crate::programs::ajp::AJP;
-use crate::programs::fastcgi::{FASTCGI, SCGI, UWSGI, read_php};
-use crate::proxy::{PROXY, ProxyConfig};
-use crate::python::{PYTHON, PythonConfig};
-use crate::section::reader::{Reader, Value};
-use crate::section::{ABSENT, Choice, Key, Kind, Section};
 use crate::security_fields::{self, SecurityFieldsConfig};
-use crate::servlet::{SERVLET, ServletConfig};
-use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
 use crate::webdav::{WEBDAV, WebDavConfig};
 use crate::{
-    AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SectionPlaces, SiteConfig,
-    TraceConfig, delivery, logs, routes, signed_link, telemetry, values,
+    AccessLogConfig, DeliveryConfig, DirectoryListing, ErrorLogConfig, SiteConfig, TraceConfig, delivery,
+    logs, routes, signed_link, telemetry,
 };
+use touchstone_config_interfaces::cgi::{CGI, CgiConfig};
+use touchstone_config_interfaces::includes::{INCLUDES, IncludesConfig};
+use touchstone_config_interfaces::nsapi::{NSAPI, NsapiConfig};
+use touchstone_config_interfaces::programs::ProgramsConfig;
+use touchstone_config_interfaces::programs::ajp::AJP;
+use touchstone_config_interfaces::programs::fastcgi::{FASTCGI, SCGI, UWSGI, read_php};
+use touchstone_config_interfaces::proxy::{PROXY, ProxyConfig};
+use touchstone_config_interfaces::python::{PYTHON, PythonConfig};
+use touchstone_config_interfaces::servlet::{SERVLET, ServletConfig};
+use touchstone_config_interfaces::wasm::{MIDDLEWARE, WASM, WasmConfig};
 
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,7 @@
 
 pub mod config;
 
-pub use crate::values::check_answer_field;
+pub use touchstone_config_section::values::check_answer_field;
 pub use touchstone_route::AnswerFields;
 
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub struct Rewrite {
 pub struct Rewritten {
     /// The path in its normal form.
     pub path: Bytes,
-    /// The same path written anew, as other servers receive it.
+    /// The same path written again, as other servers receive it.
     pub path_as_sent: Bytes,
     /// The query.
     pub query: Option<Bytes>,

@@ -26,9 +26,9 @@ use super::outcome::{Body, CacheAttempt, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use crate::core::CoreState;
-use crate::core::worker::{CalledRequest, Callers};
-use crate::exchange::{self, ExchangeAnswer, Progress};
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::worker::{CalledRequest, Callers};
+use touchstone_exchange::steps::{self, ExchangeAnswer, Progress};
 
 /// A body longer than this is sent from its own buffer after the head, because copying it would cost more.
 const TOGETHER_BYTES: usize = 2 * 1024;
@@ -58,7 +58,7 @@ impl Connection {
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
         let fields = HeadFields { head, buffer: bytes };
-        let client = exchange::client_of(&snapshot, self.peer.address, &fields);
+        let client = steps::client_of(&snapshot, self.peer.address, &fields);
         let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
         let view = RequestView {
             client: client.map(|client| client.ip()),
@@ -114,7 +114,7 @@ impl Connection {
         }
         let Some(admitted) = program.admit(&view) else { return CacheAttempt::Not };
         let user = name_of_user(&admitted);
-        let handler = exchange::handler_of(&core, &snapshot, program.interface);
+        let handler = steps::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = progress_of(&snapshot, self.peer.address, under_way, site, &program);
         if state.log.wants_request_id() {

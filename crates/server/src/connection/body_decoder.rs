@@ -61,7 +61,7 @@ enum Rest {
     Raw,
 }
 
-/// What is at the start of the input; the last number of each is how many bytes it takes.
+/// The element at the start of the input, with the number of its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BodyItem {
     /// A piece of the body at this position; it may be empty.
@@ -153,7 +153,7 @@ impl BodyDecoder {
 mod tests {
     use super::*;
 
-    /// Decodes a body that arrives in pieces of so many bytes; the rest of the input comes back with it.
+    /// Decodes a body that arrives in pieces of this many bytes. Returns the rest of the input too.
     fn decode(
         body: RequestBody,
         input: &[u8],

@@ -12,9 +12,9 @@ use touchstone_http::request_view::HeadFields;
 use super::outcome::CacheAttempt;
 use super::{Connection, ConnectionStep, ParsedHead, Refusal, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use crate::core::CoreState;
-use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
-use crate::exchange::Progress;
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
+use touchstone_exchange::steps::Progress;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 pub(super) const GATHER_BYTES: usize = 128 * 1024;

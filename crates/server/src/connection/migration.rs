@@ -1,4 +1,4 @@
-//! A connection that migrates to the worker of its core, and back; see [`worker`](crate::core::worker).
+//! A connection that migrates to the worker of its core, and back; see [`worker`](touchstone_exchange::core::worker).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -13,12 +13,14 @@ use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, worker_start};
-use crate::connection_number::ConnectionNumber;
-use crate::core::worker::{CalledRequest, CoreEntries, HandBack, PendingCall, ReturnStep, SocketEnd};
-use crate::core::{Core, RECEIVE_BYTES};
-use crate::exchange::{self, ExchangeAnswer, Progress};
+use touchstone_exchange::connection_number::ConnectionNumber;
+use touchstone_exchange::core::worker::{
+    CalledRequest, CoreEntries, HandBack, PendingCall, ReturnStep, SocketEnd,
+};
+use touchstone_exchange::core::{Core, RECEIVE_BYTES};
+use touchstone_exchange::steps::{self, ExchangeAnswer, Progress};
 
-/// A connection migrates after so many requests in a row that a worker could have answered; after a visit
+/// A connection migrates after this many requests in a row that a worker could have answered; after a visit
 /// that was useless, twice as many are needed.
 const CALLS: u32 = 2;
 const MOST_DOUBLINGS: u32 = 10;
@@ -175,7 +177,7 @@ impl Connection {
         let progress = Progress::of_program(&snapshot, self.peer.address, under_way, site, route);
         progress.signals.handler_started();
         progress.with(interface.name());
-        let handler = exchange::handler_of(&core, &snapshot, &interface);
+        let handler = steps::handler_of(&core, &snapshot, &interface);
         let mut feed = BodyFeed::none();
         let takes_interim = received.head.version == Version::Http11;
         let answer = pin!(handler.await_call(call, progress.clone()));

@@ -48,9 +48,9 @@ use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
 
 use crate::accounting::{self, AnsweredRequest};
-use crate::core::worker::PendingCall;
-use crate::core::{Core, CoreState};
-use crate::exchange::Progress;
+use touchstone_exchange::core::worker::PendingCall;
+use touchstone_exchange::core::{Core, CoreState};
+use touchstone_exchange::steps::Progress;
 
 /// What a connection has to do next.
 pub enum ConnectionStep {
@@ -230,7 +230,7 @@ impl Connection {
         self.form_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
     }
 
-    /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no
+    /// The form of head for an answer to `head`, on a connection that may carry this many requests (0: no
     /// limit).
     #[inline]
     fn form_for(&self, head: &RequestHead, most_requests: u64) -> ConnectionForm {
@@ -294,8 +294,8 @@ impl Connection {
         Some(deadline.begin_request(method, target))
     }
 
-    /// Gives up on a client that takes its answer too slowly. The reset leaves nothing of the answer in the
-    /// kernel.
+    /// Resets the connection of a client that receives its answer too slowly, so that the kernel drops the
+    /// rest of the answer.
     fn give_up_on_reader(&self) {
         self.count_timeout(Timeout::Send);
         self.transport.socket().reset_when_closed();

@@ -8,7 +8,7 @@ use touchstone_files::cache::Prepared;
 use touchstone_handler::handler::{Caller, Handler, ImmediateAnswer, PendingCall};
 use touchstone_sites::site::Snapshot;
 
-use crate::exchange::{ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{ExchangeAnswer, Progress};
 
 /// The result of trying to answer from the cache.
 pub enum CacheAttempt {

@@ -2,7 +2,7 @@
 
 use touchstone_config::ListenAddress;
 
-use crate::core::CoreState;
+use touchstone_exchange::core::CoreState;
 
 /// The listener of a connection.
 pub struct OwnListener {

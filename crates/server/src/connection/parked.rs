@@ -1,5 +1,5 @@
 //! Connections that give up their task while they are idle, and are served again; see
-//! [`parking`](crate::core::parking).
+//! [`parking`](touchstone_exchange::core::parking).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use touchstone_observe::metrics::Timeout;
 use touchstone_transport::Socket;
 
 use super::{Connection, ConnectionStep};
-use crate::core::Core;
-use crate::core::parking::ParkedConnection;
+use touchstone_exchange::core::Core;
+use touchstone_exchange::core::parking::ParkedConnection;
 
 /// How long a connection is idle before it is parked. A request after a shorter pause does not pay for it.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use touchstone_transport::Transport;
 
 use super::Connection;
 use crate::accounting::Origin;
-use crate::connection_number::ConnectionNumber;
+use touchstone_exchange::connection_number::ConnectionNumber;
 
 /// The client of a connection.
 pub struct Peer {

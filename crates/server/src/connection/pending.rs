@@ -15,7 +15,7 @@ use touchstone_http::request::{Parsed, RequestHead};
 use super::outcome::{Body, CacheAttempt, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep};
-use crate::exchange::{self, ProgramRequest};
+use touchstone_exchange::steps::{self, ProgramRequest};
 
 /// The result of the wait.
 enum WaitOutcome {
@@ -113,15 +113,14 @@ impl Connection {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let mut feed = BodyFeed::none();
-        let answered = match exchange::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
+        let answered = match steps::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
             Ok(mut request) => {
                 request.user = answered.user;
                 request.id = progress.facts.id_text();
                 let form = self.form_after_body(&received.head, true);
                 let asked = ProgramRequest { request, handler, call };
                 let core = self.core.clone();
-                let answer =
-                    exchange::answer_by_program(core, snapshot.clone(), asked, form, progress.clone());
+                let answer = steps::answer_by_program(core, snapshot.clone(), asked, form, progress.clone());
                 let takes_interim = received.head.version == touchstone_http::request::Version::Http11;
                 match self.drive(std::pin::pin!(answer), &mut feed, &progress, takes_interim).await {
                     Some(answered) => answered,

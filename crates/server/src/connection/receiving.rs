@@ -7,7 +7,7 @@ use touchstone_observe::metrics::Timeout;
 use super::parked::PARK_AFTER;
 use super::timing::Waiting;
 use super::{Connection, ConnectionStep, Refusal, http2};
-use crate::core::CoreState;
+use touchstone_exchange::core::CoreState;
 
 impl Connection {
     /// The received bytes that were not consumed.

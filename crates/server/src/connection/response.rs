@@ -26,7 +26,7 @@ use super::hits::GATHER_BYTES;
 use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, ParsedHead, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use crate::exchange::{self, Arrival, ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
 /// How many bytes of a file are sent before other connections get their turn.
 const FILE_TURN_BYTES: usize = 256 * 1024;
@@ -77,7 +77,7 @@ impl Connection {
         let (mut feed, body) = BodyFeed::new(head, may_switch, snapshot.most_body_bytes, minimum);
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::new(&snapshot, self.peer.address, under_way);
-        let answered = match exchange::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {
+        let answered = match steps::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
@@ -124,13 +124,13 @@ impl Connection {
         let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
-        let request = match exchange::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
+        let request = match steps::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => request,
             Err(answer) => return Some(answer.into()),
         };
         let form = self.form_after_body(&received.head, true);
         let answer =
-            pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, form, progress.clone()));
+            pin!(steps::answer(self.core.clone(), snapshot.clone(), request, form, progress.clone()));
         let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
         // The connection, not the handler, knows why the body ended early.
         Some(match feed.problem {

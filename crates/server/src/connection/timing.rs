@@ -6,7 +6,7 @@ use std::time::Duration;
 use touchstone_access::{MinimumRate, RateCheck};
 
 use super::Connection;
-use crate::core::deadline::DeadlineGuard;
+use touchstone_exchange::core::deadline::DeadlineGuard;
 
 /// The purpose of the current wait for input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

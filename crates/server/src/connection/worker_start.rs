@@ -8,13 +8,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use touchstone_config::LogLevel;
 
 use super::{Connection, worker_thread};
-use crate::core::Core;
-use crate::core::worker::{Arrival, CoreEntries, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed};
+use touchstone_exchange::core::Core;
+use touchstone_exchange::core::worker::{
+    Arrival, CoreEntries, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
+};
 
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Sends a connection to the worker of its core. If the worker cannot take it, the connection comes back.
+/// Sends a connection to the worker of its core. Returns the connection if the worker cannot take it.
 pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
     let Some(worker) = &core.worker else { return };
     let (peer, listener, requests, number) = (left.peer, left.listener, left.requests, left.number);

@@ -10,12 +10,12 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use touchstone_sites::site::Snapshot;
 
 use super::{Connection, ConnectionStep};
-use crate::core::Core;
-use crate::core::clock::ticking_timer;
-use crate::core::worker::{
+use touchstone_exchange::core::Core;
+use touchstone_exchange::core::clock::ticking_timer;
+use touchstone_exchange::core::worker::{
     Arrival, Callers, HandBack, ReturnStep, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
 };
-use crate::exchange::OWN_REQUESTS;
+use touchstone_exchange::steps::OWN_REQUESTS;
 
 /// The most events taken from the kernel at a time.
 const EVENTS: usize = 256;
@@ -46,7 +46,7 @@ struct MigratedConnection {
     requests_before: u64,
 }
 
-/// Runs a thread until it is told to end.
+/// Runs a thread until it gets the order to end.
 pub fn run(seed: WorkerSeed, snapshot: Arc<Snapshot>, link: Arc<WorkerLink>) -> io::Result<()> {
     let WorkerSeed { index, access_log, error_log, connections, metrics } = seed;
     link.apply_config(snapshot.clone());

@@ -13,8 +13,8 @@ use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, Secti
 
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
-use crate::core::header_blocks::field_lines;
-use crate::exchange::Progress;
+use touchstone_exchange::core::header_blocks::field_lines;
+use touchstone_exchange::steps::Progress;
 
 /// Reads a request's stream.
 pub struct Reader {
@@ -74,7 +74,7 @@ impl Reader {
         Ok(self.ended && self.chunk.is_empty())
     }
 
-    /// Tells the client that the rest of the stream is not wanted.
+    /// Informs the client that the rest of the stream is not wanted.
     pub fn stop(&mut self, error: ErrorCode) {
         if !self.ended {
             let _ = self.receive.stop(code(error));
@@ -105,7 +105,7 @@ pub enum BodyProblem {
     Failed(Failure),
 }
 
-/// Feeds a body to its handler as fast as the handler reads, to its end or until the handler wants no more.
+/// Feeds a body to its handler as fast as the handler reads, to its end or until the handler needs no more.
 pub async fn feed(
     reader: &mut Reader,
     connection: &Connection,

@@ -16,8 +16,8 @@ use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 use super::listener::Listener;
 use super::stream::{RECEIVE_BYTES, code};
-use crate::connection_number::ConnectionNumber;
-use crate::core::deadline::SessionHandle;
+use touchstone_exchange::connection_number::ConnectionNumber;
+use touchstone_exchange::core::deadline::SessionHandle;
 
 /// How many more requests a client may cancel than it lets be answered, before its connection is closed: a
 /// cancelled request costs the server work, and the client nothing.

@@ -17,7 +17,7 @@ pub struct CoreConnectionIds {
 }
 
 impl CoreConnectionIds {
-    /// The generator of the core with this index, of so many. More than 256 cores cannot be distinguished.
+    /// The generator of the core with this index, of this many. More than 256 cores cannot be distinguished.
     pub fn new(core: usize, cores: usize) -> CoreConnectionIds {
         let cores = u8::try_from(cores).unwrap_or(u8::MAX).max(1);
         let core = u8::try_from(core).unwrap_or(0) % cores;

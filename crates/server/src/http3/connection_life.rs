@@ -23,7 +23,7 @@ use super::connection::Connection;
 use super::listener::{Handshake, Listener};
 use super::request;
 use super::stream::{code, poll_once};
-use crate::core::deadline::DeadlineGuard;
+use touchstone_exchange::core::deadline::DeadlineGuard;
 
 /// The identifier in the first GOAWAY when the server leaves: no stream is excluded yet, since some may be in
 /// transit (RFC 9114 section 5.2).
@@ -187,8 +187,8 @@ impl Connection {
         }
     }
 
-    /// Ends gracefully: the client is told in two steps, so that no request in transit is lost (RFC 9114
-    /// section 5.2).
+    /// Ends gracefully: GOAWAY is sent in two steps, so that no request in transit is lost (RFC 9114 section
+    /// 5.2).
     async fn leave(self: &Rc<Connection>, control: &mut SendStream, mut next_stream: u64) {
         let mut goaway = Vec::new();
         append_goaway(NO_STREAM_EXCLUDED, &mut goaway);

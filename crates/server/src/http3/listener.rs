@@ -12,9 +12,9 @@ use touchstone_http::h2::hpack::FieldList;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use super::response::encode_section;
-use crate::core::Core;
-use crate::core::cache_lookup::HitRoute;
-use crate::core::header_blocks::HeaderBlocks;
+use touchstone_exchange::core::Core;
+use touchstone_exchange::core::cache_lookup::HitRoute;
+use touchstone_exchange::core::header_blocks::HeaderBlocks;
 
 /// A core's part of one address.
 pub struct Listener {

@@ -17,7 +17,7 @@ use super::connection_life;
 use super::listener::{Handshake, Listener};
 use super::secrets::Secrets;
 use super::transport::server_config;
-use crate::core::Core;
+use touchstone_exchange::core::Core;
 
 /// The QUIC version that the server speaks (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;

@@ -27,10 +27,10 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
-use crate::core::CoreState;
-use crate::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
-use crate::exchange::{self, Arrival, ExchangeAnswer, Progress};
 use crate::stream_head::{head_of, nothing_received};
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
+use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;
@@ -149,7 +149,7 @@ impl StreamTask<'_> {
                 }
                 let core = self.connection().listener.core.clone();
                 let most_bytes = snapshot.most_body_bytes;
-                let work = exchange::answer(
+                let work = steps::answer(
                     core,
                     snapshot,
                     *request,
@@ -243,7 +243,7 @@ impl StreamTask<'_> {
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
             Ok(()) => {
                 let error_log = &connection.listener.core.error_log;
-                exchange::refuse(error_log, &state.snapshot, &head, &buffer)
+                steps::refuse(error_log, &state.snapshot, &head, &buffer)
             }
             Err(error) => Some(Answer::error(error.status())),
         };
@@ -265,7 +265,7 @@ impl StreamTask<'_> {
         };
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
-        match exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
+        match steps::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => RequestAction::Handled {
                 snapshot: state.snapshot.clone(),
                 received,

@@ -16,7 +16,7 @@ use touchstone_http::h3::qpack;
 
 use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
-use crate::core::Core;
+use touchstone_exchange::core::Core;
 
 /// How many bytes of a file are read at a time.
 const FILE_BYTES: usize = 64 * 1024;
@@ -199,7 +199,7 @@ impl<'a> Writer<'a> {
     /// Ends the stream. After a long body it waits until the client has received everything, so that the
     /// connection is not closed before.
     async fn finish(&mut self) -> Result<(), Failure> {
-        // An error means that the client does not want it any more.
+        // An error means that the client has stopped the stream.
         if self.send.finish().is_err() {
             return Err(Failure::Gone);
         }

@@ -36,7 +36,7 @@ pub struct Opened {
 }
 
 impl Sockets {
-    /// No sockets yet, for so many cores.
+    /// No sockets yet, for this many cores.
     pub fn new(cores: usize) -> Result<Sockets, &'static str> {
         Ok(Sockets { secrets: Secrets::new()?, cores, open: Vec::new(), ahead: Vec::new(), waits: false })
     }

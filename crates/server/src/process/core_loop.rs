@@ -20,17 +20,17 @@ use touchstone_sites::site_tls::log_notices;
 use touchstone_stream::{CoreParts, CoreStreams};
 
 use crate::connection::parked;
-use crate::core::Core;
-use crate::core::clock::{TICK, Ticker};
-use crate::core::connection_count::ConnectionCount;
-use crate::core::memory;
-use crate::core::parking::Parking;
-use crate::core::worker::{Worker, WorkerSeed};
-use crate::exchange::{OWN_REQUESTS, begin_early};
 use crate::http3;
 use crate::process::datagram_sockets::CoreShare;
 use crate::process::listener::{Listener, ListenerSeed};
 use crate::process::stream_server::StreamServer;
+use touchstone_exchange::core::Core;
+use touchstone_exchange::core::clock::{TICK, Ticker};
+use touchstone_exchange::core::connection_count::ConnectionCount;
+use touchstone_exchange::core::memory;
+use touchstone_exchange::core::parking::Parking;
+use touchstone_exchange::core::worker::{Worker, WorkerSeed};
+use touchstone_exchange::steps::{OWN_REQUESTS, begin_early};
 
 /// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub enum CoreOrder {
     Reload(Arc<Snapshot>, NewSockets, Sender<Arc<Snapshot>>),
     /// Use these HTTP/3 sockets too.
     Http3(http3::CoreSockets),
-    /// Send a copy of up to so many sessions.
+    /// Send a copy of up to this many sessions.
     Sessions(usize, Sender<CoreSessions>),
     /// Accept no more, finish what has begun, end.
     Drain(Departure),
@@ -128,7 +128,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     tokio::task::spawn_local(tick((core.clone(), streams.clone()), Ticker::new()?, seed.heartbeat));
     tokio::task::spawn_local(parked::watch(core.clone()));
     begin_early(&core);
-    // The starting thread may have given up already.
+    // The starting thread may have stopped waiting.
     let _ = seed.accepting.send(());
     drop(seed.accepting);
     let departure = loop {
@@ -167,7 +167,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
 }
 
 fn send_sessions(core: &Core, most: usize, asker: &Sender<CoreSessions>) {
-    // The thread that asked may have given up.
+    // The thread that sent the request may have stopped waiting.
     let _ = asker.send(core.deadlines.sessions(core.index, most));
 }
 

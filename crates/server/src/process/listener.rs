@@ -21,7 +21,7 @@ use touchstone_stream::{CoreStreams, StreamOfCore};
 use touchstone_transport::Socket;
 
 use crate::connection::{Connection, ConnectionStep};
-use crate::core::Core;
+use touchstone_exchange::core::Core;
 
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
 const BACKLOG: i32 = 4096;
@@ -123,7 +123,7 @@ fn set_defer_accept(socket: &RawSocket, seconds: u32) {
 pub struct ListenerSeed {
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: ListenAddress,
-    /// The socket, of TCP or a unix socket: what is done with them is the same.
+    /// The socket: TCP or unix, which are used in the same way.
     pub socket: TcpListener,
     /// Other processes hold the same socket and continue to use it.
     pub lent: bool,
@@ -308,7 +308,7 @@ impl Listener {
     }
 }
 
-/// The result of a turn whose next accept has failed; `None`: the turn goes on.
+/// The result of a turn whose next accept has failed; `None`: the turn continues.
 fn after_failure(core: &Core, accepted: usize, errno: rustix::io::Errno) -> Option<AcceptResult> {
     match errno {
         rustix::io::Errno::AGAIN => Some(AcceptResult::Drained(accepted)),
@@ -360,11 +360,11 @@ fn begin_for(
 }
 
 enum AcceptResult {
-    /// No connection waits any more; so many were accepted.
+    /// No connection waits any more; this many were accepted.
     Drained(usize),
     /// There may be more.
     More,
-    /// There is no descriptor or no room for another: retry later.
+    /// Descriptors or memory are exhausted: retry later.
     Exhausted,
 }
 

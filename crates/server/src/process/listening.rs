@@ -299,7 +299,7 @@ mod tests {
         "127.0.0.1:0".parse().unwrap()
     }
 
-    /// The sockets of a server with so many cores, as the next process receives them.
+    /// The sockets of a server with this many cores, as the next process receives them.
     fn of_a_server(cores: usize) -> (ListenAddress, Vec<InheritedSocket>) {
         let mut before = Listening::default();
         let added = before.prepare(&[any_port()], cores, &SocketRights::new()).unwrap();

@@ -17,7 +17,7 @@ use touchstone_sites::site::Snapshot;
 
 use crate::process::core_loop::CoreOrder;
 
-/// How long a core may take to answer; after that its answer is left out.
+/// How long a core may take to answer. A later answer is ignored.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The visible state of the server.

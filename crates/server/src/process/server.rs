@@ -36,8 +36,6 @@ use touchstone_sites::{programs, python, servlet};
 use touchstone_telemetry::{SpanQueue, Telemetry};
 use touchstone_tls::TlsShared;
 
-use crate::core::connection_count::ConnectionCount;
-use crate::core::worker::WorkerSeed;
 use crate::http3;
 use crate::process::core_loop::{self, CoreSeed, NewSockets};
 use crate::process::datagram_sockets::{CoreShare, DatagramSockets, datagram_addresses};
@@ -46,6 +44,8 @@ use crate::process::listening::{Listening, addresses};
 use crate::process::operator_view::OperatorView;
 use crate::process::running::{Running, RunningCore};
 use crate::process::socket_rights::socket_rights;
+use touchstone_exchange::core::connection_count::ConnectionCount;
+use touchstone_exchange::core::worker::WorkerSeed;
 
 /// A server with everything open, which has not accepted a connection yet.
 pub struct Server {
@@ -78,7 +78,7 @@ pub struct Server {
 
 impl Server {
     /// Opens listeners, roots and logs, and changes to the user of `[server] user`. Nothing is served before
-    /// [`Server::run`]. On an error, tells the process that this one should replace.
+    /// [`Server::run`]. On an error, informs the process that this one should replace.
     ///
     /// `start_spawner` starts the process that starts programs: after root's rights are dropped, and before
     /// there are threads, keys or anything else that programs must not inherit.

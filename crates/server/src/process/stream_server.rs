@@ -7,7 +7,7 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Level, OnCore, Server};
 use touchstone_handler::request::Request;
 
-use crate::core::Core;
+use touchstone_exchange::core::Core;
 
 /// The functions of a core, as long as it lives.
 pub struct StreamServer {

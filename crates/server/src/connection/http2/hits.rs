@@ -10,9 +10,9 @@ use touchstone_http::h2::{Body, Request, Responded};
 use super::Http2;
 use super::streams::Outgoing;
 use crate::accounting;
-use crate::core::CoreState;
-use crate::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
 use crate::stream_head::head_of;
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::cache_lookup::{self, HitRoute, Lookup, LookupContext, LookupResult};
 
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.

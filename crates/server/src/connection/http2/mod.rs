@@ -3,7 +3,7 @@
 //!
 //! Each turn processes the received bytes, answers every request in them, and writes all frames that the
 //! windows allow with one write. A plain GET of a cached file is answered directly, and its header block is
-//! encoded once a second for all connections of the core ([`crate::core::header_blocks`]); all other requests
+//! encoded once a second for all connections of the core ([`touchstone_exchange::core::header_blocks`]); all other requests
 //! go to the same handlers as with HTTP/1.
 
 mod hits;
@@ -29,10 +29,10 @@ use waiting::Patience;
 
 use super::Connection;
 use crate::accounting::{self, AnsweredRequest};
-use crate::core::CoreState;
-use crate::core::header_blocks::{encode_fields, field_lines};
-use crate::exchange::{self, Arrival, Progress};
 use crate::stream_head::{head_of, nothing_received};
+use touchstone_exchange::core::CoreState;
+use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
+use touchstone_exchange::steps::{self, Arrival, Progress};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), enough to distinguish it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -67,7 +67,7 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    /// Takes over a connection whose first bytes are in its input.
+    /// Takes over a connection with its first bytes in the input.
     pub fn new(connection: Connection) -> Http2 {
         let limits = {
             let state = connection.core.state.borrow();
@@ -126,7 +126,8 @@ impl Http2 {
         self.connection.linger().await;
     }
 
-    /// Passes the input to the engine; false if the client broke the protocol and was told so.
+    /// Passes the input to the engine; returns false if the client broke the protocol; the error was then
+    /// sent to it.
     fn take_in(&mut self) -> bool {
         let core = self.connection.core.clone();
         let mut events = std::mem::take(&mut self.events);
@@ -205,7 +206,7 @@ impl Http2 {
             // The client has already ended its direction of the tunnel; an answer like that to a GET would
             // look like an open tunnel.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
-            Ok(()) => exchange::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
+            Ok(()) => steps::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
@@ -223,7 +224,7 @@ impl Http2 {
                 let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
                     let form = ConnectionForm::Persistent;
-                    let answer = exchange::answer(core, snapshot, request, form, progress.clone());
+                    let answer = steps::answer(core, snapshot, request, form, progress.clone());
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
@@ -299,7 +300,7 @@ impl Http2 {
         };
         let sites = self.connection.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        let request = exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
+        let request = steps::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
         Ok((request, body_end))
     }
 

@@ -24,7 +24,7 @@ use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_sites::site::Snapshot;
 
-use crate::exchange::{ExchangeAnswer, Progress};
+use touchstone_exchange::steps::{ExchangeAnswer, Progress};
 
 /// How many bytes of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;
@@ -138,11 +138,11 @@ pub struct Incoming {
 /// How fast the client sends a body.
 pub struct BodyRateCheck {
     rate_check: RateCheck,
-    /// Knows the minimum rate of the site or route, once that is found.
+    /// Sets the minimum rate of the site or route, once that is found.
     progress: Rc<Progress>,
     /// The connection waits for the client to send more of it.
     is_awaited: bool,
-    /// So many of its bytes have earned time.
+    /// The number of its bytes that already extend its time limit.
     noted_bytes: u64,
 }
 
@@ -174,7 +174,7 @@ impl BodyEnd {
 }
 
 impl Incoming {
-    /// A body of at most so many bytes.
+    /// A body of at most this many bytes.
     pub fn new(
         stream: StreamKey,
         sender: Sender,
@@ -224,9 +224,9 @@ impl Incoming {
         Ok(())
     }
 
-    /// Notes how long the connection has waited for its client, and that `begun_bytes` of a frame of this
-    /// body are there that is not complete. Gives how long the client may take now to send more of it; `None`
-    /// if the handler has not yet read what is there, so that the client need not send more.
+    /// Notes how long the connection has waited for its client, and that `begun_bytes` of an incomplete frame
+    /// of this body have arrived. Returns how long the client may take to send more; `None` if the handler
+    /// has not yet read the bytes that arrived, so that the client need not send more.
     pub fn note_wait(&mut self, waited: Duration, begun_bytes: u64) -> Result<Option<Duration>, TooSlow> {
         let own = &mut self.rate_check;
         if let Some(minimum) = own.progress.signals.take_receive_rate() {
@@ -248,7 +248,7 @@ impl Incoming {
         Ok(Some(self.rate_check.rate_check.allowance()))
     }
 
-    /// Tells the handler that the body comes too slowly.
+    /// Informs the handler that the body comes too slowly.
     pub fn fail_slow(mut self, engine: &mut ServerConnection) {
         engine.release(self.stream, self.unreleased_bytes);
         if let Some(sender) = self.sender.take() {

@@ -18,7 +18,7 @@ use touchstone_observe::metrics::Timeout;
 
 use super::Http2;
 use super::streams::{BodyProgress, Outgoing};
-use crate::core::CoreState;
+use touchstone_exchange::core::CoreState;
 
 /// How patient the connection still is.
 #[derive(Default)]
@@ -27,7 +27,8 @@ pub struct Patience {
     window_check: Option<RateCheck>,
     /// Bytes of bodies that were sent since the last wait.
     sent_bytes: u64,
-    /// Since when a header block, or a frame that is no body, has begun and is not complete.
+    /// The arrival of the first byte of an incomplete header block, or of an incomplete frame other than
+    /// DATA.
     head_since: Option<Instant>,
     /// How long the last wait was, if it counts against the client.
     waited: Duration,
@@ -49,7 +50,7 @@ enum Awaited {
     Windows,
     /// A handler.
     Handler,
-    /// Anything, while streams are open for which nothing of this is needed.
+    /// Nothing: streams are open, and none of these events is needed for them.
     Any,
 }
 
@@ -105,7 +106,7 @@ impl Http2 {
         waited
     }
 
-    /// Tells the client that the connection ends.
+    /// Informs the client that the connection ends.
     async fn end_impatiently(&mut self) -> io::Result<()> {
         self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
         self.engine.take_output(&mut self.output);
@@ -155,8 +156,8 @@ impl Http2 {
         is_in_time
     }
 
-    /// Notes how fast the bodies of requests come, and refuses those that come too slowly. `begun`: the
-    /// stream of a frame of one that is not complete, and how many bytes of it are there.
+    /// Measures the rate of the bodies of requests, and refuses bodies that are too slow. `begun`: the stream
+    /// of an incomplete frame, and the number of its bytes that have arrived.
     fn note_body_waits(
         &mut self,
         state: &CoreState,
@@ -185,7 +186,7 @@ impl Http2 {
         }
     }
 
-    /// The stream of a body of which the client has begun a frame, and the bytes of it that are there.
+    /// The stream of an incomplete DATA frame, and the number of its bytes that have arrived.
     fn begun_body(&self) -> Option<(u32, u64)> {
         let (header, rest) = self.connection.input.split_first_chunk::<HEADER_BYTES>()?;
         let header = FrameHeader::parse(header);
@@ -213,7 +214,7 @@ impl Http2 {
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        // The client should learn at once that the server leaves, not with its next request.
+        // The client must get GOAWAY now, not with its next request.
         let mut progress = core.draining.get() && !self.leaving;
         progress |= self.inbox.poll(context).is_ready();
         let mut index = 0;

@@ -39,12 +39,12 @@ use touchstone_telemetry::Telemetry;
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
-use crate::core::connection_count::ConnectionCount;
 use crate::http3;
 use crate::process::core_loop::{CoreOrder, Departure};
 use crate::process::datagram_sockets::DatagramSockets;
 use crate::process::listening::Listening;
 use crate::process::operator_view::OperatorView;
+use touchstone_exchange::core::connection_count::ConnectionCount;
 
 /// A core and the channel to it.
 pub struct RunningCore {

@@ -222,7 +222,7 @@ fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
     table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 
-/// Waits until so many cores have returned their previous snapshots, or until no other core can.
+/// Waits until this many cores have returned their previous snapshots, or until no other core can.
 fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
     let until = Instant::now() + RELOAD_PATIENCE;
     let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();

@@ -91,7 +91,7 @@ impl Running {
         self.parts.error_log.info(format_args!(
             "process {process} has taken over; requests and connections of this one are finished"
         ));
-        // The new process sends notices to systemd once it is told to continue; until then systemd accepts
+        // The new process sends notices to systemd after the order to continue; until then systemd accepts
         // notices only from the main process.
         self.notify(&Notice::MainProcess(process));
         self.parts.notifier.fall_silent();
@@ -103,7 +103,7 @@ impl Running {
         self.parts.admin.end();
         self.parts.listening.remove_files(&ready.taken);
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
-        // If the new process has ended by now, no process is left to continue; its own log says why.
+        // If the new process has ended by now, its own log contains the reason.
         let _ = successor.go();
         for reply in replies {
             let mut answer = Answer::done(format!("process {process} has taken over"));

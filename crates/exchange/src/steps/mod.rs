@@ -1,0 +1,899 @@
+//! One request from its complete head to its answer: site, routes, access rules, handler. The same for every
+//! version of HTTP, and for the requests that the server makes itself.
+//!
+//! ```text
+//! begin: target -> site -> path in its normal form
+//! answer: routes and rewrites -> access rules -> handler or file -> fields and error page of the site
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `begin` | makes a request with its site from a received head |
+//! | `answer_variables` | the values of variables in the fields of an answer |
+//! | `progress` | the state of an exchange, for the connection and the logs |
+//! | `browser` | the fields of an answer for browsers |
+//! | `forward_auth` | asks the authority of a site or route |
+//! | `login` | the session of a user, and the paths of a login |
+//! | `send_rate` | limits how fast a body is sent |
+//! | `middleware` | components that run before the action of a route |
+//! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
+//!
+//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe
+//! meanwhile, and drops both when the client disconnects.
+
+mod answer_variables;
+mod begin;
+mod browser;
+mod core_handlers;
+mod forward_auth;
+mod login;
+mod middleware;
+mod progress;
+mod send_rate;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_access as access;
+use touchstone_config::routes::AnswerFields;
+use touchstone_config::{COUNTRY_FIELD, LogLevel, SYSTEM_FIELD};
+use touchstone_files::cache::ConnectionForm;
+use touchstone_files::coding::CodingSettings;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{self, Handled, OnCore, PendingCall};
+use touchstone_handler::request::Request;
+use touchstone_http::forged_fields;
+use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
+use touchstone_http::request::Method;
+use touchstone_http::request_view::{HeadFields, RequestView};
+use touchstone_http::target::{PathError, normalise_path};
+use touchstone_http::trace_context;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_sites::answer_policy::AnswerPolicy;
+use touchstone_sites::compression;
+use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::site::Snapshot;
+use touchstone_sites::substitution::Substitution;
+use touchstone_telemetry::Asked;
+
+use crate::core::{Core, CoreState, OwnRequests};
+use crate::files::file_request::FileRequest;
+use crate::files::includes;
+use crate::files::on_disk;
+use crate::files::site_files;
+use crate::files::static_files;
+
+use answer_variables::AnswerVariables;
+use browser::BrowserFields;
+use middleware::Chain;
+
+pub use begin::{Arrival, begin, client_of, refuse};
+pub use core_handlers::{begin_early, handler_of};
+pub use progress::Progress;
+
+/// An answer, with values for the log.
+pub struct ExchangeAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// The client, behind trusted proxies; `None`: the peer of the connection.
+    pub client: Option<IpAddr>,
+    /// The user that was authenticated.
+    pub user: Option<Box<str>>,
+}
+
+impl From<Answer> for ExchangeAnswer {
+    fn from(answer: Answer) -> ExchangeAnswer {
+        ExchangeAnswer { answer, client: None, user: None }
+    }
+}
+
+/// The status for an invalid path.
+fn path_status(path_as_sent: &[u8]) -> u16 {
+    match normalise_path(path_as_sent, &mut Vec::new()) {
+        Err(PathError::EncodedSlash) => 404,
+        _ => 400,
+    }
+}
+
+/// Answers a request. `form` is the form of head that the connection needs for cached files.
+pub async fn answer(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    mut request: Request,
+    form: ConnectionForm,
+    progress: Rc<Progress>,
+) -> ExchangeAnswer {
+    let mut answered = ExchangeAnswer { answer: Answer::new(200), client: None, user: None };
+    answered.client = request.client.map(|client| client.ip());
+    if let Some(under_way) = &*progress.under_way() {
+        under_way.request().set_client(answered.client);
+    }
+    identify(&core, &snapshot, &mut request, &progress);
+    request.interim = Some(progress.clone());
+    let first = step(&core, &snapshot, request, form, &progress, &mut answered).await;
+    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
+}
+
+/// Repeats the steps while handlers change the request, until there is an answer.
+async fn run_to_answer(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut next: NextStep,
+    form: ConnectionForm,
+    progress: &Progress,
+    mut answered: ExchangeAnswer,
+) -> ExchangeAnswer {
+    loop {
+        match next {
+            NextStep::Answer(mut answer) => {
+                if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.facts.id()) {
+                    answer = answer.field(&snapshot.config.request_id.field, id.as_str());
+                }
+                answered.answer = answer;
+                return answered;
+            }
+            NextStep::Again(again) => {
+                next = step(core, snapshot, *again, form, progress, &mut answered).await;
+            }
+        }
+    }
+}
+
+/// A request that only a route's program answers, possibly already in progress.
+pub struct ProgramRequest {
+    /// The request, which has passed all checks before the program.
+    pub request: Request,
+    /// The program's handler.
+    pub handler: Rc<dyn handler::Handler>,
+    /// The call that the handler has started.
+    pub call: Option<Box<dyn PendingCall>>,
+}
+
+/// Lets the program answer.
+pub async fn answer_by_program(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    asked: ProgramRequest,
+    form: ConnectionForm,
+    progress: Rc<Progress>,
+) -> ExchangeAnswer {
+    let ProgramRequest { mut request, handler, call } = asked;
+    let answered = ExchangeAnswer {
+        answer: Answer::new(200),
+        client: request.client.map(|client| client.ip()),
+        user: request.user.clone(),
+    };
+    request.interim = Some(progress.clone());
+    let left = request.without_body();
+    progress.signals.handler_started();
+    let handled = match call {
+        Some(call) => call.go_on(request).await,
+        None => handler.handle(request).await,
+    };
+    let first = process_handled(&core, &snapshot, handled, left, form, &progress).await;
+    run_to_answer(&core, &snapshot, first, form, &progress, answered).await
+}
+
+/// The same, for requests of the server itself. The result becomes a part of another answer, so it has no
+/// content coding.
+pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Request) -> OnCore<Answer> {
+    let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(b"accept-encoding");
+    if !request.received.head.accept_encoding.is_absent()
+        && let Some(received) = request.received.with_fields(is_other, None)
+    {
+        request.received = Rc::new(received);
+    }
+    Box::pin(async move {
+        answer(core, snapshot, request, ConnectionForm::Persistent, Rc::default()).await.answer
+    })
+}
+
+/// Answers a request of the server itself with a file of `site`.
+fn answer_file_boxed(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    site: usize,
+    request: Request,
+) -> OnCore<Answer> {
+    Box::pin(async move {
+        let file_request = file_request(&snapshot, &request, site, ConnectionForm::Persistent);
+        static_files::answer(&core, &file_request).await
+    })
+}
+
+/// How a core answers the requests that the server makes itself.
+pub const OWN_REQUESTS: OwnRequests = OwnRequests { answer: answer_boxed, answer_file: answer_file_boxed };
+
+enum NextStep {
+    Answer(Answer),
+    /// A handler has changed the request, which must be routed again.
+    Again(Box<Request>),
+}
+
+/// One round: routes and rewrites, access rules, and the resulting action.
+async fn step(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut request: Request,
+    form: ConnectionForm,
+    progress: &Progress,
+    answered: &mut ExchangeAnswer,
+) -> NextStep {
+    let site = request.site;
+    progress.at(snapshot, site, None);
+    if request.path.is_empty() {
+        let answer = Answer::error(path_status(&request.path_as_sent));
+        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+        let rules = snapshot.sites[site].rules.as_ref();
+        if let Some(policy) = rules.and_then(SiteRules::policy) {
+            policy.common().apply(&mut answer.fields);
+        }
+        if let Some(rules) = rules {
+            add_site_fields(rules, snapshot, &request, progress, answered, &mut answer);
+        }
+        return NextStep::Answer(answer);
+    }
+    let Some(rules) = &snapshot.sites[site].rules else {
+        progress.with("files");
+        if request.received.head.lacks_length {
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await);
+        }
+        return NextStep::Answer(answer_file(core, snapshot, &request, site, form).await);
+    };
+    // The received request: results of the rules are noted in `request` itself.
+    let came = request.without_body();
+    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
+    let connection = came.connection_view();
+    let view = RequestView {
+        client: came.client.map(|client| client.ip()),
+        method: came.received.method_text(),
+        path: &came.path,
+        query: came.query.as_deref(),
+        host: came.host.as_deref(),
+        fields: &fields,
+        connection: Some(&connection),
+    };
+    if let Some((answer, policy, fields)) = preflight(rules, &view) {
+        progress.with("cors");
+        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+        policy.common().apply(&mut answer.fields);
+        answer.fields.extend_from_slice(&fields);
+        add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+        return NextStep::Answer(answer);
+    }
+    if rules.logins().is_some() {
+        if let Some(answer) = Box::pin(login::answer(core, snapshot, rules, &view, &came, progress)).await {
+            progress.with("login");
+            let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+            if let Some(policy) = rules.policy() {
+                policy.common().apply(&mut answer.fields);
+            }
+            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            return NextStep::Answer(answer);
+        }
+        if !login::remove_cookies(&mut request) {
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+        }
+    }
+    let mut resolved = rules.resolve(&view);
+    if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
+        resolved.outcome = Outcome::AMBIGUOUS;
+        resolved.rewritten = None;
+    }
+    request.route = resolved.route.map(|route| route.index);
+    progress.at(snapshot, site, request.route);
+    begin_trace(core, snapshot, &mut request, progress);
+    let browser = BrowserFields::new(&resolved, &view);
+    let mut routed = RoutedRequest { rules, resolved, view, browser, came: &came, cookies: Vec::new() };
+    match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
+        NextStep::Answer(mut answer) => {
+            routed.browser.apply(answer.status, &mut answer.fields);
+            add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
+            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            if !routed.resolved.logins.is_empty() {
+                login::make_private(&mut answer);
+            }
+            if !routed.cookies.is_empty() {
+                forward_auth::add_cookies(&routed.cookies, &mut answer);
+            }
+            let delivery = rules.delivery_at(routed.resolved.route.map(|route| route.index));
+            NextStep::Answer(match delivery.and_then(|delivery| delivery.rate) {
+                Some(rate) => send_rate::limit(answer, rate),
+                None => answer,
+            })
+        }
+        again @ NextStep::Again(_) => again,
+    }
+}
+
+/// A request with the decisions of the routes.
+struct RoutedRequest<'r, 'v> {
+    rules: &'r SiteRules,
+    resolved: Resolved<'r>,
+    view: RequestView<'v>,
+    browser: BrowserFields<'r>,
+    /// The request as it was received.
+    came: &'v Request,
+    /// Cookies that an authority sets at the client.
+    cookies: Vec<u8>,
+}
+
+/// Adds the fields of the site whose values have variables.
+fn add_site_fields(
+    rules: &SiteRules,
+    snapshot: &Snapshot,
+    came: &Request,
+    progress: &Progress,
+    answered: &ExchangeAnswer,
+    answer: &mut Answer,
+) {
+    if let Some(fields) = rules.fields() {
+        add_fields(&[(fields, Vec::new())], snapshot, came, progress, answered, answer);
+    }
+}
+
+/// Adds the fields of routes or of the site, whose values may have variables.
+fn add_fields(
+    fields: &[(&AnswerFields, Vec<Bytes>)],
+    snapshot: &Snapshot,
+    came: &Request,
+    progress: &Progress,
+    answered: &ExchangeAnswer,
+    answer: &mut Answer,
+) {
+    for (fields, captures) in fields {
+        let status = answer.status;
+        let source = AnswerVariables { request: came, answered, progress, snapshot, status, captures };
+        fields.apply(&mut answer.fields, &source);
+    }
+}
+
+/// Applies the access rules to a request, and carries out the decisions of the routes.
+async fn apply_rules(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    routed: &mut RoutedRequest<'_, '_>,
+    mut request: Request,
+    form: ConnectionForm,
+    progress: &Progress,
+    answered: &mut ExchangeAnswer,
+) -> NextStep {
+    let RoutedRequest { rules, resolved, view, browser, came, cookies } = routed;
+    let (rules, view) = (*rules, *view);
+    let site = request.site;
+    if is_body_too_long(core, snapshot, &request) {
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
+    }
+    if let Err(answer) = admit(snapshot, resolved, &view, &mut request, progress, answered).await {
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+    }
+    if !resolved.logins.is_empty() && !progress.set_cleaned() {
+        hand_on(snapshot, &mut request);
+    }
+    for login in &resolved.logins {
+        // Boxed, so that other futures do not get larger.
+        let checked = Box::pin(login::check(core, snapshot, login, came, &mut request, cookies));
+        if let Err(answer) = checked.await {
+            progress.with("login");
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        }
+        answered.user.clone_from(&request.user);
+    }
+    if !resolved.authorities.is_empty() {
+        // Boxed, so that other futures do not get larger.
+        let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
+        if let Err(answer) = asked.await {
+            progress.with("forward_auth");
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        }
+        if request.user.is_some() {
+            answered.user.clone_from(&request.user);
+        }
+    }
+    if let Some(rewritten) = resolved.rewritten.take() {
+        request.path = rewritten.path;
+        request.path_as_sent = rewritten.path_as_sent;
+        request.query = rewritten.query;
+    } else if let Outcome::Files { root } = resolved.outcome
+        && rules.lacks_slash(&view)
+        && site_files::is_missing(&snapshot.sites[snapshot.files_of(site, root)], view.path)
+    {
+        progress.with("redirect");
+        let answer = static_files::redirect_to_slash(view.path, view.query);
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+    }
+    if let Some(route) = resolved.tries_files() {
+        let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
+        if let Some(file) = site_files::tried_file(snapshot, site, route, &now) {
+            resolved.outcome = Outcome::Files { root: route.root };
+            request.path = file.path;
+            request.path_as_sent = file.path_as_sent;
+        }
+    }
+    if !tell_place(rules, &mut request) || !browser.give_nonce(snapshot, rules, resolved, &mut request) {
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+    }
+    if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
+        progress.with("middleware");
+        progress.signals.handler_started();
+        if !progress.is_cleaned() {
+            hand_on(snapshot, &mut request);
+        }
+        let left = request.without_body();
+        let mut answer = Box::pin(chain.answer_here(request)).await;
+        if answer.is_error_page {
+            use_error_page(core, snapshot, &left, site, form, &mut answer).await;
+        }
+        middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
+        return NextStep::Answer(answer);
+    }
+    carry_out(core, snapshot, resolved, request, form, progress).await
+}
+
+/// Applies the access rules. The error is the answer to a refused request.
+async fn admit(
+    snapshot: &Snapshot,
+    resolved: &Resolved<'_>,
+    view: &RequestView<'_>,
+    request: &mut Request,
+    progress: &Progress,
+    answered: &mut ExchangeAnswer,
+) -> Result<(), Answer> {
+    let admitted = access::pass(&resolved.gates, view).await.map_err(|refusal| {
+        progress.with("access");
+        refusal.answer()
+    })?;
+    // The client's values of fields that only a server may set are removed before those of claims are added.
+    if !admitted.fields().is_empty() && !progress.set_cleaned() {
+        hand_on(snapshot, request);
+    }
+    if !write_fields(admitted.fields(), request) {
+        return Err(Answer::error(500));
+    }
+    if let Some(user) = admitted.user {
+        let name: Box<str> = String::from_utf8_lossy(user.name()).into();
+        (request.user, answered.user) = (Some(name.clone()), Some(name));
+    }
+    Ok(())
+}
+
+/// Tells programs and origins the location of the client, in fields that clients cannot set. Returns whether
+/// that was possible.
+fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
+    let Some(places) = rules.places() else { return true };
+    let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
+    let is_of_place = |name: &[u8]| {
+        [COUNTRY_FIELD, SYSTEM_FIELD].iter().any(|other| forged_fields::is_alike(name, other.as_bytes()))
+    };
+    let country = location.country.as_ref().map(|code| (COUNTRY_FIELD.as_bytes(), &code[..]));
+    let number = location.asn.map(|number| number.to_string());
+    let system = number.as_ref().map(|number| (SYSTEM_FIELD.as_bytes(), number.as_bytes()));
+    let written = request.received.with_fields(|name| !is_of_place(name), country.into_iter().chain(system));
+    let Some(written) = written else { return false };
+    request.received = Rc::new(written);
+    true
+}
+
+/// Asks the authorities that must allow a request, and notes their answers in it. The error is the answer to
+/// a request that is not allowed.
+async fn ask_authorities(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    resolved: &Resolved<'_>,
+    request: &mut Request,
+    progress: &Progress,
+    cookies: &mut Vec<u8>,
+) -> Result<(), Answer> {
+    let came = request.without_body();
+    // The client's values of fields that only a server may set are removed before those of the authority are
+    // added.
+    if !progress.set_cleaned() {
+        hand_on(snapshot, request);
+    }
+    for authority in &resolved.authorities {
+        let allowed = forward_auth::ask(core, snapshot, authority, &came).await?;
+        let (names, fields) = (&authority.config.fields, &allowed.passed.fields);
+        let is_of_authority =
+            |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
+        let added = fields.iter().map(|(name, value)| (name.as_bytes(), &**value));
+        let written = request.received.with_fields(|name| !is_of_authority(name), added);
+        request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);
+        request.is_admitted = true;
+        if allowed.passed.user.is_some() {
+            request.user = allowed.passed.user;
+        }
+        cookies.extend_from_slice(&allowed.cookies);
+    }
+    Ok(())
+}
+
+/// The answer to a CORS preflight request, if the route of the later request has CORS rules: the status, the
+/// policy of the route, and lines for the answer. Rules on addresses and rates apply; rules on users do not,
+/// because a preflight request has no credentials.
+fn preflight<'r>(
+    rules: &'r SiteRules,
+    view: &RequestView<'_>,
+) -> Option<(Answer, &'r AnswerPolicy, Vec<u8>)> {
+    let method = rules.preflight_method(view)?;
+    let resolved = rules.resolve(&RequestView { method, ..*view });
+    let policy = resolved.policy?;
+    let (status, fields) = policy.preflight(view)?;
+    if matches!(resolved.outcome, Outcome::Failed { .. }) {
+        return None;
+    }
+    match access::pass_without_user(&resolved.gates, view) {
+        Ok(()) if status < 300 => Some((Answer::new(status), policy, fields)),
+        Ok(()) => Some((Answer::error(status), policy, fields)),
+        Err(refusal) => Some((refusal.answer(), policy, Vec::new())),
+    }
+}
+
+/// Carries out the action of the rules.
+async fn carry_out(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    resolved: &Resolved<'_>,
+    mut request: Request,
+    form: ConnectionForm,
+    progress: &Progress,
+) -> NextStep {
+    let site = request.site;
+    match &resolved.outcome {
+        Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
+            progress.with(interface.name());
+            let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
+            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
+        }
+        // RFC 9110 section 15.5.12: there may be a body whose end cannot be found.
+        outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
+            NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
+        }
+        Outcome::Handler(interface) => {
+            let left = request.without_body();
+            let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
+            progress.signals.set_early_hints(hints.cloned());
+            progress.signals.handler_started();
+            progress.with(interface.name());
+            if !progress.is_cleaned() {
+                hand_on(snapshot, &mut request);
+            }
+            let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
+            if pages.is_some() {
+                includes::ask_for_a_page(&mut request);
+            }
+            let mut handled = handler_of(core, snapshot, interface).handle(request).await;
+            if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
+                let pages = snapshot.files_of(site, Some(root));
+                // Boxed, so that other futures do not get larger.
+                Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
+            }
+            process_handled(core, snapshot, handled, left, form, progress).await
+        }
+        Outcome::Files { root } => {
+            progress.with("files");
+            let route = resolved.route.map(|route| route.index);
+            let rules = snapshot.sites[site].rules.as_ref();
+            let delivery = rules.and_then(|rules| rules.delivery_at(route));
+            let files = snapshot.files_of(site, *root);
+            NextStep::Answer(match delivery.and_then(|delivery| delivery.substitution.as_ref()) {
+                // Apart, for the sake of the size of futures that do not need it.
+                Some(substitution) => {
+                    let coded = &snapshot.sites[files].codings;
+                    Box::pin(answer_replaced(core, snapshot, request, files, form, (&**substitution, coded)))
+                        .await
+                }
+                None => answer_file(core, snapshot, &request, files, form).await,
+            })
+        }
+        outcome => {
+            progress.with(match outcome {
+                Outcome::Redirect { .. } => "redirect",
+                _ => "respond",
+            });
+            if let Outcome::Failed { reason, .. } = outcome {
+                let message = format_args!("{reason}{}", Named(&request.id));
+                let log = error_log(core, snapshot, &request);
+                log.limited(LogLevel::Warning, "route failed", message);
+            }
+            let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
+            NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await)
+        }
+    }
+}
+
+/// The log of what goes wrong with a request.
+fn error_log<'a>(core: &'a Core, snapshot: &'a Snapshot, request: &Request) -> &'a ErrorLog {
+    let own = snapshot.logs.as_ref().and_then(|logs| logs.error_log_of(request.site, request.route));
+    own.unwrap_or(&core.error_log)
+}
+
+/// Whether the body is longer than the site or route allows; a body of unknown length gets a limit.
+fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool {
+    let most_bytes = snapshot.body_bytes(request.site, request.route);
+    if most_bytes == snapshot.most_body_bytes {
+        // The connection checks this limit.
+        return false;
+    }
+    match request.body_length() {
+        Some(length) if length > most_bytes => {
+            let message = format_args!(
+                "{} is refused: its body has {length} bytes, and body_bytes allows {most_bytes}{}",
+                request.path.escape_ascii(),
+                Named(&request.id),
+            );
+            let log = error_log(core, snapshot, request);
+            log.limited(LogLevel::Warning, "request body too long", message);
+            true
+        }
+        Some(_) => false,
+        None => {
+            request.body.limit(most_bytes);
+            false
+        }
+    }
+}
+
+/// Whether the action accepts an HTTP/1.0 request that does not declare the length of its body.
+fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
+    match outcome {
+        Outcome::Handler(interface) => interface.takes_missing_length(),
+        Outcome::Files { .. } => false,
+        _ => true,
+    }
+}
+
+/// Processes the result of a handler. `left` is the request without its body.
+async fn process_handled(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    handled: Handled,
+    left: Request,
+    form: ConnectionForm,
+    progress: &Progress,
+) -> NextStep {
+    let site = left.site;
+    NextStep::Answer(match handled {
+        Handled::Answer(answer) => {
+            progress.facts.set_cache(answer.cache);
+            let answer = match is_intercepted(snapshot, &left, &answer) {
+                true => without_its_page(answer),
+                false => answer,
+            };
+            finish(core, snapshot, &left, site, form, answer).await
+        }
+        Handled::LocalRedirect { target } => match left.derive(&target) {
+            Some(next) => return NextStep::Again(Box::new(next)),
+            None => {
+                let message = "a program's local redirect is invalid, or a loop";
+                let id = progress.facts.id_text();
+                let message = format_args!("{message}{}", Named(&id));
+                let log = error_log(core, snapshot, &left);
+                log.limited(LogLevel::Warning, "local redirect", message);
+                finish(core, snapshot, &left, site, form, Answer::error(500)).await
+            }
+        },
+        Handled::Again(request) => return NextStep::Again(request),
+        Handled::File(request) => {
+            progress.signals.handler_ended();
+            progress.with("files");
+            let files = own_files(snapshot, &request).unwrap_or(site);
+            answer_file(core, snapshot, &request, files, form).await
+        }
+        Handled::OnDisk(found) => {
+            progress.signals.handler_ended();
+            let answer = on_disk::answer(core, snapshot, site, form, &found).await;
+            finish(core, snapshot, &left, site, form, answer).await
+        }
+    })
+}
+
+/// The files of a route with WebDAV, if it has its own directory.
+fn own_files(snapshot: &Snapshot, request: &Request) -> Option<usize> {
+    let index = request.route?;
+    let site = &snapshot.sites[request.site];
+    site.config.routes.get(index)?.webdav.as_ref()?;
+    let root = site.rules.as_ref()?.route_at(index)?.root?;
+    Some(snapshot.files_of(request.site, Some(root)))
+}
+
+/// Whether an error answer of a program or an origin is replaced by a page of the site.
+fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bool {
+    answer.status >= 400
+        && !answer.is_error_page
+        && snapshot.intercepts_errors(request.site, request.route)
+        && snapshot.error_page(request.site, request.route, answer.status).is_some()
+}
+
+/// An error without its body and the fields that describe the body.
+fn without_its_page(mut answer: Answer) -> Answer {
+    const OF_BODIES: [&str; 6] =
+        ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
+    let mut fields = Vec::with_capacity(answer.fields.len() + 64);
+    for line in answer.fields.split_inclusive(|byte| *byte == b'\n') {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let is_of_body = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
+            || OF_BODIES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        if !is_of_body {
+            fields.extend_from_slice(line);
+        }
+    }
+    let page = Answer::error(answer.status);
+    fields.extend_from_slice(&page.fields);
+    answer.fields = fields;
+    answer.body = page.body;
+    answer.is_error_page = true;
+    answer.declared_length = None;
+    answer
+}
+
+/// Sets the request's id, if the id is used anywhere.
+fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
+    let state = &mut *core.state.borrow_mut();
+    let config = &snapshot.config.request_id;
+    let is_shown = config.answer || config.forward || state.log.wants_request_id();
+    // A request that the server makes itself has the id of the request that it is made for.
+    if !is_shown || !request.id.is_empty() {
+        return;
+    }
+    let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
+    let id = state.request_ids.of(config, progress.is_from_proxy(), &fields);
+    request.id = id.as_str().into();
+    progress.facts.set_id(id);
+}
+
+/// Begins the trace of a client's request, if its site or route is traced.
+fn begin_trace(core: &Core, snapshot: &Arc<Snapshot>, request: &mut Request, progress: &Progress) {
+    // A request that the server makes itself belongs to the trace of the one that it is made for.
+    if snapshot.trace_rules.is_none() || request.trace.is_some() || request.depth > 0 {
+        return;
+    }
+    let CoreState { tracer, request_ids, snapshot: present, .. } = &mut *core.state.borrow_mut();
+    let Some(tracer) = tracer else { return };
+    // After a reload the positions may be those of other sites.
+    let is_present = Arc::ptr_eq(snapshot, present);
+    let asked = Asked {
+        site: Some(request.site).filter(|_| is_present),
+        route: request.route,
+        is_from_proxy: progress.is_from_proxy(),
+    };
+    let trace = tracer.begin(asked, request.received.fields(), request_ids);
+    if let Some(trace) = trace {
+        progress.facts.set_trace(trace.clone());
+        request.trace = Some(trace);
+    }
+}
+
+/// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client is
+/// not allowed to set, and adds the request's id if configured, and the trace context of the server if it
+/// traces the request.
+fn hand_on(snapshot: &Snapshot, request: &mut Request) {
+    let own_trace = request.trace.clone();
+    let trace = trace_context::from_fields(request.received.fields()).filter(|_| own_trace.is_none());
+    let config = &snapshot.config.request_id;
+    let own_id = config.forward && !request.id.is_empty();
+    let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
+    let is_trusted = request.trusted_proxy.is_some();
+    let stays = |name: &[u8]| {
+        trace_context::is_handed_on(name, trace.as_ref())
+            && !is_id(name)
+            && !forged_fields::ends_here(name, is_trusted)
+    };
+    if !own_id && own_trace.is_none() && request.received.fields().all(|(name, _)| stays(name)) {
+        return;
+    }
+    let id = own_id.then_some((config.field.as_bytes(), request.id.as_bytes()));
+    let parent = own_trace.as_ref().map(|trace| trace.trace_parent());
+    let parent = parent.as_ref().map(|value| (&b"traceparent"[..], &value[..]));
+    let state = own_trace.as_ref().map(|trace| &*trace.state).filter(|state| !state.is_empty());
+    let state = state.map(|state| (&b"tracestate"[..], state));
+    let written = request.received.with_fields(stays, [id, parent, state].into_iter().flatten());
+    if let Some(written) = written {
+        request.received = Rc::new(written);
+    }
+}
+
+/// Replaces the fields of the client by those made from claims. Returns whether that was possible.
+fn write_fields(fields: &[(Arc<str>, Option<String>)], request: &mut Request) -> bool {
+    if fields.is_empty() {
+        return true;
+    }
+    let is_of_token =
+        |name: &[u8]| fields.iter().any(|(other, _)| forged_fields::is_alike(name, other.as_bytes()));
+    let added = fields.iter().filter_map(|(name, value)| Some((name.as_bytes(), value.as_ref()?.as_bytes())));
+    let written = request.received.with_fields(|name| !is_of_token(name), added);
+    let Some(written) = written else { return false };
+    request.received = Rc::new(written);
+    true
+}
+
+/// A request's id at the end of a line of the error log.
+struct Named<'a>(&'a str);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
+    }
+}
+
+async fn answer_file(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    request: &Request,
+    site: usize,
+    form: ConnectionForm,
+) -> Answer {
+    let file_request = file_request(snapshot, request, site, form);
+    // Boxed, because its future is large, and those of programs would need the same room.
+    let answer = Box::pin(static_files::answer(core, &file_request)).await;
+    // Error pages are files of the site, not of a route's directory.
+    finish(core, snapshot, request, request.site, form, answer).await
+}
+
+/// Answers with a file in which texts are replaced.
+async fn answer_replaced(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut request: Request,
+    site: usize,
+    form: ConnectionForm,
+    (substitution, codings): (&Substitution, &CodingSettings),
+) -> Answer {
+    let answer_form = compression::AnswerForm::of(&request, codings);
+    let is_head = request.received.head.method == Method::Head;
+    if !substitution.ask_plainly(&mut request) {
+        return Answer::error(500);
+    }
+    let answer = answer_file(core, snapshot, &request, site, form).await;
+    answer_form.apply(substitution.apply(answer, is_head))
+}
+
+/// Adds the fields that the site adds to all its answers.
+async fn finish(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    request: &Request,
+    site: usize,
+    form: ConnectionForm,
+    mut answer: Answer,
+) -> Answer {
+    if answer.is_error_page {
+        use_error_page(core, snapshot, request, site, form, &mut answer).await;
+    }
+    answer.fields.extend_from_slice(&snapshot.sites[site].fields);
+    answer
+}
+
+/// Replaces the built-in error page by the site's own page, if it has one.
+async fn use_error_page(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    request: &Request,
+    site: usize,
+    form: ConnectionForm,
+    answer: &mut Answer,
+) {
+    if let Some(page) = snapshot.error_page(request.site, request.route, answer.status) {
+        let file_request = file_request(snapshot, request, site, form);
+        Box::pin(static_files::use_error_page(core, &file_request, page, answer)).await;
+    }
+}
+
+fn file_request<'a>(
+    snapshot: &'a Arc<Snapshot>,
+    request: &'a Request,
+    site: usize,
+    form: ConnectionForm,
+) -> FileRequest<'a> {
+    FileRequest {
+        snapshot,
+        site,
+        request,
+        head: &request.received.head,
+        buffer: &request.received.buffer,
+        path: &request.path_as_sent,
+        query: request.query.as_deref(),
+        form,
+    }
+}

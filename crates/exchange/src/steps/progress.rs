@@ -1,0 +1,260 @@
+//! The state of an exchange that others need before it ends: the log, the connection, and the operator's
+//! view. An exchange is a future that is dropped when its client leaves; what it has found out by then must
+//! still be logged, so it is not a part of its result.
+//!
+//! - [`LogFacts`] belong to the log: the exchange sets them, accounting reads them.
+//! - [`ConnectionSignals`] belong to the connection: they tell it what to do while it waits for the answer.
+//! - The rest is the exchange's own, and the entry among the requests under way.
+
+use std::cell::{Cell, Ref, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_access::MinimumRate;
+use touchstone_admin::connection_info::UnderWayGuard;
+use touchstone_handler::answer::CacheResult;
+use touchstone_handler::interim::{InterimResponses, TakesInterim};
+use touchstone_handler::trace::RequestTrace;
+use touchstone_observe::request_id::RequestId;
+use touchstone_sites::site::{MinimumRates, Snapshot};
+
+/// The state of an exchange, for the connection while it waits for the answer, and for the log.
+#[derive(Default)]
+pub struct Progress {
+    /// The facts for the log and the metrics.
+    pub facts: LogFacts,
+    /// Messages to the connection while it waits.
+    pub signals: ConnectionSignals,
+    /// The connection is from a trusted proxy.
+    is_from_proxy: bool,
+    /// Fields of the request that a client is not allowed to set were removed.
+    is_cleaned: Cell<bool>,
+    /// The entry of the request among those under way.
+    under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+/// The facts about a request for the log and the metrics.
+#[derive(Default)]
+pub struct LogFacts {
+    site: Cell<Option<usize>>,
+    route: Cell<Option<usize>>,
+    handler: Cell<&'static str>,
+    cache: Cell<CacheResult>,
+    hides_query: Cell<bool>,
+    id: RefCell<Option<RequestId>>,
+    trace: RefCell<Option<Rc<RequestTrace>>>,
+}
+
+/// The messages of an exchange to its connection, which waits for the answer.
+#[derive(Default)]
+pub struct ConnectionSignals {
+    is_handler_running: Cell<bool>,
+    early_hints: RefCell<Option<Arc<[u8]>>>,
+    interim: InterimResponses,
+    minimum_rates: Cell<Option<MinimumRates>>,
+    /// The body's receiver does not know the minimum rates yet.
+    is_receive_rate_new: Cell<bool>,
+}
+
+impl LogFacts {
+    /// The facts about a hit of the cache.
+    pub fn set_hit(&self, site: Option<usize>) {
+        self.site.set(site);
+        self.handler.set("cache");
+    }
+
+    /// The site, once it is found.
+    pub fn site(&self) -> Option<usize> {
+        self.site.get()
+    }
+
+    /// The last route that matched.
+    pub fn route(&self) -> Option<usize> {
+        self.route.get()
+    }
+
+    /// The name of the handler or action.
+    pub fn handler(&self) -> &'static str {
+        self.handler.get()
+    }
+
+    /// What a cache in front of the handler did.
+    pub fn cache(&self) -> CacheResult {
+        self.cache.get()
+    }
+
+    /// Sets what a cache in front of the handler did.
+    pub fn set_cache(&self, result: CacheResult) {
+        self.cache.set(result);
+    }
+
+    /// Whether the query of the request is a secret, such as the code of a login.
+    pub fn hides_query(&self) -> bool {
+        self.hides_query.get()
+    }
+
+    /// The query is not logged.
+    pub fn hide_query(&self) {
+        self.hides_query.set(true);
+    }
+
+    /// The request's id, if it was needed so far.
+    pub fn id(&self) -> Ref<'_, Option<RequestId>> {
+        self.id.borrow()
+    }
+
+    /// The request's id as text; empty if it was not needed so far.
+    pub fn id_text(&self) -> Box<str> {
+        self.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into())
+    }
+
+    /// The trace of the request, if it is begun.
+    pub fn trace(&self) -> Option<Rc<RequestTrace>> {
+        self.trace.borrow().clone()
+    }
+
+    /// Sets the trace of the request.
+    pub fn set_trace(&self, trace: Rc<RequestTrace>) {
+        *self.trace.borrow_mut() = Some(trace);
+    }
+
+    /// Sets the request's id.
+    pub fn set_id(&self, id: RequestId) {
+        *self.id.borrow_mut() = Some(id);
+    }
+}
+
+impl ConnectionSignals {
+    /// Whether a handler is running. A handler ends when the client disconnects; a file is sent even to a
+    /// client that has ended its sending direction.
+    pub fn is_handler_running(&self) -> bool {
+        self.is_handler_running.get()
+    }
+
+    /// A handler has started.
+    pub fn handler_started(&self) {
+        self.is_handler_running.set(true);
+    }
+
+    /// The server answers with a file in place of the handler.
+    pub fn handler_ended(&self) {
+        self.is_handler_running.set(false);
+    }
+
+    /// Sets the field lines that are sent before the answer if the answer is not ready at once.
+    pub fn set_early_hints(&self, lines: Option<Arc<[u8]>>) {
+        *self.early_hints.borrow_mut() = lines;
+    }
+
+    /// Field lines to send now in an interim response, because the answer is not ready; returned once.
+    pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
+        self.early_hints.borrow_mut().take()
+    }
+
+    /// The handler's own interim responses.
+    pub fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
+
+    /// The minimum rate of the body, if its receiver does not know it yet; returned once.
+    pub fn take_receive_rate(&self) -> Option<MinimumRate> {
+        self.is_receive_rate_new.take().then(|| self.minimum_rates.get().map(|rates| rates.receive)).flatten()
+    }
+
+    /// The minimum rate of the answer, if the site or route sets one.
+    pub fn send_rate(&self) -> Option<MinimumRate> {
+        self.minimum_rates.get().map(|rates| rates.send)
+    }
+}
+
+impl TakesInterim for Progress {
+    fn interim(&self) -> &InterimResponses {
+        &self.signals.interim
+    }
+}
+
+impl Progress {
+    /// The initial state of a client's request.
+    pub fn new(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+    ) -> Rc<Progress> {
+        Rc::new(Progress {
+            is_from_proxy: peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
+            under_way: RefCell::new(under_way),
+            ..Progress::default()
+        })
+    }
+
+    /// The initial state of a request that a route's program will answer.
+    pub fn of_program(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+        site: usize,
+        route: usize,
+    ) -> Rc<Progress> {
+        let progress = Progress::new(snapshot, peer, under_way);
+        progress.at(snapshot, site, Some(route));
+        progress
+    }
+
+    /// The initial state of a request whose fields about the client were set by the server.
+    pub fn of_cleaned_request() -> Progress {
+        Progress { is_cleaned: Cell::new(true), ..Progress::default() }
+    }
+
+    /// Whether the connection is from a trusted proxy.
+    pub fn is_from_proxy(&self) -> bool {
+        self.is_from_proxy
+    }
+
+    /// Whether the fields that a client is not allowed to set were removed.
+    pub fn is_cleaned(&self) -> bool {
+        self.is_cleaned.get()
+    }
+
+    /// Records that the fields that a client is not allowed to set are removed. Returns whether they were
+    /// removed before.
+    pub fn set_cleaned(&self) -> bool {
+        self.is_cleaned.replace(true)
+    }
+
+    /// Sets the site, and the route if there is one.
+    pub fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
+        self.facts.site.set(Some(site));
+        self.facts.route.set(route);
+        if let Some(minimum_rates) = snapshot.minimum_rates(site, route) {
+            self.signals.minimum_rates.set(Some(minimum_rates));
+            self.signals.is_receive_rate_new.set(true);
+        }
+        if let Some(under_way) = &*self.under_way.borrow() {
+            under_way.request().set_route(&snapshot.route_table, Some(site), route);
+        }
+    }
+
+    /// Sets the name of the handler or action.
+    pub fn with(&self, handler: &'static str) {
+        self.facts.handler.set(handler);
+        if let Some(under_way) = &*self.under_way.borrow() {
+            under_way.request().set_handler(handler);
+        }
+    }
+
+    /// The entry of the request among those under way, if the operator's view is on.
+    pub fn under_way(&self) -> Ref<'_, Option<UnderWayGuard>> {
+        self.under_way.borrow()
+    }
+
+    /// Adds the request to those under way.
+    pub fn set_under_way(&self, guard: UnderWayGuard) {
+        *self.under_way.borrow_mut() = Some(guard);
+    }
+
+    /// Returns the entry among the requests under way; dropping it removes the request from them.
+    pub fn take_under_way(&self) -> Option<UnderWayGuard> {
+        self.under_way.take()
+    }
+}
