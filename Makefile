@@ -49,7 +49,7 @@ fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 	@scripts/setup.sh --brief
 	@scripts/fuzz.sh
 
-simulate: ## Live through 10,000 simulated lives (SEED=1 PART=disk SEEDS=10000 SECONDS_TO_RUN=28800)
+simulate: ## Run 10,000 simulations (SEED=1 PART=disk SEEDS=10000 SECONDS_TO_RUN=28800)
 	@SEED='$(SEED)' PART='$(PART)' SEEDS='$(SEEDS)' PROFILE='$(or $(filter-out release,$(PROFILE)),dev)' \
 	    scripts/simulate.sh
 

@@ -31,7 +31,7 @@ sed -n 's/^+++ b\/\([^ \t]*\).*/\1/p' "$top"/crates/simulation/faults/*.patch | 
 missed=0
 rows=()
 left=("${patches[@]}")
-# Each build has at most one fault of each part, and a life of a part runs the code of that part alone.
+# Each build has at most one fault of each part, and a run of a part calls the code of that part alone.
 while [ "${#left[@]}" -gt 0 ]; do
     declare -A now=()
     later=()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the simulator: whole lives of the protocol engines, the accelerator with its disk and the fleet.
+# Runs the simulator: the protocol engines, the accelerator with its disk, and the fleet.
 #
 #   scripts/simulate.sh                          10,000 seeds over all parts, from 1 on
-#   SEED=4711 PART=disk scripts/simulate.sh      one life, exactly as it was; a fault is shown with its trace
+#   SEED=4711 PART=disk scripts/simulate.sh      one run, exactly as it was; a fault is shown with its trace
 #   SEEDS=1000000 scripts/simulate.sh            so many, from SEED on
 #   SECONDS_TO_RUN=28800 scripts/simulate.sh     a night: as many as there is time for, from a new seed on
 #   PROFILE=fast scripts/simulate.sh             with that build (dev)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The program.
 const PROGRAM: &str = "nats-server";
 /// How often the process is checked.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 /// A broker that dies sooner than this after its start is not started again: something is wrong with it.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 
@@ -27,7 +27,7 @@ impl Broker {
         let configuration = directory.join(BROKER_FILE);
         if !configuration.exists() {
             return Err(format!(
-                "there is no fleet in {}: touchstone fleet init makes one",
+                "{} contains no fleet: create one with 'touchstone fleet init'",
                 directory.display()
             ));
         }
@@ -64,11 +64,11 @@ impl Broker {
                 if interrupt.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                std::thread::sleep(LOOK_PERIOD);
+                std::thread::sleep(CHECK_PERIOD);
             }
             if started.elapsed() < SHORT_LIFE {
                 return Err(format!(
-                    "the broker ended at once: {} says why",
+                    "the broker ended at once; the reason is in {}",
                     directory.join("broker.log").display()
                 ));
             }

@@ -49,8 +49,8 @@ impl Credentials {
         let own_group = rustix::process::getegid().as_raw();
         if !is_private(metadata.mode(), metadata.uid(), metadata.gid(), own_group) {
             return Err(format!(
-                "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have \
-                 new ones made if they were read"
+                "other users can read the credentials {name}: run chmod 600 {name}, and create new ones \
+                 if they may have been read"
             ));
         }
         let mut text = String::new();
@@ -68,7 +68,7 @@ impl Credentials {
             let left = MAXIMUM_BYTES.saturating_sub(text.len() as u64);
             let read = (&mut input).take(left).read_line(&mut line);
             if read.map_err(|error| format!("the credentials: {error}"))? == 0 {
-                return Err("the credentials on standard input have no end".to_string());
+                return Err("the credentials on standard input are incomplete".to_string());
             }
             if line.trim_end() == END_LINE {
                 return Credentials::parse(&text).map_err(|error| format!("the credentials: {error}"));
@@ -99,7 +99,7 @@ impl Credentials {
     }
 }
 
-/// Whether no one else can read a file: only its owner, or, where root owns it, only the group of this
+/// Whether no process else can read a file: only its owner, or, where root owns it, only the group of this
 /// process (as a volume of Kubernetes has it for a pod that is not root's).
 fn is_private(mode: u32, owner: u32, group: u32, own_group: u32) -> bool {
     match mode & 0o077 {

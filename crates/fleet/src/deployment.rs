@@ -42,8 +42,8 @@ impl Deployment {
     /// Which broker there is, and whether it was started here.
     pub fn broker_words(&self) -> String {
         match &self.broker {
-            Some(broker) => format!("the broker was started here: {}", broker.words()),
-            None => format!("the broker at {} was there already", self.controller),
+            Some(broker) => format!("the broker was started on this machine: {}", broker.words()),
+            None => format!("the broker at {} was already running", self.controller),
         }
     }
 
@@ -70,7 +70,7 @@ fn start_broker(directory: &Path, file: &FleetFile) -> Result<Broker, String> {
     while reach(&file.controller, ATTEMPT_TIME).is_err() {
         if broker.has_ended() || Instant::now() > until {
             return Err(format!(
-                "the broker does not listen at {}: {} says why",
+                "the broker does not listen at {}; the reason is in {}",
                 file.controller,
                 directory.join("broker.log").display()
             ));

@@ -92,7 +92,7 @@ impl Fabric for Embedded {
     }
 
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError> {
-        let missing = || FabricError::Failed(format!("there is no document {sha256}"));
+        let missing = || FabricError::Failed(format!("no document has the hash {sha256}"));
         self.lock().documents.get(sha256).cloned().ok_or_else(missing)
     }
 

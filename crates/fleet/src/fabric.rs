@@ -28,7 +28,7 @@ pub trait Fabric: Send + Sync {
     /// Keeps a document for all members; the answer is its SHA-256 in hexadecimal, by which it is fetched.
     fn hand_out(&self, document: &[u8]) -> Result<String, FabricError>;
 
-    /// A document that was handed out; its hash is checked.
+    /// A published document; its hash is checked.
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError>;
 
     /// Keeps a message until it is taken, through a crash of the engine as well. Of messages with the same id
@@ -142,7 +142,7 @@ impl<M> Inbox<M> {
     }
 }
 
-/// A kept message. One that is dropped without an acknowledgement comes again.
+/// A stored message. It is delivered again if it is dropped without an acknowledgement.
 pub struct StoredMessage {
     /// The subject that it was kept under.
     pub subject: String,

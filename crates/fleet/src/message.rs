@@ -12,7 +12,7 @@ use crate::clock::Stamp;
 use crate::fabric::{FabricError, Traffic};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use touchstone_load::{Portion, Standing};
+use touchstone_load::{LiveFigures, Portion};
 
 /// The version of this protocol; a controller and its agents must also run the same program, which is
 /// checked.
@@ -87,7 +87,8 @@ pub enum Order {
         plan_sha256: String,
         /// The agent's portion; a probe has none.
         portion: Option<Portion>,
-        /// The classes whose figures are reported during the mix, and those of the whole; `None`: none are.
+        /// The classes whose figures are reported during the mix, and those of the whole; `None`: no figures
+        /// are reported.
         #[serde(default)]
         watched: Option<Vec<usize>>,
     },
@@ -122,7 +123,7 @@ pub enum Order {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "report")]
 pub enum Report {
-    /// Who it is; the answer to [`Order::Muster`].
+    /// Its description; the answer to [`Order::Muster`].
     Here(Box<AgentFacts>),
     /// The answer to [`Order::Ping`].
     Pong {
@@ -139,7 +140,7 @@ pub enum Report {
         run: String,
         /// The mix.
         mix: u64,
-        /// How long before its start it must be told to start.
+        /// How long before the start of the run it must get the order to start.
         time_to_prepare_ns: u64,
     },
     /// A mix cannot be carried out, or was not to its end.
@@ -154,13 +155,13 @@ pub enum Report {
     /// The agent is alive; sent every [`crate::agent::BEAT_PERIOD`].
     Beat(Beat),
     /// The figures of a mix so far, if they are wanted; sent with the beats.
-    Standing {
+    Figures {
         /// The run.
         run: String,
         /// The mix.
         mix: u64,
         /// The figures.
-        standing: Box<Standing>,
+        figures: Box<LiveFigures>,
     },
     /// The agent's recent notes.
     Logs {
@@ -211,7 +212,7 @@ pub struct Beat {
     pub traffic: Traffic,
     /// Parts of results that are on its disk, and not yet with the broker.
     pub spooled: u64,
-    /// It was told to end when it has finished its task.
+    /// It has the order to end after its task.
     #[serde(default)]
     pub draining: bool,
 }
@@ -264,8 +265,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > MAXIMUM_NAME_BYTES || !name.bytes().all(good) {
         return Err(format!(
-            "the name {name:?} cannot be: take letters, digits, hyphens and underscores, at most \
-             {MAXIMUM_NAME_BYTES}"
+            "the name {name:?} is not allowed: use at most {MAXIMUM_NAME_BYTES} letters, digits, hyphens \
+             and underscores"
         ));
     }
     Ok(())

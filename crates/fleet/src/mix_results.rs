@@ -56,7 +56,7 @@ impl Part {
         message
     }
 
-    /// Decodes a part; `None` if the bytes are no part.
+    /// Decodes a part; `None` if the bytes are not a valid part.
     pub fn decode(message: &[u8]) -> Option<Part> {
         let end = message.iter().position(|&byte| byte == b'\n')?;
         let head: PartHead = serde_json::from_slice(&message[..end]).ok()?;
@@ -78,8 +78,8 @@ impl Part {
         let of = bytes.len().div_ceil(PART_BYTES) as u64;
         if of > MAXIMUM_PARTS {
             return Err(format!(
-                "the result has {} bytes, and the controller takes {} of an agent: use more agents or \
-                 fewer clients",
+                "the result has {} bytes, but the controller accepts at most {} of an agent: use more \
+                 agents or fewer clients",
                 bytes.len(),
                 MAXIMUM_PARTS as usize * PART_BYTES
             ));

@@ -192,7 +192,7 @@ fn failed(error: impl Display) -> FabricError {
 /// Whether anything listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
 pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
-    let mut reached = Err(std::io::Error::other("its name has no address"));
+    let mut reached = Err(std::io::Error::other("its host name has no address"));
     for address in place.to_socket_addrs()? {
         reached = TcpStream::connect_timeout(&address, time).map(drop);
         if reached.is_ok() {
@@ -230,7 +230,9 @@ pub(crate) async fn open(
                 Event::Disconnected | Event::Closed => Some(Notice::Disconnected),
                 Event::ServerError(error) => Some(Notice::Refused(error.to_string())),
                 Event::ClientError(error) => Some(Notice::Refused(error.to_string())),
-                Event::SlowConsumer(_) => Some(Notice::Refused("messages were lost here".to_string())),
+                Event::SlowConsumer(_) => {
+                    Some(Notice::Refused("messages were lost on this machine".to_string()))
+                }
                 Event::LameDuckMode | Event::Draining => None,
             };
             // The receiver may be gone already.
@@ -240,7 +242,7 @@ pub(crate) async fn open(
     options.connect(url).await.map_err(|error| match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             FabricError::Unauthorised(format!(
-                "the broker at {url} does not know the credentials of {name}: they are of another fleet, or \
+                "the broker at {url} refuses the credentials of {name}: they belong to another fleet, or \
                  were replaced"
             ))
         }
@@ -293,7 +295,7 @@ async fn watch(
 impl Fabric for Nats {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         if !self.is_connected() {
-            return Err(FabricError::Away("the broker is away".to_string()));
+            return Err(FabricError::Away("the connection to the broker is lost".to_string()));
         }
         self.wait(async { self.client.publish(subject.to_string(), body.into()).await.map_err(failed) })
     }
@@ -301,7 +303,7 @@ impl Fabric for Nats {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         let mut subscription = self.wait(async {
             let subscription = self.client.subscribe(pattern.to_string()).await.map_err(failed)?;
-            // The broker must know the subscription before anything is asked for.
+            // The broker must have the subscription before the first request.
             self.client.flush().await.map_err(failed)?;
             Ok(subscription)
         })?;
@@ -343,7 +345,7 @@ impl Fabric for Nats {
             Ok(document)
         })?;
         if crate::embedded::sha256(&document) != sha256 {
-            return Err(FabricError::Failed(format!("the document {sha256} is not what was handed out")));
+            return Err(FabricError::Failed(format!("the document {sha256} was changed")));
         }
         Ok(document)
     }
@@ -394,7 +396,7 @@ impl Fabric for Nats {
                     Ok(())
                 }
                 Some(entry) => Err(FabricError::Held(String::from_utf8_lossy(&entry.value).into_owned())),
-                None => Err(FabricError::Held("another, until a moment ago".to_string())),
+                None => Err(FabricError::Held("another controller, until a moment ago".to_string())),
             }
         })
     }
@@ -452,7 +454,7 @@ async fn take_kept(
                 let acked = async { tokio::time::timeout(ANSWER_TIME, acknowledgement.double_ack()).await };
                 match engine.wait(acked) {
                     Ok(acked) => acked.map_err(failed),
-                    Err(_) => Err(FabricError::Away("the broker did not confirm".to_string())),
+                    Err(_) => Err(FabricError::Away("the broker sent no confirmation".to_string())),
                 }
             });
             let (subject, bytes) = (message.subject.to_string(), message.payload.len());

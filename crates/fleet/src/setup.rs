@@ -46,7 +46,7 @@ pub struct FleetFile {
 pub struct AgentEntry {
     /// Its name, which its credentials contain.
     pub name: String,
-    /// What it is for.
+    /// Its task.
     #[serde(default = "load")]
     pub role: Role,
     /// Its machine, for a launcher: under Slurm, the node's name.
@@ -130,12 +130,15 @@ impl FleetFile {
 
 fn check_agents(agents: &[AgentEntry]) -> Result<(), String> {
     if agents.len() > MAXIMUM_AGENTS {
-        return Err(format!("{} agents: at most {MAXIMUM_AGENTS} are possible", agents.len()));
+        return Err(format!("{} agents, but at most {MAXIMUM_AGENTS} are possible", agents.len()));
     }
     for (place, agent) in agents.iter().enumerate() {
         check_name(&agent.name)?;
         if agent.name == CONTROLLER || agents[..place].iter().any(|other| other.name == agent.name) {
-            return Err(format!("the agent {} is named twice, or as the controller is", agent.name));
+            return Err(format!(
+                "the agent {} is named twice, or has the name of the controller",
+                agent.name
+            ));
         }
     }
     Ok(())
@@ -153,9 +156,9 @@ pub fn init(
     check_name(name)?;
     check_agents(&agents)?;
     if directory.join(FLEET_FILE).exists() {
-        return Err(format!("{} holds a fleet already; name another directory", directory.display()));
+        return Err(format!("{} already contains a fleet; use another directory", directory.display()));
     }
-    let failed = |error: std::io::Error| format!("{} cannot be made: {error}", directory.display());
+    let failed = |error: std::io::Error| format!("{} cannot be created: {error}", directory.display());
     fs::create_dir_all(directory).map_err(failed)?;
     let directory = fs::canonicalize(directory).map_err(failed)?;
     let authority = write_certificates(&directory, name, host)?;
@@ -210,7 +213,7 @@ fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String
         Ok((authority_certificate.pem(), certificate.pem(), key.serialize_pem()))
     };
     let (authority, certificate, key) =
-        made().map_err(|error| format!("no certificate for {host:?} can be made: {error}"))?;
+        made().map_err(|error| format!("no certificate for {host:?} can be created: {error}"))?;
     write_secret(&directory.join("broker.pem"), &certificate)?;
     write_secret(&directory.join("broker.key"), &key)?;
     Ok(authority)
@@ -271,7 +274,7 @@ accounts {{
     Ok(text)
 }
 
-/// The permissions of an agent: hear the controller, publish its own reports, keep its own results, and fetch
+/// The permissions of an agent: receive orders, publish its own reports, store its own results, and fetch
 /// plans.
 fn agent_line(fleet: &str, agent: &str, key: &str) -> String {
     let bucket = format!("OBJ_{}", bucket(fleet));

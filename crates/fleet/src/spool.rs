@@ -30,7 +30,7 @@ const ATTEMPTS: u32 = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     directory: PathBuf,
-    /// It was made for one agent's life, and is removed when nothing is left in it.
+    /// It was created for this agent only, and is removed when it is empty.
     is_temporary: bool,
 }
 
@@ -63,7 +63,7 @@ impl Spool {
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::other(format!("every name that was tried in {} is taken", place.display())))
+        Err(io::Error::other(format!("all names that were tried in {} are in use", place.display())))
     }
 
     /// Its path.
@@ -160,7 +160,7 @@ impl Drop for ReservedSpace {
 
 fn take_room(file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(io::Error::from) {
-        // Some file systems cannot reserve room; if the file can hold so many bytes, there is room.
+        // Some file systems cannot reserve room; there is room if the file can hold this many bytes.
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut &*file).map(drop)
         }
@@ -175,16 +175,14 @@ fn check_owner(directory: &Path) -> io::Result<()> {
     if let Some(other) = [link.uid(), target.uid()].into_iter().find(|owner| *owner != own) {
         return Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            format!(
-                "it belongs to the user {other}, and this is the user {own}: name a directory of its own"
-            ),
+            format!("it belongs to the user {other}, but this program runs as {own}: use another directory"),
         ));
     }
     if target.mode() & WRITE_BY_OTHERS != 0 {
         return Err(io::Error::new(
             ErrorKind::PermissionDenied,
             format!(
-                "others may write to it (mode {:o}): chmod 700 it, or name another",
+                "other users can write to it (mode {:o}): run chmod 700 on it, or use another directory",
                 target.mode() & 0o7777
             ),
         ));
@@ -264,7 +262,7 @@ mod tests {
         let open = place.path().join("open");
         fs::create_dir(&open).expect("a directory");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("a mode");
-        assert!(refused(&open).contains("others may write to it (mode 777)"));
+        assert!(refused(&open).contains("other users can write to it (mode 777)"));
         // The directory of all temporary files belongs to root, and every user may write there.
         assert!(!refused(Path::new("/tmp")).is_empty());
         if rustix::process::geteuid().is_root() {

@@ -210,7 +210,7 @@ fn what_is_not_allowed_is_refused_with_the_agent_s_name() {
             Controller::with(fabric, &file(&["a", "b"]), patient(), &AtomicBool::new(false)).unwrap();
         run_mix(&controller, &plan).map(|_| ()).unwrap_err()
     });
-    assert!(refused.starts_with("agent b: its machine does not allow load to 127.0.0.1:"), "{refused}");
+    assert!(refused.starts_with("agent b: the agent does not allow load to 127.0.0.1:"), "{refused}");
     assert_eq!(server.answers.load(Ordering::Relaxed), 0);
 }
 
@@ -287,7 +287,7 @@ fn another_plan_than_was_handed_out_is_refused() {
         let controller = Controller::with(fabric, &file(&["a"]), patient(), &AtomicBool::new(false)).unwrap();
         run_mix(&controller, &plan).map(|_| ()).unwrap_err()
     });
-    assert!(refused.starts_with("agent a: the plan has the hash "), "{refused}");
+    assert!(refused.starts_with("agent a: the hash of the plan is "), "{refused}");
 }
 
 #[test]

@@ -14,10 +14,10 @@ use touchstone_lab::bottleneck::Verdict;
 use touchstone_lab::figures::{clients, count, list, people_estimate, rate, significant};
 use touchstone_lab::open_load;
 use touchstone_lab::peaks::{peak, rate_is_the_servers};
+use touchstone_lab::ranking::Ranking;
 use touchstone_lab::result::{ResultFile, SpiceRow, SystemResult};
 use touchstone_lab::series;
 use touchstone_lab::spice;
-use touchstone_lab::standing::Standing;
 
 /// A question with its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,13 +37,13 @@ const PAGES_PER_MINUTE: f64 = 1.0;
 
 /// The answers, in the order of the questions. The plans are those of the same result.
 pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
-    let standing = Standing::of(result);
+    let ranking = Ranking::of(result);
     if is_open(result) {
-        return of_open_loads(result, &standing);
+        return of_open_loads(result, &ranking);
     }
-    let leader = standing.servers.first().map(|server| Leader { result, plans, system: server.system });
+    let leader = ranking.servers.first().map(|server| Leader { result, plans, system: server.system });
     let answers = [
-        ("Which server?", which_server(result, &standing)),
+        ("Which server?", which_server(result, &ranking)),
         ("Which interface?", leader.as_ref().map_or_else(not_measured, Leader::which_interface)),
         ("How many users?", leader.as_ref().map_or_else(not_measured, Leader::how_many_users)),
         ("What breaks first?", leader.as_ref().map_or_else(not_measured, Leader::what_breaks)),
@@ -53,13 +53,13 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
 }
 
 /// The answers of open loads, whose rates are stated and not found: what carries them, and no more.
-fn of_open_loads(result: &ResultFile, standing: &Standing<'_>) -> Vec<Answer> {
-    let system = standing.servers.first().map(|server| server.system);
+fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
+    let system = ranking.servers.first().map(|server| server.system);
     let of = |tell: fn(&ResultFile, &SystemResult) -> Told| {
         system.map_or_else(not_measured, |system| tell(result, system))
     };
     let answers = [
-        ("Which server?", which_server(result, standing)),
+        ("Which server?", which_server(result, ranking)),
         (
             "Which interface?",
             (
@@ -128,9 +128,9 @@ fn not_measured() -> Told {
     ("Not measured".to_owned(), "No server gave a valid answer that counted.".to_owned())
 }
 
-fn which_server(result: &ResultFile, standing: &Standing<'_>) -> Told {
-    let Some(mut answer) = standing.answer() else { return not_measured() };
-    if standing.distances.is_empty() {
+fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> Told {
+    let Some(mut answer) = ranking.answer() else { return not_measured() };
+    if ranking.distances.is_empty() {
         return (answer, "The only one that was measured; others are named with --sut.".to_owned());
     }
     let by_interface = match result.suite.interfaces.first() {
@@ -140,7 +140,7 @@ fn which_server(result: &ResultFile, standing: &Standing<'_>) -> Told {
         }
         None => None,
     };
-    let because = by_interface.or_else(|| standing.sentence()).unwrap_or_default();
+    let because = by_interface.or_else(|| ranking.sentence()).unwrap_or_default();
     (answer, because)
 }
 

@@ -8,8 +8,8 @@ use touchstone_lab::bottleneck::Verdict;
 use touchstone_lab::figures::{clients, people_estimate, rate};
 use touchstone_lab::open_load::highest_carried;
 use touchstone_lab::peaks::{peak, rate_is_the_servers};
+use touchstone_lab::ranking::Ranking;
 use touchstone_lab::result::{Figure, MixResult, ResultFile};
-use touchstone_lab::standing::Standing;
 use touchstone_lab::statistics::paired::Conclusion;
 use touchstone_lab::{derived, sample, verdict};
 
@@ -199,7 +199,7 @@ fn open_loads_are_told_without_peaks_and_without_contradictions() {
         for it in answers::of(&result, &plans) {
             assert!(any(&said, &it.answer), "the page does not say: {}", it.answer);
         }
-        let class = run_rules::Standing::of(&result, None);
+        let class = run_rules::Assessment::of(&result, None);
         assert_ne!(class.class, Class::Invalid, "{:?}", class.reasons().collect::<Vec<_>>());
     }
 }
@@ -306,14 +306,14 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
     for it in &all {
         check(&mut found, any(said, &it.answer), &format!("the page does not say: {}", it.answer));
     }
-    let standing = Standing::of(result);
-    let Some(leader) = standing.servers.first() else { return found };
+    let ranking = Ranking::of(result);
+    let Some(leader) = ranking.servers.first() else { return found };
     let plan = plans.iter().find(|plan| plan.system == leader.system.title).unwrap();
     // Who is ahead is the server that the other answers are about.
     check(
         &mut found,
-        standing.answer().is_some_and(|it| answer("Which server").answer.starts_with(&it)),
-        "the headline is not that of the standing",
+        ranking.answer().is_some_and(|it| answer("Which server").answer.starts_with(&it)),
+        "the headline is not that of the ranking",
     );
     // Users are those of the useful peak, or of the peak where no load is useful; the sentence names the
     // rate.
@@ -349,7 +349,7 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
         check(&mut found, change.because.contains("would change that"), &change.because);
     }
     // The class is the same everywhere.
-    let class = run_rules::Standing::of(result, None);
+    let class = run_rules::Assessment::of(result, None);
     let validity = format!("{}, by the run rules", class.class.name());
     for other in ["certified", "indicative", "invalid"].map(|name| format!("{name}, by the run rules")) {
         check(&mut found, any(said, &other) == (other == validity), &format!("the class: {other}"));

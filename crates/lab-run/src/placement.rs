@@ -18,7 +18,7 @@ pub struct Placement {
 
 /// The caller's wishes; [`place`] decides what is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct PlacementOptions {
     /// How many processors the system under test gets.
     pub cores: Option<usize>,
     /// Exactly these for the system under test.
@@ -43,7 +43,7 @@ impl Placement {
 }
 
 /// Splits the processors that this process may use.
-pub fn place(wishes: &Wishes) -> Result<Placement, String> {
+pub fn place(wishes: &PlacementOptions) -> Result<Placement, String> {
     let allowed =
         allowed().map_err(|error| format!("the processors of this process cannot be read: {error}"))?;
     split(&allowed, wishes)
@@ -93,7 +93,7 @@ pub fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn split(allowed: &[usize], wishes: &Wishes) -> Result<Placement, String> {
+fn split(allowed: &[usize], wishes: &PlacementOptions) -> Result<Placement, String> {
     if allowed.is_empty() {
         return Err("this process may use no processor at all".to_string());
     }
@@ -158,7 +158,7 @@ mod tests {
             (&[5], &[5], &[5]),
         ];
         for (allowed, system, load) in cases {
-            let placement = split(allowed, &Wishes::default()).unwrap();
+            let placement = split(allowed, &PlacementOptions::default()).unwrap();
             assert_eq!((placement.system.as_slice(), placement.load.as_slice()), (system, load));
             assert_eq!(placement.warning().is_some(), allowed.len() == 1);
         }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn wishes_are_kept_or_refused() {
         let wish = |cores, system: Option<&[usize]>, load: Option<&[usize]>| {
-            let wishes = Wishes { cores, system: system.map(Vec::from), load: load.map(Vec::from) };
+            let wishes = PlacementOptions { cores, system: system.map(Vec::from), load: load.map(Vec::from) };
             split(&[0, 1, 2, 3], &wishes)
         };
         let expect = |placement: Result<Placement, String>, system: &[usize], load: &[usize]| {

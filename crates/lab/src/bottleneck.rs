@@ -112,7 +112,7 @@ const ROOM: f64 = 0.80;
 
 /// The data of the rules.
 #[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
+pub struct MixObservations<'a> {
     /// The mix of the highest rate.
     pub mix: &'a MixResult,
     /// The monitor's data of it; absent where the result has no raw data.
@@ -152,7 +152,7 @@ fn at_mix(system: &SystemResult, mix: &MixResult, raw: &[RawMix], flat: bool) ->
     let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
     let usage = of_mix.and_then(|raw| raw.recording.usage());
     let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
-    let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
+    let observed = MixObservations { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
     (find(&observed), usage)
 }
 
@@ -164,7 +164,7 @@ fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
     lightest.zip(heaviest).is_some_and(|(lightest, heaviest)| heaviest >= 2 * lightest)
 }
 
-type Rule = fn(&Observed<'_>) -> Evidence;
+type Rule = fn(&MixObservations<'_>) -> Evidence;
 
 /// The rules in the order in which they decide: resources that the kernel reports as exhausted; then the load
 /// engine, whose limit makes the figures of processors meaningless; then the processors.
@@ -183,7 +183,7 @@ const RULES: [Rule; 11] = [
 ];
 
 /// Names the bottleneck.
-pub fn find(observed: &Observed<'_>) -> Bottleneck {
+pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
     let mut evidence: Vec<Evidence> = RULES.iter().map(|rule| rule(observed)).collect();
     let deciding = evidence.iter().find(|it| it.speaks == Some(true)).cloned();
     let room = room(observed);
@@ -224,7 +224,7 @@ fn told(verdict: Verdict) -> &'static str {
     }
 }
 
-fn undetermined(observed: &Observed<'_>) -> String {
+fn undetermined(observed: &MixObservations<'_>) -> String {
     let why = match (observed.mix.server.is_some(), observed.flat) {
         (false, _) => "the system was not watched",
         (true, false) => {
@@ -257,11 +257,11 @@ fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evi
     Evidence { verdict, figure, limit: limit.to_owned(), speaks }
 }
 
-fn server_share(observed: &Observed<'_>) -> Option<f64> {
+fn server_share(observed: &MixObservations<'_>) -> Option<f64> {
     saturation::server_share(observed.cpus, observed.mix)
 }
 
-fn generator(observed: &Observed<'_>) -> Evidence {
+fn generator(observed: &MixObservations<'_>) -> Evidence {
     let sign = observed.mix.generator_saturated.as_deref();
     // If the engine and the server are both at their limit, the engine did not decide.
     let server_full = processors_were_full(observed.cpus, observed.mix);
@@ -286,7 +286,7 @@ fn generator(observed: &Observed<'_>) -> Evidence {
     )
 }
 
-fn accept_queue(observed: &Observed<'_>) -> Evidence {
+fn accept_queue(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.and_then(|usage| {
         let overflows = usage.listen_overflows?.max(usage.listen_drops.unwrap_or(0));
         let accepted = usage.accepted.unwrap_or(0);
@@ -296,7 +296,7 @@ fn accept_queue(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::AcceptQueue, "1 of 1,000 accepted", found)
 }
 
-fn memory(observed: &Observed<'_>) -> Evidence {
+fn memory(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.and_then(|usage| {
         let left = usage.memory_available_min?;
         let swapped = usage.swapped_pages_per_second.unwrap_or(0.0);
@@ -314,7 +314,7 @@ fn memory(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Memory, "2 % left, 100 pages swapped a second, 10 % of the time", found)
 }
 
-fn disk(observed: &Observed<'_>) -> Evidence {
+fn disk(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.map(|usage| {
         let busiest = usage.disks.iter().reduce(|most, disk| if disk.busy > most.busy { disk } else { most });
         let pressure = usage.pressure[2].unwrap_or(0.0);
@@ -329,7 +329,7 @@ fn disk(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Disk, "90 % of the time, or tasks that wait 40 % of it", found)
 }
 
-fn link(observed: &Observed<'_>) -> Evidence {
+fn link(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.and_then(|usage| {
         let known = usage.links.iter().filter_map(|link| Some((link, link.share?)));
         let (link, share) = known.reduce(|most, other| if other.1 > most.1 { other } else { most })?;
@@ -338,7 +338,7 @@ fn link(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Nic, "90 % of its speed", found)
 }
 
-fn queue(observed: &Observed<'_>) -> Evidence {
+fn queue(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.and_then(|usage| {
         let over = usage.queue_over_limits_per_second?;
         let (waiting, drops) = (usage.queue_waiting.unwrap_or(0.0), usage.queue_drops.unwrap_or(0));
@@ -354,7 +354,7 @@ fn queue(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Nic, "50 times a second, with a queue or drops", found)
 }
 
-fn quota(observed: &Observed<'_>) -> Evidence {
+fn quota(observed: &MixObservations<'_>) -> Evidence {
     let found = observed.usage.and_then(|usage| {
         let throttled = usage.throttled?;
         let figure = format!(
@@ -367,7 +367,7 @@ fn quota(observed: &Observed<'_>) -> Evidence {
 }
 
 /// The system's processors with their busy share.
-fn own_processors(observed: &Observed<'_>) -> Vec<(u32, f64, f64)> {
+fn own_processors(observed: &MixObservations<'_>) -> Vec<(u32, f64, f64)> {
     let Some(machine) = &observed.mix.machine else { return Vec::new() };
     let own = machine
         .cpus
@@ -376,7 +376,7 @@ fn own_processors(observed: &Observed<'_>) -> Vec<(u32, f64, f64)> {
     own.map(|cpu| (cpu.cpu, 1.0 - cpu.idle, cpu.softirq)).collect()
 }
 
-fn softirq(observed: &Observed<'_>) -> Evidence {
+fn softirq(observed: &MixObservations<'_>) -> Evidence {
     let cpus = own_processors(observed);
     let most = cpus.into_iter().reduce(|most, cpu| if cpu.2 > most.2 { cpu } else { most });
     let found = most.map(|(cpu, busy, softirq)| {
@@ -390,10 +390,10 @@ fn softirq(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Softirq, "60 % of a full processor", found)
 }
 
-/// So much of a full processor must be the system's own.
+/// The share of a busy processor that the system itself must have used.
 const HALF_A_PROCESSOR: f64 = 0.5;
 
-fn single_core(observed: &Observed<'_>) -> Evidence {
+fn single_core(observed: &MixObservations<'_>) -> Evidence {
     let cpus = own_processors(observed);
     let mean = cpus.iter().map(|cpu| cpu.1).sum::<f64>() / cpus.len().max(1) as f64;
     let hottest = cpus.iter().copied().reduce(|most, cpu| if cpu.1 > most.1 { cpu } else { most });
@@ -415,7 +415,7 @@ fn single_core(observed: &Observed<'_>) -> Evidence {
 /// A thread that is always running while its process has room for more: the kernel moves it about, so that no
 /// single processor need look full. What it waited for a processor that others had is time for which it would
 /// have run.
-fn single_thread(observed: &Observed<'_>) -> Evidence {
+fn single_thread(observed: &MixObservations<'_>) -> Evidence {
     let several = own_processors(observed).len() > 1;
     let found =
         observed.usage.and_then(|usage| usage.busiest_thread.as_ref()).zip(server_share(observed)).map(
@@ -436,7 +436,7 @@ fn single_thread(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::SingleCore, "one at 95 %, all below 80 %, with more than one processor", found)
 }
 
-fn processors(observed: &Observed<'_>) -> Evidence {
+fn processors(observed: &MixObservations<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let cpus = own_processors(observed);
         let busy = cpus.iter().map(|cpu| cpu.1).fold(1.0, f64::min);
@@ -451,7 +451,7 @@ fn processors(observed: &Observed<'_>) -> Evidence {
 }
 
 /// Whether the system was not saturated and the rate still did not rise.
-fn room(observed: &Observed<'_>) -> Evidence {
+fn room(observed: &MixObservations<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let flat = if observed.flat { "did not rise" } else { "still rose" };
         let figure = format!(
@@ -489,7 +489,7 @@ mod tests {
     fn verdict(flat: bool, change: impl FnOnce(&mut MixResult, &mut Usage)) -> Bottleneck {
         let (mut mix, mut usage) = quiet();
         change(&mut mix, &mut usage);
-        find(&Observed {
+        find(&MixObservations {
             mix: &mix,
             usage: Some(&usage),
             cpus: &[0, 1, 2, 3],
@@ -566,7 +566,8 @@ mod tests {
         assert_eq!(unwatched.verdict, Verdict::Undetermined);
         assert!(unwatched.sentence.contains("was not watched"), "{}", unwatched.sentence);
         let (mix, _) = quiet();
-        let without = find(&Observed { mix: &mix, usage: None, cpus: &[], engine_waited: None, flat: false });
+        let without =
+            find(&MixObservations { mix: &mix, usage: None, cpus: &[], engine_waited: None, flat: false });
         assert_eq!(without.verdict, Verdict::Undetermined);
         assert!(without.evidence.iter().any(|it| it.speaks.is_none() && it.figure == "not measured"));
     }

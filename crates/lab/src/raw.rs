@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-pub use touchstone_load::Moments;
+pub use touchstone_load::ValueSummary;
 use touchstone_load::{ClassOutcome, Outcome};
 
 /// The name of the file in the result directory.
@@ -141,13 +141,13 @@ pub struct RawClass {
     /// Pages that ended.
     pub pages: u64,
     /// Latency of the valid answers, nanoseconds.
-    pub response_ns: Moments,
+    pub response_ns: ValueSummary,
     /// From connect to connected, nanoseconds.
-    pub connect_ns: Moments,
+    pub connect_ns: ValueSummary,
     /// Bytes of a valid answer, head included.
-    pub answer_bytes: Moments,
+    pub answer_bytes: ValueSummary,
     /// Bytes of a valid answer's body.
-    pub body_bytes: Moments,
+    pub body_bytes: ValueSummary,
 }
 
 impl RawClass {
@@ -159,12 +159,12 @@ impl RawClass {
 
     /// Its figures in the result file.
     pub fn figures(&self) -> ClassFigures {
-        let values = |moments: &Moments, unit: f64| Values {
-            count: moments.count,
-            mean: moments.mean() / unit,
-            stddev: moments.stddev() / unit,
-            min: moments.min as f64 / unit,
-            max: moments.max as f64 / unit,
+        let values = |summary: &ValueSummary, unit: f64| Values {
+            count: summary.count,
+            mean: summary.mean() / unit,
+            stddev: summary.stddev() / unit,
+            min: summary.min as f64 / unit,
+            max: summary.max as f64 / unit,
         };
         ClassFigures {
             errors: self.errors,

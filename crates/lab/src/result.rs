@@ -91,8 +91,8 @@ pub struct MethodRecord {
     /// How often each mix was run on each system, in blocks: within a block every system has its turn with
     /// every mix.
     pub runs: u64,
-    /// For so long each system was loaded before the first mix, with everything that was asked of it
-    /// afterwards; nothing of that was counted. Seconds.
+    /// How long each system was loaded before the first mix, with all requests of the run; these requests
+    /// were not counted. Seconds.
     #[serde(default)]
     pub warm_up_s: f64,
     /// Whether all systems had the same mix at the same time, so that what disturbs the machine disturbs all

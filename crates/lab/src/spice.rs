@@ -9,12 +9,12 @@
 
 use crate::figures::{clients, list, percent, significant};
 use crate::peaks::rate_is_the_servers;
+use crate::ranking::{ComparisonOutcome, Ranking, Server};
 use crate::result::{
     Figure, InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost,
     SpiceRow, SystemResult,
 };
 use crate::series::{self, Series};
-use crate::standing::{Server, Shown, Standing};
 
 /// The measures of every interface of every system: by interface in the order of the suite, by system in the
 /// result's. Empty where the suite compares no interfaces.
@@ -120,7 +120,7 @@ pub fn who_is_ahead(result: &ResultFile) -> Option<String> {
 }
 
 fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
-    let parts: Vec<Part<'_>> =
+    let parts: Vec<InterfaceLead<'_>> =
         result.suite.interfaces.iter().filter_map(|interface| best_with(result, all, interface)).collect();
     let winner = parts.first()?.winner;
     let fewest = parts.iter().filter_map(|part| part.indicative_runs).min();
@@ -129,8 +129,9 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
         Some(runs) => format!(" (indicative, from {runs} runs)"),
         None => String::new(),
     };
-    let is_winner =
-        |part: &Part<'_>| part.winner.zip(winner).is_some_and(|(one, other)| std::ptr::eq(one, other));
+    let is_winner = |part: &InterfaceLead<'_>| {
+        part.winner.zip(winner).is_some_and(|(one, other)| std::ptr::eq(one, other))
+    };
     if let Some(winner) = winner.filter(|_| parts.iter().all(is_winner)) {
         let texts: Vec<String> = parts.iter().map(|part| format!("{} with {}", part.by, part.with)).collect();
         let is = if fewest.is_some() { "seems to be" } else { "is" };
@@ -147,7 +148,7 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
 }
 
 /// Which system is ahead with an interface.
-struct Part<'a> {
+struct InterfaceLead<'a> {
     /// Absent where no difference is shown.
     winner: Option<&'a SystemResult>,
     /// The interface, as a sentence names it.
@@ -162,28 +163,30 @@ fn best_with<'a>(
     result: &'a ResultFile,
     all: &[Series<'a>],
     interface: &InterfaceRecord,
-) -> Option<Part<'a>> {
+) -> Option<InterfaceLead<'a>> {
     let has = |series: &&Series<'_>| {
         let is_server = !series.system.is_limit && series.system.origin.is_none();
         is_server && series.interface.is_some_and(|own| own.name == interface.name)
     };
     let server = |series: &Series<'a>| Some(Server { system: series.system, peak: series.peak()? });
     let servers = all.iter().filter(has).filter_map(server).collect();
-    let standing = Standing::of_servers(result, servers, true);
-    let (first, next) = (standing.servers.first()?.system, standing.distances.first()?);
+    let ranking = Ranking::of_servers(result, servers, true);
+    let (first, next) = (ranking.servers.first()?.system, ranking.distances.first()?);
     let other = &next.server.system.title;
     let (winner, by) = match next.shown {
-        Shown::NoDifference => (None, format!("no difference is shown between {} and {other}", first.title)),
-        Shown::Ahead | Shown::Indicative => {
-            let figure = match standing.figure {
+        ComparisonOutcome::NoDifference => {
+            (None, format!("no difference is shown between {} and {other}", first.title))
+        }
+        ComparisonOutcome::Ahead | ComparisonOutcome::Indicative => {
+            let figure = match ranking.figure {
                 Figure::Rate => "",
                 Figure::ProcessorTime => " by processor time",
             };
             (Some(first), format!("{} times {other}{figure}", significant(next.times)))
         }
     };
-    let indicative_runs = (next.shown == Shown::Indicative).then_some(next.runs);
-    Some(Part { winner, with: with_article(interface), by, indicative_runs })
+    let indicative_runs = (next.shown == ComparisonOutcome::Indicative).then_some(next.runs);
+    Some(InterfaceLead { winner, with: with_article(interface), by, indicative_runs })
 }
 
 /// The costs of the cheapest and the most expensive interface of a system.

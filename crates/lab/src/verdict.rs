@@ -11,17 +11,17 @@ use crate::figures::{clients, count, list, milliseconds, percent, rate, signific
 use crate::memory;
 use crate::open_load;
 use crate::peaks::{peak, rate_is_the_servers};
+use crate::ranking::{Ranking, Server};
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
 use crate::saturation::processors_were_full;
 use crate::series::{self, Series};
 use crate::speedup;
 use crate::spice;
-use crate::standing::{Server, Standing};
 
 /// The bottleneck of a system at its peak.
 #[derive(Debug, Clone)]
-pub struct HeldBack {
+pub struct PeakBottleneck {
     /// The system's title, and the interface's where there are several.
     pub title: String,
     /// The bottleneck.
@@ -30,13 +30,13 @@ pub struct HeldBack {
 
 /// The bottleneck of each system that is not the limit; none for open loads, which have a given rate and do
 /// not search for the highest. `raw` may be empty.
-pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
+pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<PeakBottleneck> {
     if is_open(result) {
         return Vec::new();
     }
     let of = |series: &Series<'_>| {
         let (bottleneck, _) = bottleneck::of_series(series, raw)?;
-        Some(HeldBack { title: series.title.clone(), bottleneck })
+        Some(PeakBottleneck { title: series.title.clone(), bottleneck })
     };
     series::of(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
 }
@@ -48,7 +48,7 @@ pub fn sentences(result: &ResultFile, raw: &[RawMix]) -> Vec<String> {
 }
 
 /// The same if the bottleneck of each system is already known.
-pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String> {
+pub fn sentences_with(result: &ResultFile, held_back: &[PeakBottleneck]) -> Vec<String> {
     let mut sentences = Vec::new();
     if let RunStatus::Incomplete(reason) = &result.status {
         sentences.push(format!("The run is incomplete: {}.", reason.trim_end_matches('.')));
@@ -56,15 +56,15 @@ pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String
     let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
     if !result.suite.interfaces.is_empty() {
         sentences.extend(spice::sentences(result));
-        sentences.extend(held_back.iter().map(HeldBack::sentence));
+        sentences.extend(held_back.iter().map(PeakBottleneck::sentence));
         sentences.extend(rivals.iter().filter_map(|system| errors(system)));
         sentences.push(validity(result));
         return sentences;
     }
     if is_open(result) {
-        let standing = Standing::of(result);
-        sentences.extend(standing.sentence());
-        sentences.extend(processor_time(&standing.servers));
+        let ranking = Ranking::of(result);
+        sentences.extend(ranking.sentence());
+        sentences.extend(processor_time(&ranking.servers));
         sentences.extend(rivals.iter().flat_map(|system| open_load::sentences(system)));
         sentences.extend(rivals.iter().filter_map(|system| errors(system)));
         sentences.push(validity(result));
@@ -73,15 +73,15 @@ pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String
     sentences.extend(acceleration::sentences(result));
     sentences.extend(speedup::sentences(result));
     sentences.extend(memory::sentences(result));
-    let standing = Standing::of(result);
-    sentences.extend(standing.sentence());
-    sentences.extend(processor_time(&standing.servers));
+    let ranking = Ranking::of(result);
+    sentences.extend(ranking.sentence());
+    sentences.extend(processor_time(&ranking.servers));
     sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
     sentences.extend(rivals.iter().filter_map(|system| useful_peak_sentence(system)));
     if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
         sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
     }
-    sentences.extend(held_back.iter().map(HeldBack::sentence));
+    sentences.extend(held_back.iter().map(PeakBottleneck::sentence));
     sentences.extend(rivals.iter().filter_map(|system| errors(system)));
     sentences.push(validity(result));
     sentences
@@ -174,7 +174,7 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
     (!parts.is_empty()).then(|| format!("With {}, {name} {}.", clients(own.clients), list(&parts)))
 }
 
-impl HeldBack {
+impl PeakBottleneck {
     /// In a sentence.
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.title, self.bottleneck.told())

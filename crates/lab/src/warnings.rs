@@ -4,7 +4,7 @@
 use crate::figures::list;
 
 /// A warning, with its subject and its text.
-struct Said<'a> {
+struct Warning<'a> {
     whom: &'a str,
     text: &'a str,
     /// The text without its figures: what is the same in all warnings of a kind.
@@ -13,8 +13,8 @@ struct Said<'a> {
 
 /// Each kind of warning once, in the order in which the kinds appear.
 pub fn each_once(warnings: &[String]) -> Vec<String> {
-    let mut kinds: Vec<Vec<Said<'_>>> = Vec::new();
-    for said in warnings.iter().map(|warning| Said::of(warning)) {
+    let mut kinds: Vec<Vec<Warning<'_>>> = Vec::new();
+    for said in warnings.iter().map(|warning| Warning::of(warning)) {
         match kinds.iter_mut().find(|alike| alike[0].kind == said.kind) {
             Some(alike) => alike.push(said),
             None => kinds.push(vec![said]),
@@ -23,13 +23,13 @@ pub fn each_once(warnings: &[String]) -> Vec<String> {
     kinds.iter().map(|alike| together(alike)).collect()
 }
 
-impl Said<'_> {
+impl Warning<'_> {
     /// The words before the first colon say whom a warning concerns: `nginx 1.22.1, 4 clients: ...`.
-    fn of(warning: &str) -> Said<'_> {
+    fn of(warning: &str) -> Warning<'_> {
         let (whom, text) = warning.split_once(": ").unwrap_or(("", warning));
         // Without a subject, a figure may be the subject.
         let kind = if whom.is_empty() { text.to_owned() } else { without_figures(text) };
-        Said { whom, text, kind }
+        Warning { whom, text, kind }
     }
 }
 
@@ -59,13 +59,13 @@ pub fn without_figures(text: &str) -> String {
 }
 
 /// Warnings of one kind as one.
-fn together(alike: &[Said<'_>]) -> String {
+fn together(alike: &[Warning<'_>]) -> String {
     let first = &alike[0];
     if first.whom.is_empty() {
         return first.text.to_owned();
     }
-    let whom = |of: &[&Said<'_>]| subjects(of.iter().map(|said| said.whom)).join("; ");
-    let (same, others): (Vec<&Said<'_>>, Vec<&Said<'_>>) =
+    let whom = |of: &[&Warning<'_>]| subjects(of.iter().map(|said| said.whom)).join("; ");
+    let (same, others): (Vec<&Warning<'_>>, Vec<&Warning<'_>>) =
         alike.iter().partition(|said| said.text == first.text);
     let mut told = format!("{}: {}", whom(&same), first.text);
     if !others.is_empty() {

@@ -7,8 +7,8 @@
 //! processes is one, too.
 
 use crate::choice::Random;
-use crate::curve::{Curve, Stage};
 use crate::plan::{Arrivals, Plan, Recorded};
+use crate::stages::{Stage, StageCurve};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl RecordedTimes {
 /// Arrivals at a rate.
 #[derive(Debug, Clone)]
 pub(crate) struct RateTimes {
-    curve: Curve,
+    curve: StageCurve,
     /// The stage of the curve that the last arrival was in.
     cursor: usize,
     /// The number of the next arrival among those of all threads; with chance, a fractional one.
@@ -81,7 +81,7 @@ pub(crate) struct RateTimes {
 impl RateTimes {
     fn new(rate: &[Stage], arrivals: Arrivals, seed: u64, thread: usize, threads: usize) -> RateTimes {
         let mut times = RateTimes {
-            curve: Curve::new(rate),
+            curve: StageCurve::new(rate),
             cursor: 0,
             number: thread as f64,
             threads: threads as f64,

@@ -6,7 +6,7 @@ use crate::plan::PlannedRequest;
 /// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above
 /// it. Requests that are never chosen have no column.
 #[derive(Debug, Clone)]
-pub(crate) struct Choice {
+pub(crate) struct WeightedChoice {
     columns: Vec<Column>,
 }
 
@@ -18,10 +18,10 @@ struct Column {
     other: u32,
 }
 
-impl Choice {
+impl WeightedChoice {
     /// The table for these weights, which [`crate::Plan::check`] has found finite, none below 0 and one
     /// above.
-    pub(crate) fn new(requests: &[PlannedRequest]) -> Choice {
+    pub(crate) fn new(requests: &[PlannedRequest]) -> WeightedChoice {
         let chosen: Vec<(u32, f64)> = requests
             .iter()
             .enumerate()
@@ -47,7 +47,7 @@ impl Choice {
         }
         // The rest of either list has a share of one, except for rounding: it keeps its whole column, because
         // both halves of the column name it.
-        Choice { columns }
+        WeightedChoice { columns }
     }
 
     /// The index of the request for this random number.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     /// The share of each request, exactly, as the table's columns state it.
-    fn shares(choice: &Choice, requests: usize) -> Vec<f64> {
+    fn shares(choice: &WeightedChoice, requests: usize) -> Vec<f64> {
         let count = choice.columns.len();
         let mut shares = vec![0.0; requests];
         for column in &choice.columns {
@@ -130,7 +130,7 @@ mod tests {
         ) {
             weights.push(1.0);
             let total: f64 = weights.iter().sum();
-            let choice = Choice::new(&requests(&weights));
+            let choice = WeightedChoice::new(&requests(&weights));
             for (share, weight) in shares(&choice, weights.len()).iter().zip(&weights) {
                 prop_assert!((share - weight / total).abs() < 1e-8, "{share} instead of {}", weight / total);
                 prop_assert!(*weight > 0.0 || *share == 0.0);
@@ -139,7 +139,7 @@ mod tests {
 
         #[test]
         fn every_draw_is_a_request(weights in prop::collection::vec(0.001f64..1000.0, 1..50), random: u64) {
-            let choice = Choice::new(&requests(&weights));
+            let choice = WeightedChoice::new(&requests(&weights));
             prop_assert!(choice.draw(random) < weights.len());
         }
     }
@@ -148,7 +148,7 @@ mod tests {
     fn draws_follow_the_weights() {
         // The class weights of WebBench 1.1 (ZD_STATIC_V11).
         let weights = [7.0, 7.0, 10.0, 26.0, 17.0, 13.0, 12.0, 6.0, 1.0, 1.0];
-        let choice = Choice::new(&requests(&weights));
+        let choice = WeightedChoice::new(&requests(&weights));
         let mut random = Random::of_client(42, 0);
         let mut counts = [0u32; 10];
         for _ in 0..1_000_000 {

@@ -7,9 +7,9 @@ use crate::answer::AnswerReader;
 use crate::choice::Random;
 use crate::h2::Http2;
 use crate::h3::Http3;
-use crate::keeper::Keeper;
+use crate::request_template::{RedirectForm, WrittenRequest};
+use crate::retained_answer::RetainedAnswer;
 use crate::tls::TlsConnection;
-use crate::varying::{Way, Written};
 use crate::websocket::WebSocket;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
@@ -55,15 +55,15 @@ pub(crate) struct Client {
     pub(crate) session_left: u64,
     pub(crate) answer: AnswerReader,
     /// What is kept of the answer in addition to its length, if anything.
-    pub(crate) keeper: Option<Box<Keeper>>,
+    pub(crate) retained: Option<Box<RetainedAnswer>>,
     /// The values of its session, where the plan has any.
     pub(crate) script: Option<Box<State>>,
     /// The request as this client sends it, where it is not the same every time.
-    pub(crate) written: Option<Box<Written>>,
+    pub(crate) written: Option<Box<WrittenRequest>>,
     /// The request under way is the one in `written`.
     pub(crate) is_written: bool,
     /// How it is written after a redirect.
-    pub(crate) way: Way,
+    pub(crate) redirect_form: RedirectForm,
     /// How many redirects were followed for it.
     pub(crate) redirects: u32,
     /// The next request follows a redirect.
@@ -87,11 +87,11 @@ impl Client {
             service_started_ns: 0,
             session_left: 0,
             answer: AnswerReader::new(),
-            keeper: None,
+            retained: None,
             script: None,
             written: None,
             is_written: false,
-            way: Way::Usual,
+            redirect_form: RedirectForm::None,
             redirects: 0,
             is_redirected: false,
         }
@@ -99,7 +99,7 @@ impl Client {
 
     /// Its answer is a stream, and it has received as many messages as it wants.
     pub(crate) fn has_all_messages(&self) -> bool {
-        let messages = self.keeper.as_ref().and_then(|keeper| keeper.kept.messages.as_ref());
+        let messages = self.retained.as_ref().and_then(|retained| retained.parts.messages.as_ref());
         messages.is_some_and(|messages| messages.is_full())
     }
 }

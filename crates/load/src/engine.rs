@@ -6,24 +6,24 @@
 //! and each produces an event; a short receive has emptied the socket, and later bytes produce an event too;
 //! only a receive that filled the buffer must be repeated.
 //!
-//! The steps of a request are in [`crate::exchange`], those of a connection in [`crate::http1`] and, with TLS
+//! The steps of a request are in [`crate::request_cycle`], those of a connection in [`crate::http1`] and, with TLS
 //! or HTTP/2, in [`crate::layered`].
 
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
-use crate::choice::Choice;
+use crate::choice::WeightedChoice;
 use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns, timespec};
-use crate::curve::Curve;
 use crate::h2::StreamEvent;
-use crate::parts::{EngineTarget, Part, connections};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
 use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
-use crate::start::wait_for_start;
+use crate::stages::StageCurve;
+use crate::start_time::wait_for_start;
+use crate::thread_share::{EngineTarget, ThreadShare, connections};
 use crate::timers::Timers;
 use crate::tls_setup::TlsBase;
-use crate::websocket::Effects;
+use crate::websocket::WebSocketOutput;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) requests: &'a [PreparedRequest],
     /// Of each target that has it.
     pub(crate) tls: &'a [Option<TlsBase>],
-    pub(crate) choice: &'a Choice,
+    pub(crate) choice: &'a WeightedChoice,
     /// What sessions do with values.
     pub(crate) script: &'a Script,
     pub(crate) times: Times,
@@ -93,7 +93,7 @@ pub(crate) struct Published {
 pub(crate) struct Engine<'a> {
     pub(crate) shared: &'a Shared<'a>,
     pub(crate) think_ns: u64,
-    pub(crate) pacing: Pacing,
+    pub(crate) load_model: LoadModel,
     pub(crate) epoll: OwnedFd,
     /// Ends a wait in time: it produces an event when the housekeeping or a client is due.
     timer: OwnedFd,
@@ -113,7 +113,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
-    pub(crate) effects: Effects,
+    pub(crate) websocket_output: WebSocketOutput,
     pub(crate) timers: Timers,
     /// Moments that connections of QUIC, and WebSockets, wait for.
     pub(crate) connection_timers: Timers,
@@ -144,16 +144,16 @@ pub(crate) struct Engine<'a> {
 }
 
 /// What makes a client start its next request.
-pub(crate) enum Pacing {
-    /// The end of its last one; with stages, only while so many clients are to work.
-    Closed(Option<Curve>),
+pub(crate) enum LoadModel {
+    /// The end of its last request; with stages, only while the stage has a place for the client.
+    Closed(Option<StageCurve>),
     /// An arrival.
     Open(Box<ArrivalQueue>),
 }
 
 impl<'a> Engine<'a> {
     /// Prepares everything, so that no large allocation happens during the run.
-    pub(crate) fn new(shared: &'a Shared<'a>, part: Part) -> Result<Engine<'a>, PlanError> {
+    pub(crate) fn new(shared: &'a Shared<'a>, share: ThreadShare) -> Result<Engine<'a>, PlanError> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
             .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
@@ -167,16 +167,16 @@ impl<'a> Engine<'a> {
                 ..EngineTarget::new(target, plan.version_of(target), tls.as_ref())
             })
             .collect();
-        let count = part.clients.len();
-        let pacing = match ArrivalTimes::of_plan(plan, part.thread, part.threads) {
-            Some(times) => Pacing::Open(Box::new(ArrivalQueue::new(times, shared.times.start_ns, count))),
-            None => Pacing::Closed(plan.client_stages().map(Curve::new)),
+        let count = share.clients.len();
+        let load_model = match ArrivalTimes::of_plan(plan, share.thread, share.threads) {
+            Some(times) => LoadModel::Open(Box::new(ArrivalQueue::new(times, shared.times.start_ns, count))),
+            None => LoadModel::Closed(plan.client_stages().map(StageCurve::new)),
         };
         let connections = connections(count, plan.streams, &targets);
         let mut engine = Engine {
             shared,
             think_ns: nanoseconds(plan.think_time),
-            pacing,
+            load_model,
             epoll,
             timer,
             timer_ns: u64::MAX,
@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
             buffer: vec![0; plan.receive_buffer_bytes],
             plaintext: Vec::new(),
             stream_events: Vec::new(),
-            effects: Effects::default(),
+            websocket_output: WebSocketOutput::default(),
             timers: Timers::with_capacity(count),
             connection_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
@@ -193,10 +193,10 @@ impl<'a> Engine<'a> {
             connections,
             targets,
             streams: plan.streams,
-            left_to_start: part.request_limit,
+            left_to_start: share.request_limit,
             under_way: 0,
             record: Record::new(plan, shared.times, count),
-            clients: part.clients.map(|number| new_client(shared, number)).collect(),
+            clients: share.clients.map(|number| new_client(shared, number)).collect(),
             now_ns: now_ns(),
             stop_ns: shared.times.stop_ns,
             // Before the start, too: the caller may stop a run that has not begun.
@@ -204,7 +204,7 @@ impl<'a> Engine<'a> {
             sweep_ns: 0,
             started_ns: 0,
             published: Published::default(),
-            thread: part.thread,
+            thread: share.thread,
             hand_over_ns: 0,
             window_start: None,
             window_end: None,
@@ -239,7 +239,7 @@ impl<'a> Engine<'a> {
             self.send_all_first();
             self.flush_dirty();
             if self.now_ns >= self.housekeeping_ns {
-                self.keep_house();
+                self.do_housekeeping();
             }
         }
         Ok(self.finish())
@@ -248,7 +248,7 @@ impl<'a> Engine<'a> {
     /// Every client's first moment in a closed loop: where its stage begins, after a random part of the
     /// delay.
     fn set_first_starts(&mut self) {
-        let Pacing::Closed(curve) = &self.pacing else { return };
+        let LoadModel::Closed(curve) = &self.load_model else { return };
         let start_ns = self.shared.times.start_ns;
         let delay_ns = nanoseconds(self.shared.plan.delay);
         for (index, client) in self.clients.iter_mut().enumerate() {
@@ -275,9 +275,9 @@ impl<'a> Engine<'a> {
 
     /// When the next arrival of an open load is due; the end of time where there is none.
     fn next_arrival_ns(&self) -> u64 {
-        match &self.pacing {
-            Pacing::Open(arrivals) => arrivals.next_ns(),
-            Pacing::Closed(_) => u64::MAX,
+        match &self.load_model {
+            LoadModel::Open(arrivals) => arrivals.next_ns(),
+            LoadModel::Closed(_) => u64::MAX,
         }
     }
 
@@ -329,7 +329,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Goes on with the bodies that were left in the last turn.
+    /// Continues with the bodies that were left in the last turn.
     fn receive_unfinished(&mut self) {
         for _ in 0..self.unfinished.len() {
             let Some(index) = self.unfinished.pop_front() else { return };
@@ -354,8 +354,8 @@ impl<'a> Engine<'a> {
             }
             let own = if self.now_ns < self.stop_ns { self.timers.take_due(self.now_ns) } else { None };
             if let Some((due_ns, index)) = own {
-                self.on_moment(index, due_ns);
-            } else if let Pacing::Open(arrivals) = &mut self.pacing
+                self.on_timer(index, due_ns);
+            } else if let LoadModel::Open(arrivals) = &mut self.load_model
                 && let Due::Start { client, arrival } = arrivals.take_due(self.now_ns)
             {
                 self.begin_session(client, arrival, false);
@@ -379,7 +379,7 @@ impl<'a> Engine<'a> {
         self.note_window_edges();
         self.publish_progress();
         self.connections.iter_mut().for_each(Connection::close);
-        if let Pacing::Open(arrivals) = self.pacing {
+        if let LoadModel::Open(arrivals) = self.load_model {
             for arrival in arrivals.left_over(self.stop_ns) {
                 self.record.unsent(arrival.at_ns);
             }

@@ -96,7 +96,7 @@ pub(crate) struct Example {
 
 /// One reason as a thread notes it.
 #[derive(Debug, Clone)]
-struct Noted {
+struct CountedReason {
     failure: Failure,
     count: u64,
     first_at_ns: u64,
@@ -106,7 +106,7 @@ struct Noted {
 
 /// The reasons of all failures of a run, ramps included.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reasons(Vec<Noted>);
+pub(crate) struct Reasons(Vec<CountedReason>);
 
 impl Reasons {
     /// Whether the next failure of this kind is the first of its reason, and needs an example.
@@ -115,10 +115,10 @@ impl Reasons {
     }
 
     pub(crate) fn note(&mut self, failure: Failure, request: usize, at_ns: u64, example: Example) {
-        self.add(&Noted { failure, count: 1, first_at_ns: at_ns, first_request: request, example });
+        self.add(&CountedReason { failure, count: 1, first_at_ns: at_ns, first_request: request, example });
     }
 
-    fn add(&mut self, noted: &Noted) {
+    fn add(&mut self, noted: &CountedReason) {
         if let Some(known) = self.0.iter_mut().find(|known| known.failure == noted.failure) {
             known.count += noted.count;
             if noted.first_at_ns < known.first_at_ns {
@@ -128,7 +128,7 @@ impl Reasons {
         } else if self.0.len() < MAXIMUM_REASONS || noted.failure.code == 0 {
             self.0.push(noted.clone());
         } else {
-            self.add(&Noted { failure: noted.failure.kind.into(), ..noted.clone() });
+            self.add(&CountedReason { failure: noted.failure.kind.into(), ..noted.clone() });
         }
     }
 
@@ -145,7 +145,7 @@ impl Reasons {
         tls_error: Option<&str>,
     ) -> Vec<ErrorReason> {
         self.0.sort_by_key(|noted| (std::cmp::Reverse(noted.count), noted.first_at_ns));
-        let told = |noted: &Noted| {
+        let told = |noted: &CountedReason| {
             let request = &plan.requests[noted.first_request];
             let mut first_request = match &noted.example.request {
                 Some(written) => written.clone(),

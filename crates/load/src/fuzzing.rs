@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::request::prepare;
 use crate::target::HttpVersion;
 use crate::target::Target;
-use crate::websocket::{After, Effects, WebSocket, WebSocketSetup};
+use crate::websocket::{ReceiveOutcome, WebSocket, WebSocketOutput, WebSocketSetup};
 use crate::websocket_plan::WebSocketPlan;
 use std::sync::Arc;
 use touchstone_http::response::ResponseHead;
@@ -73,23 +73,23 @@ pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
         Arc::new(WebSocketSetup { plan, message: b"message".as_slice().into(), protocols: Vec::new() });
     let read = |piece: usize| {
         let (mut socket, mut random) = (WebSocket::default(), Random::of_client(1, 0));
-        let mut effects = Effects::default();
+        let mut websocket_output = WebSocketOutput::default();
         socket.ask(&setup, None, &mut [], &mut random);
         let opening = if is_open { socket.opening_answer() } else { String::new() };
         let all = [opening.as_bytes(), bytes].concat();
-        let mut after = Ok(After::Continue);
+        let mut after = Ok(ReceiveOutcome::Continue);
         for part in all.chunks(piece) {
-            after = socket.take(part, 0, &mut effects, &mut random);
-            if after != Ok(After::Continue) {
+            after = socket.take(part, 0, &mut websocket_output, &mut random);
+            if after != Ok(ReceiveOutcome::Continue) {
                 break;
             }
         }
         // An answer that does not open a WebSocket is returned with its received bytes.
         let after = match after {
-            Ok(After::Refused(_)) => Ok(After::Refused(Vec::new())),
+            Ok(ReceiveOutcome::Refused(_)) => Ok(ReceiveOutcome::Refused(Vec::new())),
             after => after,
         };
-        (after, effects.notes, effects.out)
+        (after, websocket_output.notes, websocket_output.out)
     };
     assert_eq!(read(usize::MAX), read(piece.max(1)));
 }

@@ -4,7 +4,7 @@ use crate::client::ClientState;
 use crate::clock::ThreadTime;
 use crate::engine::{Engine, Published};
 use crate::outcome::ErrorKind;
-use crate::recent::HAND_OVER_NS;
+use crate::recent_latency::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
@@ -15,8 +15,8 @@ const HOUSEKEEPING_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
     /// The work every few milliseconds, independent of the sockets.
-    pub(crate) fn keep_house(&mut self) {
-        self.look_for_stop();
+    pub(crate) fn do_housekeeping(&mut self) {
+        self.check_for_stop();
         self.note_window_edges();
         if self.now_ns >= self.sweep_ns {
             self.sweep_time_limits();
@@ -37,7 +37,7 @@ impl Engine<'_> {
         }
     }
 
-    fn look_for_stop(&mut self) {
+    fn check_for_stop(&mut self) {
         let shared = self.shared;
         if !shared.progress.stop.load(Ordering::Relaxed) {
             return;
@@ -89,7 +89,7 @@ impl Engine<'_> {
         if self.now_ns >= self.hand_over_ns {
             self.hand_over_ns = self.now_ns + HAND_OVER_NS;
             progress.recent.hand_over(self.thread, &self.record);
-            progress.standings.hand_over(self.thread, &self.record, self.now_ns);
+            progress.live_figures.hand_over(self.thread, &self.record, self.now_ns);
         }
     }
 }

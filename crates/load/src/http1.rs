@@ -1,7 +1,7 @@
 //! HTTP/1 straight on a socket: the shortest way, which most runs take. A connection has one client, and the
 //! client's state is the connection's.
 
-use crate::answer::{AtEnd, Malformed};
+use crate::answer::{AtClose, Malformed};
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -37,7 +37,7 @@ impl Engine<'_> {
                     self.receive(index);
                 }
             }
-            // A connection that waits for its turn to go on receiving has it soon anyway.
+            // A connection that waits for its turn to continue receiving has it soon anyway.
             _ if connection.unfinished => {}
             _ => self.receive(index),
         }
@@ -110,9 +110,9 @@ impl Engine<'_> {
             let client = &mut self.clients[owner];
             let head = &mut self.heads[client.request];
             let bytes = &self.buffer[..received];
-            let answer = match &mut client.keeper {
+            let answer = match &mut client.retained {
                 None => client.answer.receive(bytes, head, &mut ()),
-                Some(keeper) => client.answer.receive(bytes, &mut keeper.head, &mut keeper.kept),
+                Some(retained) => client.answer.receive(bytes, &mut retained.head, &mut retained.parts),
             };
             match answer {
                 Ok(Some(answer)) => return self.complete(owner, &answer),
@@ -199,10 +199,10 @@ impl Engine<'_> {
     /// The server has ended the connection while a request was under way.
     fn plain_ended(&mut self, index: usize) {
         let client = self.connections[index].first_client;
-        match self.clients[client].answer.at_end() {
-            AtEnd::Complete(answer) => self.complete(client, &answer),
-            AtEnd::ShortBody => self.fail(client, ErrorKind::ShortBody),
-            AtEnd::Nothing | AtEnd::InHead => self.plain_broken(index),
+        match self.clients[client].answer.at_close() {
+            AtClose::Complete(answer) => self.complete(client, &answer),
+            AtClose::ShortBody => self.fail(client, ErrorKind::ShortBody),
+            AtClose::Nothing | AtClose::InHead => self.plain_broken(index),
         }
     }
 

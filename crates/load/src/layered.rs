@@ -8,7 +8,7 @@ use crate::client::{ClientState, Layers, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::h2::{Broken, Http2, StreamEvent};
+use crate::h2::{ConnectionBroken, Http2, StreamEvent};
 use crate::http1::RECEIVES_AT_ONCE;
 use crate::outcome::ErrorKind;
 use crate::slots::ClientSlots;
@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
 
 /// What becomes of a connection after something that was received.
-enum After {
+enum ReceiveOutcome {
     /// More may follow.
     Continue,
     /// It is over, or there is nothing more to receive.
@@ -242,7 +242,7 @@ impl Engine<'_> {
             };
             let (is_full, generation) = (received == self.buffer.len(), connection.generation);
             let after = self.take_layered(index, received);
-            if matches!(after, After::Done) || self.connections[index].generation != generation {
+            if matches!(after, ReceiveOutcome::Done) || self.connections[index].generation != generation {
                 return;
             }
             if !is_full && !self.connections[index].hung_up {
@@ -256,7 +256,7 @@ impl Engine<'_> {
     }
 
     /// Passes received bytes through the layers.
-    fn take_layered(&mut self, index: usize, received: usize) -> After {
+    fn take_layered(&mut self, index: usize, received: usize) -> ReceiveOutcome {
         let generation = self.connections[index].generation;
         let layers = self.connections[index].layers.get_or_insert_default();
         let Some(tls) = &mut layers.tls else {
@@ -272,23 +272,26 @@ impl Engine<'_> {
                 // The alert that says why goes out if it can be taken at once.
                 self.flush(index);
                 self.tls_failed(index, failure);
-                return After::Done;
+                return ReceiveOutcome::Done;
             }
         };
         if !layers.out.is_empty() {
             self.mark_dirty(index);
         }
         if taken.handshake_done && !self.end_handshake(index) {
-            return After::Done;
+            return ReceiveOutcome::Done;
         }
         let plaintext = std::mem::take(&mut self.plaintext);
-        let after =
-            if plaintext.is_empty() { After::Continue } else { self.take_plaintext(index, &plaintext) };
+        let after = if plaintext.is_empty() {
+            ReceiveOutcome::Continue
+        } else {
+            self.take_plaintext(index, &plaintext)
+        };
         self.plaintext = plaintext;
         match after {
-            After::Continue if taken.closed && self.connections[index].generation == generation => {
+            ReceiveOutcome::Continue if taken.closed && self.connections[index].generation == generation => {
                 self.layered_ended(index);
-                After::Done
+                ReceiveOutcome::Done
             }
             after => after,
         }
@@ -320,32 +323,32 @@ impl Engine<'_> {
         true
     }
 
-    fn take_plaintext(&mut self, index: usize, bytes: &[u8]) -> After {
+    fn take_plaintext(&mut self, index: usize, bytes: &[u8]) -> ReceiveOutcome {
         if self.layers(index).h2.is_some() {
             return self.take_http2(index, bytes);
         }
         if self.targets[self.connections[index].target].is_pipelined {
             return match self.take_pipelined(index, bytes) {
-                true => After::Continue,
-                false => After::Done,
+                true => ReceiveOutcome::Continue,
+                false => ReceiveOutcome::Done,
             };
         }
         if !self.has_websocket(index) {
             return self.take_http1(index, bytes);
         }
         match self.take_websocket(index, bytes) {
-            (true, None) => After::Continue,
+            (true, None) => ReceiveOutcome::Continue,
             (true, Some(beginning)) => self.take_http1(index, &beginning),
-            (false, _) => After::Done,
+            (false, _) => ReceiveOutcome::Done,
         }
     }
 
-    fn take_http2(&mut self, index: usize, bytes: &[u8]) -> After {
+    fn take_http2(&mut self, index: usize, bytes: &[u8]) -> ReceiveOutcome {
         let mut events = std::mem::take(&mut self.stream_events);
         let connection = &mut self.connections[index];
         let first_client = connection.first_client;
         let layers = connection.layers.get_or_insert_default();
-        let Some(h2) = &mut layers.h2 else { return After::Done };
+        let Some(h2) = &mut layers.h2 else { return ReceiveOutcome::Done };
         let mut clients = ClientSlots { clients: &mut self.clients, first: first_client };
         let received = h2.receive(bytes, &mut layers.frames, &mut events, &mut clients);
         if !layers.frames.is_empty() {
@@ -356,12 +359,12 @@ impl Engine<'_> {
         }
         self.stream_events = events;
         self.end_full_streams(index);
-        if let Err(Broken) = received {
+        if let Err(ConnectionBroken) = received {
             self.fail_layered(index, ErrorKind::Malformed);
-            return After::Done;
+            return ReceiveOutcome::Done;
         }
         self.start_waiting(index);
-        After::Continue
+        ReceiveOutcome::Continue
     }
 
     pub(crate) fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
@@ -377,18 +380,18 @@ impl Engine<'_> {
         }
     }
 
-    fn take_http1(&mut self, index: usize, bytes: &[u8]) -> After {
+    fn take_http1(&mut self, index: usize, bytes: &[u8]) -> ReceiveOutcome {
         let owner = self.connections[index].first_client;
         let client = &mut self.clients[owner];
         if client.connection != index || client.state != ClientState::Receiving {
             // Nothing was asked: the server says why it is about to close the connection.
             self.connections[index].close();
-            return After::Done;
+            return ReceiveOutcome::Done;
         }
         let head = &mut self.heads[client.request];
-        let answer = match &mut client.keeper {
+        let answer = match &mut client.retained {
             None => client.answer.receive(bytes, head, &mut ()),
-            Some(keeper) => client.answer.receive(bytes, &mut keeper.head, &mut keeper.kept),
+            Some(retained) => client.answer.receive(bytes, &mut retained.head, &mut retained.parts),
         };
         match answer {
             Ok(Some(answer)) => self.complete(owner, &answer),
@@ -396,10 +399,10 @@ impl Engine<'_> {
                 let answer = client.answer.answer();
                 self.end_stream(owner, &answer);
             }
-            Ok(None) => return After::Continue,
+            Ok(None) => return ReceiveOutcome::Continue,
             Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
         }
-        After::Done
+        ReceiveOutcome::Done
     }
 }
 

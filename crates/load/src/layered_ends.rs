@@ -1,6 +1,6 @@
 //! How connections with TLS, HTTP/2 or HTTP/3 end, and what becomes of the requests on them.
 
-use crate::answer::AtEnd;
+use crate::answer::AtClose;
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -41,9 +41,9 @@ impl Engine<'_> {
             group.clone().filter(is_on_it).map(|client| (client, untouched(client))).collect();
         connection.close();
         for (client, is_untouched) in victims {
-            match self.clients[client].answer.at_end() {
-                AtEnd::Complete(answer) if is_http1 => self.complete(client, &answer),
-                AtEnd::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
+            match self.clients[client].answer.at_close() {
+                AtClose::Complete(answer) if is_http1 => self.complete(client, &answer),
+                AtClose::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
                 _ => self.broken(client, was_reused, is_untouched),
             }
         }
@@ -73,7 +73,7 @@ impl Engine<'_> {
         self.fail_layered(index, ErrorKind::Tls);
     }
 
-    /// Gives one request up; those of others on the connection go on.
+    /// Gives one request up; those of others on the connection continue.
     pub(crate) fn abandon_layered(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];

@@ -8,16 +8,15 @@
 
 mod abort;
 mod answer;
+mod answer_head;
 mod arrivals;
-mod blocks;
+mod base64_serde;
 mod body;
 mod check;
 mod choice;
 mod client;
 mod clock;
-mod curve;
 mod engine;
-mod exchange;
 mod export;
 mod failure;
 mod fields;
@@ -25,60 +24,59 @@ mod fields;
 pub mod fuzzing;
 mod h2;
 mod h3;
-mod head;
+mod header_blocks;
 mod housekeeping;
 mod http1;
-mod keeper;
 mod layered;
 mod layered_ends;
-mod machine;
 mod merge;
+mod message_streams;
 mod messages;
-mod moments;
 mod named_certificate;
 mod outcome;
-mod parts;
+#[cfg(test)]
+mod percentile_accuracy;
 mod pipeline;
 mod plan;
 mod portion;
-mod priority;
+mod processors;
 mod progress;
 mod quic;
-mod recent;
+mod raised_priority;
+mod recent_latency;
 mod record;
 mod request;
+mod request_cycle;
+mod request_template;
+mod retained_answer;
 mod run;
-mod scripted;
+mod session_values;
 mod slots;
 mod socket;
-mod start;
-mod streams;
+mod stages;
+mod start_time;
 mod target;
+mod thread_share;
 mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
-#[cfg(test)]
-mod truth;
-mod upgraded;
 mod url;
-mod varying;
+mod value_summary;
 mod websocket;
+mod websocket_connection;
 mod websocket_plan;
-mod wire;
 
 pub use abort::AbortWatch;
 pub use check::{
     MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
     MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_RECORDED, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
 };
-pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
+pub use stages::Stage;
 
-pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
-pub use moments::Moments;
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
     Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary, WebSocketsOutcome,
@@ -88,14 +86,16 @@ pub use plan::{
     Recorded, Session, TimeSpread,
 };
 pub use portion::Portion;
+pub use processors::allowed_cores;
 pub use progress::Progress;
-pub use recent::RecentLatency;
-pub use run::{Ready, run};
+pub use recent_latency::RecentLatency;
+pub use run::{PreparedRun, run};
 pub use target::{ClientCertificate, HttpVersion, Target, TlsTarget, TlsVersions, Trust};
-pub use threshold::{Standing, Standings, Threshold, Unit, Verdict};
+pub use threshold::{LiveFigures, ThreadFigures, Threshold, Unit, Verdict};
 pub use touchstone_session::{
     DataPlan, ExtractPlan, MAXIMUM_DATA_BYTES, RowOrder, ScriptError, ScriptPlan, StepPlan, check_step,
     check_text, read_csv, read_json,
 };
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};
+pub use value_summary::ValueSummary;
 pub use websocket_plan::WebSocketPlan;

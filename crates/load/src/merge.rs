@@ -60,7 +60,7 @@ fn name_sentences(machine: &str, outcome: &mut Outcome) {
 }
 
 impl Outcome {
-    /// Adds another machine's outcome, but for its clients.
+    /// Adds another machine's outcome, except for its clients.
     fn take_in(&mut self, other: Outcome) -> Result<(), &'static str> {
         if self.classes.len() != other.classes.len()
             || self.stages.len() != other.stages.len()

@@ -24,7 +24,7 @@ pub struct MessagePlan {
     pub limit: Option<u64>,
 }
 
-/// A message of gRPC can have so many bytes; more is taken for a wrong frame.
+/// A message of gRPC can have this many bytes; more is taken for a wrong frame.
 const MAXIMUM_GRPC_BYTES: u32 = 256 * 1024 * 1024;
 
 /// When a message came, and how long after the one before it; the first after none.

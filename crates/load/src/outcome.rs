@@ -1,6 +1,6 @@
 //! What a run measured.
 
-use crate::moments::Moments;
+use crate::value_summary::ValueSummary;
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ pub struct ClientOutcome {
     /// Bytes received between the ramps, heads included.
     pub bytes: u64,
     /// Latency in nanoseconds, two significant digits.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u32>,
 }
 
@@ -171,18 +171,18 @@ pub struct ClassOutcome {
     /// Bytes received between the ramps, heads included; not kept where there is one class only.
     pub bytes: u64,
     /// Latency in nanoseconds, two significant digits; empty where there is one class only.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u32>,
     /// Pages whose last request ended between the ramps, answered or not; where there are none, requests.
     pub pages: u64,
     /// Latency of the valid answers, nanoseconds.
-    pub response_ns: Moments,
+    pub response_ns: ValueSummary,
     /// From connect to connected, nanoseconds, of the connections that its requests had made (HTTP/1).
-    pub connect_ns: Moments,
+    pub connect_ns: ValueSummary,
     /// Bytes of a valid answer, head included.
-    pub answer_bytes: Moments,
+    pub answer_bytes: ValueSummary,
     /// Bytes of a valid answer's body.
-    pub body_bytes: Moments,
+    pub body_bytes: ValueSummary,
 }
 
 impl ClassOutcome {
@@ -213,7 +213,7 @@ pub struct Interval {
     /// Bytes received in it.
     pub bytes: u64,
     /// Latency in nanoseconds of the answers that ended in it.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u32>,
 }
 
@@ -232,7 +232,7 @@ pub struct StageOutcome {
     pub bytes: u64,
     /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were
     /// due in it.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u64>,
 }
 
@@ -246,10 +246,10 @@ pub struct ArrivalsOutcome {
     /// Those that were started more than [`LATE`] after their moment.
     pub late: u64,
     /// Nanoseconds from the moment at which a request was due to its start.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub lateness_ns: Histogram<u64>,
     /// The same for requests that a client was free for: what is late here is the engine itself.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub engine_lateness_ns: Histogram<u64>,
 }
 
@@ -269,10 +269,10 @@ pub struct MessagesOutcome {
     pub total: u64,
     /// Nanoseconds from the start of the request (in an open load: from when it was due) to its first
     /// message.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub first_ns: Histogram<u64>,
     /// Nanoseconds from one message of an answer to the next.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub gap_ns: Histogram<u64>,
 }
 
@@ -294,14 +294,14 @@ pub struct WebSocketsOutcome {
     pub closes: BTreeMap<u16, u64>,
     /// Nanoseconds from the start of the request (in an open load: from when it was due) to the end of the
     /// handshake.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub open_ns: Histogram<u64>,
     /// Nanoseconds from when a message of the client was due to its answer: the server's message of the same
     /// number.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub answer_ns: Histogram<u64>,
     /// Nanoseconds from a ping of the client to its pong.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub pong_ns: Histogram<u64>,
 }
 
@@ -395,17 +395,17 @@ pub struct Outcome {
     /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In
     /// an open load from the moment at which the request was due, of all answers to requests that were due
     /// between the ramps.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub latency_ns: Histogram<u64>,
     /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an
     /// open load).
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub service_ns: Histogram<u64>,
     /// Nanoseconds from connect to connected, one value a connection.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub connect_ns: Histogram<u64>,
     /// Nanoseconds from connected to the end of the TLS handshake.
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     pub handshake_ns: Histogram<u64>,
     /// TLS handshakes of the whole run.
     pub handshakes: HandshakeCounts,

@@ -21,9 +21,9 @@ impl Engine<'_> {
             };
             let client = &mut self.clients[owner];
             let head = &mut self.heads[client.request];
-            let taken = match &mut client.keeper {
+            let taken = match &mut client.retained {
                 None => client.answer.receive_next(rest, head, &mut ()),
-                Some(keeper) => client.answer.receive_next(rest, &mut keeper.head, &mut keeper.kept),
+                Some(retained) => client.answer.receive_next(rest, &mut retained.head, &mut retained.parts),
             };
             match taken {
                 Ok((_, None)) => return true,

@@ -1,7 +1,7 @@
 //! What to load, with what, for how long: the input of the engine, checked before anything is sent.
 
-use crate::curve::Stage;
 use crate::messages::MessagePlan;
+use crate::stages::Stage;
 use crate::target::{HttpVersion, Target};
 use crate::websocket_plan::WebSocketPlan;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct PlannedRequest {
     /// engine with the same name.
     pub headers: Vec<String>,
     /// The request's body; `None`: it has none, and no Content-Length.
-    #[serde(with = "crate::wire::body")]
+    #[serde(with = "crate::base64_serde::body")]
     pub body: Option<Arc<[u8]>>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub expected_status: Vec<RangeInclusive<u16>>,
@@ -184,7 +184,7 @@ pub struct Plan {
     pub arrivals: Arrivals,
     /// Also an open load: these requests arrive, each at its due time, in the order of these times. Empty:
     /// requests are chosen by their weights.
-    #[serde(with = "crate::wire::recorded")]
+    #[serde(with = "crate::base64_serde::recorded")]
     pub recorded: Arc<[Recorded]>,
     /// Set: what arrives are sessions (partly open).
     pub session: Option<Session>,

@@ -5,8 +5,8 @@
 //! them. So the portions add up exactly to the whole plan, and a fleet sends the same as one machine with as
 //! many processors.
 
-use crate::parts::clients_of_thread;
 use crate::plan::Plan;
+use crate::thread_share::clients_of_thread;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 

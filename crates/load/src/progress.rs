@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use crate::recent::RecentLatency;
-use crate::threshold::Standings;
+use crate::recent_latency::RecentLatency;
+use crate::threshold::ThreadFigures;
 
 /// Live counters of a run, for the caller to show; and the way to end it early.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Progress {
     /// The latencies of the last second or two.
     pub recent: RecentLatency,
     /// All figures so far, where the caller wants them.
-    pub standings: Standings,
+    pub live_figures: ThreadFigures,
     /// Set by the caller to end the run: what was measured is kept and marked interrupted.
     pub stop: AtomicBool,
 }

@@ -4,7 +4,7 @@ use crate::client::Phase;
 use crate::clock::now_ns;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::h3::{Change, Http3};
+use crate::h3::{ConnectionEvent, Http3};
 use crate::outcome::ErrorKind;
 use crate::slots::ClientSlots;
 use crate::tls::TlsFailure;
@@ -95,8 +95,8 @@ impl Engine<'_> {
                 return;
             }
             match change {
-                Some(Change::Connected) => self.quic_is_connected(index),
-                Some(Change::Lost(text)) => return self.quic_is_lost(index, text),
+                Some(ConnectionEvent::Connected) => self.quic_is_connected(index),
+                Some(ConnectionEvent::Lost(text)) => return self.quic_is_lost(index, text),
                 None => {}
             }
             self.start_waiting(index);

@@ -1,13 +1,13 @@
 //! The bytes of every request, written once before the run.
 
-use crate::blocks::Blocks;
 use crate::fields::header_fields;
+use crate::header_blocks::HeaderBlocks;
 use crate::messages::MessagePlan;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::record::nanoseconds;
+use crate::request_template::RequestTemplate;
 use crate::target::HttpVersion;
 use crate::target::Target;
-use crate::varying::Varying;
 use crate::websocket::WebSocketSetup;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct PreparedRequest {
     /// The same for the last request of a connection, where only some requests are; empty otherwise.
     pub(crate) last_bytes: Vec<u8>,
     /// HTTP/2.
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: HeaderBlocks,
     /// The index of its target.
     pub(crate) target: usize,
     /// The requests that follow it without a choice.
@@ -38,7 +38,7 @@ pub(crate) struct PreparedRequest {
     /// What the answer must be.
     pub(crate) expected: Expected,
     /// How it is written where it is not the same every time.
-    pub(crate) varying: Option<Varying>,
+    pub(crate) varying: Option<RequestTemplate>,
     /// What is taken from its answer.
     pub(crate) step: Option<Step>,
     /// Its answer is a stream of messages.
@@ -46,7 +46,7 @@ pub(crate) struct PreparedRequest {
     /// It asks for a WebSocket.
     pub(crate) websocket: Option<Arc<WebSocketSetup>>,
     /// More is kept of its answer than its length.
-    pub(crate) is_kept: bool,
+    pub(crate) retains_answer: bool,
 }
 
 /// What a valid answer is.
@@ -69,7 +69,7 @@ impl Expected {
 }
 
 /// How a request varies, and what is taken from its answer.
-type Compiled = (Option<Varying>, Option<Step>);
+type Compiled = (Option<RequestTemplate>, Option<Step>);
 
 /// Writes all requests of the plan, and compiles what sessions do with values.
 pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), PlanError> {
@@ -100,7 +100,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError>
     }
     let mut compiled = Vec::with_capacity(plan.requests.len());
     for (request, step) in plan.requests.iter().zip(steps) {
-        compiled.push((Varying::compile(plan, request, &script)?, step));
+        compiled.push((RequestTemplate::compile(plan, request, &script)?, step));
     }
     check_order(plan, &compiled, &script)?;
     Ok((script, compiled))
@@ -113,7 +113,7 @@ fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<()
         for number in [first].into_iter().chain(plan.requests[first].then.iter().copied()) {
             let (varying, step) = &compiled[number];
             let is_known = |variable: &usize| script.is_known_at_start(*variable) || known.contains(variable);
-            let mut used = varying.iter().flat_map(Varying::variables);
+            let mut used = varying.iter().flat_map(RequestTemplate::variables);
             if let Some(variable) = used.find(|variable| !is_known(variable)) {
                 return Err(PlanError(format!(
                     "{} {}: the value of {} is taken from no request before it in its session",
@@ -131,14 +131,14 @@ fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<()
 fn prepare_one(
     plan: &Plan,
     request: &PlannedRequest,
-    varying: Option<Varying>,
+    varying: Option<RequestTemplate>,
     step: Option<Step>,
 ) -> PreparedRequest {
     let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
-    let (mut bytes, mut last_bytes, mut blocks) = (Vec::new(), Vec::new(), Blocks::default());
+    let (mut bytes, mut last_bytes, mut blocks) = (Vec::new(), Vec::new(), HeaderBlocks::default());
     let version = plan.version_of(target);
     match (version, plan.connections) {
-        (HttpVersion::Http2 | HttpVersion::Http3, _) => blocks = Blocks::new(plan, request, target),
+        (HttpVersion::Http2 | HttpVersion::Http3, _) => blocks = HeaderBlocks::new(plan, request, target),
         (_, ConnectionUse::NewShare(_)) => {
             bytes = http1(plan, request, target, ConnectionUse::Kept);
             last_bytes = http1(plan, request, target, ConnectionUse::New);
@@ -164,7 +164,9 @@ fn prepare_one(
             body_bytes: request.expected_body_bytes,
             body_sha256: request.expected_body_sha256,
         },
-        is_kept: step.is_some() || request.expected_body_sha256.is_some() || request.messages.is_some(),
+        retains_answer: step.is_some()
+            || request.expected_body_sha256.is_some()
+            || request.messages.is_some(),
         messages: request.messages,
         websocket: websocket_setup(plan, request),
         varying,
@@ -290,7 +292,7 @@ mod tests {
             plan.headers = vec!["Accept: text/html".to_string(), "X-All: 1".to_string()];
             plan.requests[0].headers = vec!["X-One: 2".to_string()];
         });
-        let Blocks { first, later, without_table, .. } = prepared.blocks;
+        let HeaderBlocks { first, later, without_table, .. } = prepared.blocks;
         let (first, mut decoder) = (first.expect("the table can be used"), Decoder::new());
         let wanted = decoded(&mut Decoder::new(), &without_table);
         assert_eq!(

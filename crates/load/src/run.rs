@@ -1,10 +1,9 @@
 //! A run from its plan to its outcome: one thread for each core is started, and their records are merged.
 
-use crate::choice::Choice;
+use crate::choice::WeightedChoice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
 use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, NOT_CARRIED, Outcome, Saturation};
-use crate::parts::{Part, clients_of_thread};
 use crate::plan::{Plan, PlanError};
 use crate::portion::Portion;
 use crate::progress::Progress;
@@ -12,6 +11,7 @@ use crate::record::{Record, Times};
 use crate::request::{PreparedRequest, prepare};
 use crate::target::HttpVersion;
 use crate::target::Target;
+use crate::thread_share::{ThreadShare, clients_of_thread};
 use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,30 +27,30 @@ const KEPT_RATE: f64 = 0.99;
 /// Carries out a plan. Blocks until the length is over and the requests under way are answered or past their
 /// time limit; or until [`Progress::stop`], within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
-    let ready = Ready::new(plan, Portion::whole(plan))?;
+    let ready = PreparedRun::new(plan, Portion::whole(plan))?;
     ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
 }
 
 /// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given
 /// moment.
-pub struct Ready<'a> {
+pub struct PreparedRun<'a> {
     plan: &'a Plan,
     portion: Portion,
     requests: Vec<PreparedRequest>,
     tls: Vec<Option<TlsBase>>,
-    choice: Choice,
+    choice: WeightedChoice,
     script: Script,
     warnings: Vec<String>,
 }
 
-impl<'a> Ready<'a> {
+impl<'a> PreparedRun<'a> {
     /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the
     /// portion.
-    pub fn new(plan: &'a Plan, portion: Portion) -> Result<Ready<'a>, PlanError> {
+    pub fn new(plan: &'a Plan, portion: Portion) -> Result<PreparedRun<'a>, PlanError> {
         let warnings = plan.check_portion(&portion)?;
         let (requests, script) = prepare(plan)?;
-        let (tls, choice) = (prepare_tls(plan)?, Choice::new(&plan.requests));
-        Ok(Ready { plan, portion, requests, tls, choice, script, warnings })
+        let (tls, choice) = (prepare_tls(plan)?, WeightedChoice::new(&plan.requests));
+        Ok(PreparedRun { plan, portion, requests, tls, choice, script, warnings })
     }
 
     /// Facts that a reader of the figures should know, a sentence each.
@@ -103,7 +103,7 @@ fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutco
     let engines = portion
         .threads
         .iter()
-        .map(|&thread| Engine::new(shared, part(plan, thread, portion.of)))
+        .map(|&thread| Engine::new(shared, share(plan, thread, portion.of)))
         .collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = engines
@@ -129,8 +129,8 @@ fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutco
     })
 }
 
-/// One thread's part of the clients, and of the requests if they are limited.
-fn part(plan: &Plan, thread: usize, threads: usize) -> Part {
+/// The share of one thread: its clients, and of the requests if they are limited.
+fn share(plan: &Plan, thread: usize, threads: usize) -> ThreadShare {
     let share = |number: usize| {
         plan.request_limit.map(|limit| (u128::from(limit) * number as u128 / threads as u128) as u64)
     };
@@ -139,7 +139,7 @@ fn part(plan: &Plan, thread: usize, threads: usize) -> Part {
         _ => u64::MAX,
     };
     let clients = clients_of_thread(plan.clients, plan.streams, threads, thread);
-    Part { clients, thread, threads, request_limit }
+    ThreadShare { clients, thread, threads, request_limit }
 }
 
 fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<String>) -> Outcome {

@@ -12,14 +12,14 @@ pub(crate) struct ClientSlots<'a> {
 
 impl SlotSink for ClientSlots<'_> {
     fn section(&mut self, slot: usize, fields: &FieldList) {
-        if let Some(keeper) = &mut self.clients[self.first + slot].keeper {
-            keeper.kept.take_section(fields);
+        if let Some(retained) = &mut self.clients[self.first + slot].retained {
+            retained.parts.take_section(fields);
         }
     }
 
     fn body(&mut self, slot: usize, part: &[u8]) {
-        if let Some(keeper) = &mut self.clients[self.first + slot].keeper {
-            keeper.kept.take(part);
+        if let Some(retained) = &mut self.clients[self.first + slot].retained {
+            retained.parts.take(part);
         }
     }
 }

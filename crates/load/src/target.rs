@@ -68,10 +68,10 @@ pub struct TlsTarget {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientCertificate {
     /// The certificate and those between it and its authority, PEM.
-    #[serde(with = "crate::wire::bytes")]
+    #[serde(with = "crate::base64_serde::bytes")]
     pub chain: Vec<u8>,
     /// Its key, PEM.
-    #[serde(with = "crate::wire::bytes")]
+    #[serde(with = "crate::base64_serde::bytes")]
     pub key: Vec<u8>,
 }
 
@@ -101,7 +101,7 @@ pub enum Trust {
     /// The certificate authorities that the system trusts.
     System,
     /// These certificates alone, PEM.
-    Authorities(#[serde(with = "crate::wire::bytes")] Vec<u8>),
+    Authorities(#[serde(with = "crate::base64_serde::bytes")] Vec<u8>),
     /// Not at all: any certificate is accepted, so that anyone on the network path can act as the server.
     Anything,
 }

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Waiting clients by the time at which they go on. A client waits for one moment at a time, so a heap with
-/// room for all of them never grows during the run.
+/// Waiting clients by the time at which they continue. A client waits for one moment at a time, so a heap
+/// with room for all of them never grows during the run.
 #[derive(Debug)]
 pub(crate) struct Timers {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,

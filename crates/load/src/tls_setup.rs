@@ -65,7 +65,7 @@ pub(crate) struct TlsSetup {
     name: ServerName<'static>,
     resuming: Arc<ClientConfig>,
     full: Arc<ClientConfig>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<SharedSessions>,
     share: f64,
     begun: u64,
     resumptions: u64,
@@ -73,10 +73,11 @@ pub(crate) struct TlsSetup {
 
 impl TlsSetup {
     pub(crate) fn new(base: &TlsBase) -> TlsSetup {
-        let sessions = Arc::new(Sessions::default());
+        let sessions = Arc::new(SharedSessions::default());
         let with_store = |gives| {
             let mut config = base.config.clone();
-            config.resumption = Resumption::store(Arc::new(Store { sessions: sessions.clone(), gives }));
+            config.resumption =
+                Resumption::store(Arc::new(SessionStore { sessions: sessions.clone(), gives }));
             Arc::new(config)
         };
         TlsSetup {
@@ -153,19 +154,19 @@ fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
 
 /// The sessions that the server has given.
 #[derive(Debug, Default)]
-struct Sessions {
-    held: Mutex<Held>,
+struct SharedSessions {
+    held: Mutex<StoredSessions>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct StoredSessions {
     tls13: Vec<Tls13ClientSessionValue>,
     tls12: Option<Tls12ClientSessionValue>,
     group: Option<NamedGroup>,
 }
 
-impl Sessions {
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+impl SharedSessions {
+    fn held(&self) -> std::sync::MutexGuard<'_, StoredSessions> {
         self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -177,12 +178,12 @@ impl Sessions {
 
 /// The sessions as rustls sees them: always kept, and given back only where a connection is to resume.
 #[derive(Debug)]
-struct Store {
-    sessions: Arc<Sessions>,
+struct SessionStore {
+    sessions: Arc<SharedSessions>,
     gives: bool,
 }
 
-impl ClientSessionStore for Store {
+impl ClientSessionStore for SessionStore {
     fn set_kx_hint(&self, _name: ServerName<'static>, group: NamedGroup) {
         self.sessions.held().group = Some(group);
     }

@@ -8,10 +8,10 @@
 
 mod answer;
 mod assertion;
+mod cookie_jar;
 mod data;
 mod extraction;
 mod html;
-mod jar;
 mod json;
 mod location;
 mod plan;

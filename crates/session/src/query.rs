@@ -4,8 +4,8 @@
 //! `regex id=(\d+)`, `css input[name=csrf] @value`, `body`.
 
 use crate::answer::AnswerView;
+use crate::cookie_jar::set_cookie_pair;
 use crate::html::CssQuery;
-use crate::jar::set_cookie_pair;
 use crate::json::JsonQuery;
 use regex::bytes::{Regex, RegexBuilder};
 

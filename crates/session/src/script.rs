@@ -2,9 +2,9 @@
 
 use crate::answer::AnswerView;
 use crate::assertion::Assertion;
+use crate::cookie_jar::CookieJar;
 use crate::data::MAXIMUM_DATA_BYTES;
 use crate::extraction::Extraction;
-use crate::jar::Jar;
 use crate::plan::{DataPlan, ExtractPlan, RowOrder, ScriptError, ScriptPlan, StepPlan};
 use crate::template::is_name;
 use crate::values::Values;
@@ -71,7 +71,7 @@ pub struct Start {
 pub struct State {
     /// The values of the variables.
     pub values: Values,
-    jar: Jar,
+    cookies: CookieJar,
     sessions: u64,
     scratch: Vec<u8>,
 }
@@ -216,7 +216,7 @@ impl Script {
     pub fn begin(&self, state: &mut State, start: &Start) {
         let round = state.sessions;
         state.sessions += 1;
-        state.jar.clear();
+        state.cookies.clear();
         // Writing to memory does not fail.
         let _ = write!(state.values.fresh(0), "{}", start.client);
         let _ = write!(state.values.fresh(1), "{round}");
@@ -279,12 +279,12 @@ impl Step {
 impl State {
     /// Stores the cookies of an answer.
     pub fn take_cookies(&mut self, answer: &AnswerView<'_>, target: usize, request_path: &[u8], now_s: i64) {
-        self.jar.take(answer.fields, target, request_path, now_s);
+        self.cookies.take(answer.fields, target, request_path, now_s);
     }
 
     /// Appends the value of the Cookie field for a request; false if there are no cookies for it.
     pub fn append_cookies(&self, target: usize, path: &[u8], is_secure: bool, out: &mut Vec<u8>) -> bool {
-        self.jar.append(target, path, is_secure, out)
+        self.cookies.append(target, path, is_secure, out)
     }
 
     /// Sets the target of a redirect.

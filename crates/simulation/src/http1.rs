@@ -2,7 +2,7 @@
 //! on, an origin answers, and the proxy passes the answers back. All connections cut the bytes anywhere.
 //!
 //! What must hold: one answer for one request, in order, of the right origin's request; every byte of a body
-//! arrives, and no other; the origin reads the same message as the proxy. In some lives the connection to the
+//! arrives, and no other; the origin reads the same message as the proxy. In some runs the connection to the
 //! client or that to the origin is cut: an incomplete message is not a request and no answer. In others bits
 //! of the client's bytes are changed under way: then the verdict must not depend on the sizes of the reads.
 
@@ -17,18 +17,18 @@ use crate::wire::{Wire, is_pattern, pattern};
 
 const LIMITS: Limits = Limits { request_line_bytes: 8192, header_bytes: 16_384, header_fields: 64 };
 
-/// A life.
-pub fn live() {
+/// One run.
+pub fn run() {
     match chance::below(5) {
-        0 => live_with_changed_bits(),
-        1 => Chain::new().live_with_a_cut(),
-        _ => Chain::new().live(),
+        0 => run_with_changed_bits(),
+        1 => Chain::new().run_with_a_cut(),
+        _ => Chain::new().run(),
     }
 }
 
 /// A request as the client means it.
 #[derive(Debug, Clone)]
-struct Asked {
+struct IntendedRequest {
     number: u64,
     method: &'static str,
     version: &'static str,
@@ -39,8 +39,8 @@ struct Asked {
     is_chunked: bool,
 }
 
-impl Asked {
-    fn new(number: u64) -> Asked {
+impl IntendedRequest {
+    fn new(number: u64) -> IntendedRequest {
         let method = chance::pick(&["GET", "GET", "HEAD", "POST", "POST", "PUT", "OPTIONS", "PURGE"]);
         let version = if chance::one_in(8) { "HTTP/1.0" } else { "HTTP/1.1" };
         let has_body = matches!(method, "POST" | "PUT") || chance::one_in(10);
@@ -58,7 +58,7 @@ impl Asked {
             }
             false => Vec::new(),
         };
-        Asked { number, method, version, fields, body_bytes, trailers, is_chunked }
+        IntendedRequest { number, method, version, fields, body_bytes, trailers, is_chunked }
     }
 
     fn target(&self) -> String {
@@ -194,9 +194,9 @@ struct Chain {
     to_origin: Wire,
     from_origin: Wire,
     to_client: Wire,
-    unsent: VecDeque<Asked>,
-    /// Asked, not answered yet, in order.
-    waiting: VecDeque<Asked>,
+    unsent: VecDeque<IntendedRequest>,
+    /// IntendedRequest, not answered yet, in order.
+    waiting: VecDeque<IntendedRequest>,
     /// How many bytes were put in when each request, and each answer, was whole.
     request_ends: Vec<u64>,
     answer_ends: Vec<u64>,
@@ -293,7 +293,7 @@ impl Chain {
             to_origin: Wire::default(),
             from_origin: Wire::default(),
             to_client: Wire::default(),
-            unsent: (0..count).map(Asked::new).collect(),
+            unsent: (0..count).map(IntendedRequest::new).collect(),
             waiting: VecDeque::new(),
             request_ends: Vec::new(),
             answer_ends: Vec::new(),
@@ -315,7 +315,7 @@ impl Chain {
         }
     }
 
-    fn live_until_all_is_answered(&mut self) {
+    fn run_until_all_is_answered(&mut self) {
         let mut still = 0;
         while !(self.unsent.is_empty() && self.waiting.is_empty()) {
             still = if self.turn() { 0 } else { still + 1 };
@@ -324,7 +324,7 @@ impl Chain {
     }
 
     /// The connection to the client, or that to the origin, is cut at some moment.
-    fn live_with_a_cut(mut self) {
+    fn run_with_a_cut(mut self) {
         for _ in 0..chance::between(1, 60) {
             self.turn();
         }
@@ -345,7 +345,7 @@ impl Chain {
             let is_left = self.proxy.body.is_some() || !self.proxy.input.is_empty();
             assert_eq!(is_left, is_within, "the end is within a request, or not");
             self.waiting.retain(|asked| asked.number < whole);
-            self.live_until_all_is_answered();
+            self.run_until_all_is_answered();
             assert_eq!(self.origin.read_in_all, whole, "another number of requests has reached the origin");
         } else {
             let mut still = 0;
@@ -358,8 +358,8 @@ impl Chain {
         assert_eq!(self.answered, whole, "another number of answers has come");
     }
 
-    fn live(mut self) {
-        self.live_until_all_is_answered();
+    fn run(mut self) {
+        self.run_until_all_is_answered();
         let left = [&self.to_proxy, &self.to_origin, &self.from_origin, &self.to_client];
         assert!(left.iter().all(|wire| wire.is_empty()), "bytes that belong to no message");
         assert!(self.proxy.input.is_empty() && self.origin.input.is_empty());
@@ -503,7 +503,7 @@ impl Chain {
 }
 
 /// The parsed head is the sent head.
-fn check_head(head: &RequestHead, bytes: &[u8], asked: &Asked) {
+fn check_head(head: &RequestHead, bytes: &[u8], asked: &IntendedRequest) {
     assert_eq!(head.method_span.of(bytes), asked.method.as_bytes());
     assert_eq!(head.target.of(bytes), asked.target().as_bytes(), "the target of another request");
     assert_eq!(head.host.map(|host| host.of(bytes)), Some(&b"example.org"[..]));
@@ -544,7 +544,7 @@ fn rebuild(head: &RequestHead, bytes: &[u8]) {
 }
 
 /// What a proxy sends on: the same request with a framing of its own.
-fn send_on(asked: &Asked, to: &mut Wire) {
+fn send_on(asked: &IntendedRequest, to: &mut Wire) {
     let mut out = format!("{} {} HTTP/1.1\r\nHost: origin\r\n", asked.method, asked.target()).into_bytes();
     for (name, value) in &asked.fields {
         out.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -576,10 +576,10 @@ fn preview(bytes: &[u8]) -> String {
 }
 
 /// With any changed bits there is no panic, and the verdict does not depend on the sizes of the reads.
-fn live_with_changed_bits() {
+fn run_with_changed_bits() {
     let mut wire = Wire::default();
     for number in 0..chance::between(1, 4) {
-        wire.put(&Asked::new(number).bytes());
+        wire.put(&IntendedRequest::new(number).bytes());
     }
     (0..chance::between(1, 3)).for_each(|_| wire.flip());
     let mut bytes = Vec::new();

@@ -4,7 +4,7 @@
 //!
 //! What must hold: each request arrives as it was sent, with all of its body and its trailers, whatever
 //! arrives on other streams; frames of unknown types are ignored; an incomplete stream is an error, never a
-//! request. In some lives bits are changed: then the same is found however the bytes are cut.
+//! request. In some runs bits are changed: then the same is found however the bytes are cut.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ const MOST_PACKET_BYTES: usize = 1200;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// A life.
-pub fn live() {
-    if chance::one_in(6) { live_with_changed_bits() } else { live_with_requests() }
+/// One run.
+pub fn run() {
+    if chance::one_in(6) { run_with_changed_bits() } else { run_with_requests() }
 }
 
 /// A request, and what has arrived of it.
@@ -166,7 +166,7 @@ fn put_unknown_frame(out: &mut Vec<u8>) {
 }
 
 /// The bytes of a stream on their way: which of them have arrived, in any order, and some twice.
-struct Sending {
+struct ReorderedStream {
     bytes: Vec<u8>,
     /// Packets that are under way or must be sent again: where their bytes begin and end.
     packets: Vec<(usize, usize)>,
@@ -175,15 +175,15 @@ struct Sending {
     delivered: usize,
 }
 
-impl Sending {
-    fn new(bytes: Vec<u8>) -> Sending {
+impl ReorderedStream {
+    fn new(bytes: Vec<u8>) -> ReorderedStream {
         let (mut packets, mut at) = (Vec::new(), 0);
         while at < bytes.len() {
             let end = bytes.len().min(at + chance::size(chance::pick(&[1, 10, MOST_PACKET_BYTES])) + 1);
             packets.push((at, end));
             at = end;
         }
-        Sending { bytes, packets, early: BTreeMap::new(), delivered: 0 }
+        ReorderedStream { bytes, packets, early: BTreeMap::new(), delivered: 0 }
     }
 
     fn is_delivered(&self) -> bool {
@@ -215,19 +215,19 @@ impl Sending {
     }
 }
 
-fn live_with_requests() {
+fn run_with_requests() {
     let mut requests: Vec<Request> = (0..chance::between(1, 10)).map(Request::new).collect();
-    let mut streams: Vec<Sending> =
-        requests.iter().map(|request| Sending::new(request.bytes.clone())).collect();
+    let mut streams: Vec<ReorderedStream> =
+        requests.iter().map(|request| ReorderedStream::new(request.bytes.clone())).collect();
     let (control, expected) = control_stream();
-    let mut others: Vec<(Sending, UnidirectionalStream)> =
+    let mut others: Vec<(ReorderedStream, UnidirectionalStream)> =
         [control, one_way(QPACK_ENCODER), unknown_stream()]
             .into_iter()
-            .map(|bytes| (Sending::new(bytes), UnidirectionalStream::default()))
+            .map(|bytes| (ReorderedStream::new(bytes), UnidirectionalStream::default()))
             .collect();
     let (mut critical, mut events) = (CriticalStreams::default(), Vec::new());
     let mut finished = vec![false; requests.len()];
-    let mut answers = Answers::default();
+    let mut answers = AnswerCheck::default();
     while finished.iter().any(|is_finished| !is_finished)
         || others.iter().any(|(sending, _)| !sending.is_delivered())
     {
@@ -282,13 +282,13 @@ fn unknown_stream() -> Vec<u8> {
     bytes
 }
 
-/// Answers, as a client reads them.
+/// AnswerCheck, as a client reads them.
 #[derive(Default)]
-struct Answers {
+struct AnswerCheck {
     list: FieldList,
 }
 
-impl Answers {
+impl AnswerCheck {
     /// Writes an answer as the server does, and reads it in pieces.
     fn check(&mut self, number: u64, length: usize) {
         let (text, body) = (number.to_string(), pattern(number, length));
@@ -302,7 +302,7 @@ impl Answers {
         bytes.extend_from_slice(&body);
         let (mut reader, mut kind) = (FrameReader::new(), FrameType::DATA);
         let (mut head, mut read) = (Vec::new(), 0);
-        let mut sending = Sending::new(bytes);
+        let mut sending = ReorderedStream::new(bytes);
         while !sending.is_delivered() {
             let mut input = sending.step();
             while let Some(step) = reader.next(&mut input) {
@@ -328,7 +328,7 @@ impl Answers {
 }
 
 /// Whatever bits are changed: no panic, and the same is found in any pieces.
-fn live_with_changed_bits() {
+fn run_with_changed_bits() {
     let is_request = chance::percent(70);
     let mut bytes = if is_request { Request::new(1).bytes } else { control_stream().0 };
     for _ in 0..chance::between(1, 3) {

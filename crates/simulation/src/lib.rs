@@ -1,13 +1,13 @@
 //! A deterministic simulator: one thread, virtual time, a network and a disk with faults, all decided by a
 //! seed. A run can be repeated exactly, so a fault that was found can be examined, fixed and kept as a test.
 //!
-//! Each [`Part`] lives through one life with one seed and checks its invariants all the time; a panic in any
+//! A run of a [`Part`] has one seed, and checks the invariants of the part all the time; a panic in any
 //! code is a fault.
 //!
-//! What lives in each part, what happens to it and what must hold is in
+//! What each part simulates, its events and its invariants are in
 //! `docs/contributing/simulation.md`, with how to use it.
 
-#![allow(clippy::unwrap_used, reason = "a fault of a simulated life is a panic, which the driver takes up")]
+#![allow(clippy::unwrap_used, reason = "a fault of a run is a panic, which `run` catches")]
 
 pub mod chance;
 mod disk;
@@ -29,19 +29,19 @@ pub struct Part {
     pub name: &'static str,
     /// Of a thousand seeds over all parts, how many are this part's.
     pub share: u64,
-    live: fn(),
+    run: fn(),
 }
 
 /// All parts.
 pub const PARTS: &[Part] = &[
-    Part { name: "http1", share: 480, live: http1::live },
-    Part { name: "http2", share: 150, live: http2::live },
-    Part { name: "http3", share: 80, live: http3::live },
-    Part { name: "disk", share: 270, live: disk::live },
-    Part { name: "fleet", share: 20, live: fleet::live },
+    Part { name: "http1", share: 480, run: http1::run },
+    Part { name: "http2", share: 150, run: http2::run },
+    Part { name: "http3", share: 80, run: http3::run },
+    Part { name: "disk", share: 270, run: disk::run },
+    Part { name: "fleet", share: 20, run: fleet::run },
 ];
 
-/// A fault that a life has found.
+/// A fault that a run has found.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// The part.
@@ -72,7 +72,7 @@ pub fn part_of(seed: u64) -> Part {
     PARTS[0]
 }
 
-/// Lives through one life; gives its fingerprint, or the fault that it found with the trace of a second run.
+/// Runs a part once; returns its fingerprint, or the fault that it found with the trace of a second run.
 pub fn run(part: Part, seed: u64) -> Result<u64, Fault> {
     let Err(message) = attempt(part, seed, false) else { return Ok(chance::fingerprint()) };
     let repeated = attempt(part, seed, true);
@@ -88,7 +88,7 @@ fn attempt(part: Part, seed: u64, is_traced: bool) -> Result<(), String> {
     hear_panics();
     chance::begin(seed, is_traced);
     MESSAGE.with_borrow_mut(|message| *message = Some(String::new()));
-    let outcome = catch_unwind(AssertUnwindSafe(part.live));
+    let outcome = catch_unwind(AssertUnwindSafe(part.run));
     let place = MESSAGE.with_borrow_mut(Option::take).unwrap_or_default();
     outcome.map_err(|panic| format!("{}{place}", words(&*panic)))
 }
@@ -99,11 +99,11 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 thread_local! {
-    /// Where the last panic of a life was; `None`: this thread runs no simulation.
+    /// Where the last panic of a run was; `None`: this thread runs no simulation.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Has panics of lives noted, and not printed.
+/// Notes panics of runs, and does not print them.
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -64,7 +64,7 @@ struct Shared {
     next: AtomicU64,
     is_over: AtomicBool,
     faults: Mutex<Vec<Fault>>,
-    /// Lives and nanoseconds by part.
+    /// Runs and nanoseconds by part.
     spent: Mutex<BTreeMap<&'static str, (u64, u64)>>,
 }
 
@@ -89,9 +89,9 @@ fn work(given: &Arguments, shared: &Shared, began: Instant) {
         }
     }
     let mut all = shared.spent.lock().expect("no thread panics with it");
-    for (name, (lives, ns)) in spent {
+    for (name, (runs, ns)) in spent {
         let of_part = all.entry(name).or_default();
-        of_part.0 += lives;
+        of_part.0 += runs;
         of_part.1 += ns;
     }
 }
@@ -118,11 +118,11 @@ fn main() -> ExitCode {
         println!("    again: make simulate PART={} SEED={}\n", fault.part, fault.seed);
     }
     let spent = shared.spent.into_inner().unwrap_or_default();
-    for (name, (lives, ns)) in &spent {
-        let each = *ns as f64 / 1e6 / *lives as f64;
-        println!("{name:8} {lives:9} seeds {:8.1} s {each:8.3} ms each", *ns as f64 / 1e9);
+    for (name, (runs, ns)) in &spent {
+        let each = *ns as f64 / 1e6 / *runs as f64;
+        println!("{name:8} {runs:9} seeds {:8.1} s {each:8.3} ms each", *ns as f64 / 1e9);
     }
-    let lives: u64 = spent.values().map(|(lives, _)| lives).sum();
-    println!("{lives} seeds in {:.1} s, {} faults", began.elapsed().as_secs_f64(), faults.len());
+    let runs: u64 = spent.values().map(|(runs, _)| runs).sum();
+    println!("{runs} seeds in {:.1} s, {} faults", began.elapsed().as_secs_f64(), faults.len());
     ExitCode::from(u8::from(!faults.is_empty()))
 }

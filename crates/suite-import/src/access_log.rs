@@ -5,7 +5,9 @@
 //! all requests are as plain as a load generator sends them.
 
 use super::log_format::{Field, LogFormat};
-use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
+use super::{
+    ImportError, Kind, OmittedEntries, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form,
+};
 use serde_json::Value;
 use std::time::Duration;
 use time::format_description::BorrowedFormatItem;
@@ -29,7 +31,7 @@ const COLUMN_TIME: &[BorrowedFormatItem<'_>] =
 /// Reads a log; `file` names it in messages. Without a format, it is detected from the lines.
 pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recording, ImportError> {
     let mut format = format.cloned();
-    let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
+    let (mut recording, mut left_out) = (Recording::default(), OmittedEntries::default());
     let mut times: Vec<Option<OffsetDateTime>> = Vec::new();
     let mut bad = 0;
     for (number, line) in text.lines().enumerate() {
@@ -73,7 +75,7 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
     Ok(recording)
 }
 
-fn nothing_in_it(left_out: &LeftOut) -> String {
+fn nothing_in_it(left_out: &OmittedEntries) -> String {
     let reasons = left_out.notes().join("; ");
     format!(
         "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or \

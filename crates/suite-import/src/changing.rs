@@ -191,7 +191,7 @@ fn response_field<'e>(entry: &'e Value, name: &str) -> Option<&'e str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::suite_text::{Form, SuiteWishes};
+    use super::super::suite_text::{Form, SuiteOptions};
     use super::super::{har, suite_text};
     use proptest::prelude::*;
     use serde_json::json;
@@ -226,10 +226,10 @@ mod tests {
             entry(3, "http://h/orders/91234567", &[], "", "{}"),
         ];
         let text = json!({"log": {"version": "1.2", "entries": entries}}).to_string();
-        let recording = har::read("r.har", &text, &har::Wishes::default()).expect("a good recording");
+        let recording = har::read("r.har", &text, &har::HarOptions::default()).expect("a good recording");
         assert_eq!(recording.requests[0].extract[0].1, "css input[name=\"csrf\"] @value");
         assert_eq!(recording.requests[1].extract.len(), 2);
-        let wishes = SuiteWishes { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
+        let wishes = SuiteOptions { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
         let (suite, notes) = suite_text(&recording, &wishes);
         Suite::read("r.toml", &suite).expect("a good suite");
         for said in [
@@ -243,7 +243,7 @@ mod tests {
             assert!(suite.contains(said), "{said}: {suite}");
         }
         assert!(notes.iter().any(|note| note.contains("3 values that change")), "{notes:?}");
-        let (mix, _) = suite_text(&recording, &SuiteWishes { form: Form::Mix, ..wishes });
+        let (mix, _) = suite_text(&recording, &SuiteOptions { form: Form::Mix, ..wishes });
         assert!(!mix.contains("${") && !mix.contains("extract"), "{mix}");
     }
 
@@ -255,8 +255,8 @@ mod tests {
                 entry(1, "http://h/b", &[("X-Id", &value)], &value, "{}"),
             ];
             let text = json!({"log": {"entries": entries}}).to_string();
-            let recording = har::read("r.har", &text, &har::Wishes::default()).expect("a good recording");
-            let wishes = SuiteWishes { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
+            let recording = har::read("r.har", &text, &har::HarOptions::default()).expect("a good recording");
+            let wishes = SuiteOptions { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
             let (suite, _) = suite_text(&recording, &wishes);
             prop_assert!(Suite::read("r.toml", &suite).is_ok(), "{suite}");
         }

@@ -15,7 +15,7 @@ const COMMAND_BYTES_MAX: usize = 1 << 20;
 
 /// The meaning of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum OptionMeaning {
     /// It does not change the request.
     Nothing,
     /// `HEAD` instead of `GET`.
@@ -56,17 +56,21 @@ enum Meaning {
     Files,
 }
 
-impl Meaning {
+impl OptionMeaning {
     fn takes_value(self) -> bool {
         !matches!(
             self,
-            Meaning::Nothing | Meaning::Head | Meaning::Get | Meaning::Compressed | Meaning::Http2
+            OptionMeaning::Nothing
+                | OptionMeaning::Head
+                | OptionMeaning::Get
+                | OptionMeaning::Compressed
+                | OptionMeaning::Http2
         )
     }
 }
 
 /// The options that are known, with all their names.
-const OPTIONS: [(&[&str], Meaning); 21] = [
+const OPTIONS: [(&[&str], OptionMeaning); 21] = [
     (
         &[
             "-s",
@@ -131,7 +135,7 @@ const OPTIONS: [(&[&str], Meaning); 21] = [
             "--ssl-no-revoke",
             "--http2-prior-knowledge",
         ],
-        Meaning::Nothing,
+        OptionMeaning::Nothing,
     ),
     (
         &[
@@ -174,30 +178,30 @@ const OPTIONS: [(&[&str], Meaning); 21] = [
             "--keepalive-time",
             "--dns-servers",
         ],
-        Meaning::Value,
+        OptionMeaning::Value,
     ),
-    (&["-I", "--head"], Meaning::Head),
-    (&["-G", "--get"], Meaning::Get),
-    (&["--compressed"], Meaning::Compressed),
-    (&["--http2"], Meaning::Http2),
-    (&["--url"], Meaning::Url),
-    (&["--url-query"], Meaning::UrlQuery),
-    (&["-X", "--request"], Meaning::Method),
-    (&["-H", "--header"], Meaning::Header),
-    (&["-A", "--user-agent"], Meaning::Field("User-Agent")),
-    (&["-e", "--referer"], Meaning::Field("Referer")),
-    (&["-b", "--cookie"], Meaning::Cookie),
-    (&["-u", "--user"], Meaning::User),
-    (&["--oauth2-bearer"], Meaning::Bearer),
-    (&["--json"], Meaning::Json),
-    (&["-d", "--data", "--data-ascii", "--data-binary"], Meaning::Data),
-    (&["--data-raw"], Meaning::DataRaw),
-    (&["--data-urlencode"], Meaning::DataUrlencode),
-    (&["-F", "--form", "--form-string"], Meaning::Files),
-    (&["-T", "--upload-file"], Meaning::Files),
+    (&["-I", "--head"], OptionMeaning::Head),
+    (&["-G", "--get"], OptionMeaning::Get),
+    (&["--compressed"], OptionMeaning::Compressed),
+    (&["--http2"], OptionMeaning::Http2),
+    (&["--url"], OptionMeaning::Url),
+    (&["--url-query"], OptionMeaning::UrlQuery),
+    (&["-X", "--request"], OptionMeaning::Method),
+    (&["-H", "--header"], OptionMeaning::Header),
+    (&["-A", "--user-agent"], OptionMeaning::Field("User-Agent")),
+    (&["-e", "--referer"], OptionMeaning::Field("Referer")),
+    (&["-b", "--cookie"], OptionMeaning::Cookie),
+    (&["-u", "--user"], OptionMeaning::User),
+    (&["--oauth2-bearer"], OptionMeaning::Bearer),
+    (&["--json"], OptionMeaning::Json),
+    (&["-d", "--data", "--data-ascii", "--data-binary"], OptionMeaning::Data),
+    (&["--data-raw"], OptionMeaning::DataRaw),
+    (&["--data-urlencode"], OptionMeaning::DataUrlencode),
+    (&["-F", "--form", "--form-string"], OptionMeaning::Files),
+    (&["-T", "--upload-file"], OptionMeaning::Files),
 ];
 
-fn meaning(option: &str) -> Result<Meaning, String> {
+fn meaning(option: &str) -> Result<OptionMeaning, String> {
     let known = OPTIONS.iter().find(|(names, _)| names.contains(&option));
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         format!("the option {option} is not known here: leave it out if the request does without")
@@ -287,32 +291,34 @@ impl Command {
             None => words.next().ok_or_else(|| format!("{option} takes a value, and there is none"))?,
         };
         match meaning {
-            Meaning::Nothing | Meaning::Value => {}
-            Meaning::Head => self.is_head = true,
-            Meaning::Get => self.is_get = true,
-            Meaning::Http2 => self.is_http2 = true,
-            Meaning::Compressed => self.add_field("Accept-Encoding", "gzip, deflate, br")?,
-            Meaning::Url => self.set_url(value)?,
-            Meaning::UrlQuery => self.query.push(match value.strip_prefix('+') {
+            OptionMeaning::Nothing | OptionMeaning::Value => {}
+            OptionMeaning::Head => self.is_head = true,
+            OptionMeaning::Get => self.is_get = true,
+            OptionMeaning::Http2 => self.is_http2 = true,
+            OptionMeaning::Compressed => self.add_field("Accept-Encoding", "gzip, deflate, br")?,
+            OptionMeaning::Url => self.set_url(value)?,
+            OptionMeaning::UrlQuery => self.query.push(match value.strip_prefix('+') {
                 Some(as_it_is) => as_it_is.to_string(),
                 None => url_encoded(option, &value)?,
             }),
-            Meaning::Method => self.method = Some(value.to_ascii_uppercase()),
-            Meaning::Header => self.add_header(&value)?,
-            Meaning::Field(name) => self.add_field(name, &value)?,
-            Meaning::User => self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(value)))?,
-            Meaning::Bearer => self.add_field("Authorization", &format!("Bearer {value}"))?,
+            OptionMeaning::Method => self.method = Some(value.to_ascii_uppercase()),
+            OptionMeaning::Header => self.add_header(&value)?,
+            OptionMeaning::Field(name) => self.add_field(name, &value)?,
+            OptionMeaning::User => {
+                self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(value)))?
+            }
+            OptionMeaning::Bearer => self.add_field("Authorization", &format!("Bearer {value}"))?,
             // Without an equals sign it is the name of a file.
-            Meaning::Cookie if !value.contains('=') => self.secrets += 1,
-            Meaning::Cookie => self.add_field("Cookie", &value)?,
-            Meaning::Json => {
+            OptionMeaning::Cookie if !value.contains('=') => self.secrets += 1,
+            OptionMeaning::Cookie => self.add_field("Cookie", &value)?,
+            OptionMeaning::Json => {
                 self.is_json = true;
                 self.add_data("", &inline(option, value)?);
             }
-            Meaning::Data => self.add_data("&", &inline(option, value)?),
-            Meaning::DataRaw => self.add_data("&", &value),
-            Meaning::DataUrlencode => self.add_data("&", &url_encoded(option, &value)?),
-            Meaning::Files => {
+            OptionMeaning::Data => self.add_data("&", &inline(option, value)?),
+            OptionMeaning::DataRaw => self.add_data("&", &value),
+            OptionMeaning::DataUrlencode => self.add_data("&", &url_encoded(option, &value)?),
+            OptionMeaning::Files => {
                 return Err(format!(
                     "{option} sends files or the parts of a form, which are not taken over: give the body \
                      with --data-raw"

@@ -3,11 +3,11 @@
 //! Version 2: a line is `URL [weight] [#bytes]`; a weight that is missing or not above 0 is 1
 //! (parse_file_list.c of 2.0.1). Text after `#` is a comment, which may begin with the size of the file in
 //! bytes; otherwise a name such as `file5k.html` gives it. Version 1: the number of pages, and for each a
-//! line `weight files` and so many lines with a file each; the weights sum to 100 (white paper, section 7).
+//! line `weight files` and this many lines with a file each; the weights sum to 100 (white paper, section 7).
 //! The first line that is not a comment shows the version.
 
 use super::url_list::place_of;
-use super::{ImportError, LeftOut, Page, RecordedRequest, Recording};
+use super::{ImportError, OmittedEntries, Page, RecordedRequest, Recording};
 
 /// The most pages that WebStone accepts (MAXNUMOFPAGES), and files of a page (the white paper's limit).
 const PAGES_MAX: usize = 100;
@@ -51,7 +51,7 @@ fn bytes_of_comment(comment: &str) -> Option<u64> {
 }
 
 fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
-    let (mut recording, mut left_out) = (of_webstone(), LeftOut::default());
+    let (mut recording, mut left_out) = (of_webstone(), OmittedEntries::default());
     for &(number, line) in lines {
         let wrong = |reason: String| ImportError::new(file, number, reason);
         let (line, comment) = without_comment(line);
@@ -88,7 +88,7 @@ fn of_webstone() -> Recording {
 }
 
 fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Result<Recording, ImportError> {
-    let (mut recording, mut left_out) = (of_webstone(), LeftOut::default());
+    let (mut recording, mut left_out) = (of_webstone(), OmittedEntries::default());
     let (first, count) = pages;
     if !(1..=PAGES_MAX).contains(&count) {
         return Err(ImportError::new(file, first, format!("{count} pages; WebStone has 1 to {PAGES_MAX}")));
@@ -147,7 +147,7 @@ fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Resul
 /// One file; `None` if it is on another server than the first one.
 fn request(
     recording: &mut Recording,
-    left_out: &mut LeftOut,
+    left_out: &mut OmittedEntries,
     number: usize,
     place: &str,
 ) -> Result<Option<RecordedRequest>, String> {

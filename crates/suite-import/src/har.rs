@@ -5,7 +5,9 @@
 use super::fields::taken_over;
 use super::form::form_encoded;
 use super::url_list::place_of;
-use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, changing, is_method};
+use super::{
+    ImportError, Kind, OmittedEntries, REQUESTS_MAX, RecordedRequest, Recording, changing, is_method,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -18,7 +20,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// How a recording is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct HarOptions {
     /// The server whose requests are imported, `http://host[:port]`; absent: that of the first.
     pub origin: Option<String>,
     /// Whether cookies and credentials are imported, too.
@@ -31,7 +33,7 @@ pub fn looks_like(text: &str) -> bool {
 }
 
 /// Reads a recording; `file` names it in messages.
-pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, ImportError> {
+pub fn read(file: &str, text: &str, wishes: &HarOptions) -> Result<Recording, ImportError> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| ImportError::new(file, error.line(), format!("this is no JSON: {error}")))?;
     let entries = value.pointer("/log/entries").and_then(Value::as_array);
@@ -46,7 +48,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
         ));
     }
     let mut recording = Recording { origin: wishes.origin.clone(), ..Recording::default() };
-    let mut left_out = LeftOut::default();
+    let mut left_out = OmittedEntries::default();
     let (mut times, mut pages, mut of_http2, mut secrets) = (Vec::new(), Vec::new(), 0, 0);
     let mut taken = Vec::new();
     for (number, entry) in entries.iter().enumerate() {
@@ -112,7 +114,11 @@ fn took(entry: &Value) -> Option<Duration> {
 }
 
 /// One entry, or why it is left out, in the plural.
-fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Result<RecordedRequest, String> {
+fn request(
+    entry: &Value,
+    origin: &mut Option<String>,
+    wishes: &HarOptions,
+) -> Result<RecordedRequest, String> {
     let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let url = text("/request/url");
     if !(url.starts_with("http://") || url.starts_with("https://")) {
@@ -247,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_recording_is_read_without_its_secrets() {
-        let recording = read("x.har", GOOD, &Wishes::default()).unwrap();
+        let recording = read("x.har", GOOD, &HarOptions::default()).unwrap();
         assert_eq!((recording.origin.as_deref(), recording.is_http2), (Some("https://www.example"), true));
         let [page, post] = &recording.requests[..] else { panic!("{recording:?}") };
         assert_eq!((page.path.as_str(), page.kind, page.bytes), ("/", Kind::Pages, Some(1234)));
@@ -266,9 +272,9 @@ mod tests {
                  them (--with-secrets takes them over)",
             ]
         );
-        let wishes = Wishes { origin: Some("https://cdn.example".to_string()), with_secrets: false };
+        let wishes = HarOptions { origin: Some("https://cdn.example".to_string()), with_secrets: false };
         assert_eq!(read("x.har", GOOD, &wishes).unwrap().requests[0].path, "/x.js");
-        let wishes = Wishes { origin: None, with_secrets: true };
+        let wishes = HarOptions { origin: None, with_secrets: true };
         let all = read("x.har", GOOD, &wishes).unwrap();
         assert!(all.requests[0].headers.contains(&"Cookie: id=1".to_string()));
         assert!(all.notes.iter().all(|note| !note.contains("credentials")), "{:?}", all.notes);
@@ -282,7 +288,7 @@ mod tests {
 {"pageref":"p2","startedDateTime":"2026-11-22T08:00:05Z","time":20.5,"request":{"method":"GET","url":"http://h/two"},"response":{"status":200}},
 {"pageref":"p1","startedDateTime":"2026-11-22T08:00:00.1Z","time":-1,"request":{"method":"GET","url":"http://h/style"},"response":{"status":200}},
 {"pageref":"p1","startedDateTime":"2026-11-22T08:00:00Z","time":1e300,"request":{"method":"GET","url":"http://h/"},"response":{"status":200}}]}}"#;
-        let recording = read("x.har", text, &Wishes::default()).unwrap();
+        let recording = read("x.har", text, &HarOptions::default()).unwrap();
         let found: Vec<(&str, Option<&str>, Option<Duration>)> = recording
             .requests
             .iter()
@@ -301,7 +307,7 @@ mod tests {
         let text = format!(
             r#"{{"log":{{"entries":[{{"request":{{"method":"GET","url":"http://h/x"{request}}},"response":{{"status":200{response}}}}}]}}}}"#
         );
-        let read = read("x.har", &text, &Wishes::default());
+        let read = read("x.har", &text, &HarOptions::default());
         read.map(|mut recording| recording.requests.remove(0)).map_err(|error| error.to_string())
     }
 
@@ -361,7 +367,7 @@ mod tests {
             ("[]", "x.har: this is no HAR"),
             ("{\"log\":{\"entries\":[]}}", "x.har: there is no request in it"),
         ] {
-            let message = read("x.har", text, &Wishes::default()).unwrap_err().to_string();
+            let message = read("x.har", text, &HarOptions::default()).unwrap_err().to_string();
             assert!(message.starts_with(said), "{message}");
         }
     }
@@ -374,7 +380,7 @@ mod tests {
         ) {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
-            if let Ok(recording) = read("any.har", &text, &Wishes::default()) {
+            if let Ok(recording) = read("any.har", &text, &HarOptions::default()) {
                 prop_assert!(recording.requests.iter().all(|request| path_problem(&request.path).is_none()));
             }
         }

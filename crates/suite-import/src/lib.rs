@@ -172,9 +172,9 @@ impl std::error::Error for ImportError {}
 
 /// Counts omitted entries by their reason, with the first line of each.
 #[derive(Debug, Default)]
-struct LeftOut(BTreeMap<String, (usize, usize)>);
+struct OmittedEntries(BTreeMap<String, (usize, usize)>);
 
-impl LeftOut {
+impl OmittedEntries {
     fn note(&mut self, reason: impl Into<String>, line: usize) {
         let (count, _) = self.0.entry(reason.into()).or_insert((0, line));
         *count += 1;

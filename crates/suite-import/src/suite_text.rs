@@ -18,7 +18,7 @@ const QUICK_RAMP_MAX_S: f64 = 20.0;
 
 /// The suite's name, and how much of the recording it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SuiteWishes {
+pub struct SuiteOptions {
     /// Its name, as suites have them.
     pub name: String,
     /// The recording that it was made from, for its source.
@@ -39,7 +39,7 @@ pub enum Form {
 }
 
 /// A suite's TOML text, and notes on what is not in it.
-pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<String>) {
+pub fn suite_text(recording: &Recording, wishes: &SuiteOptions) -> (String, Vec<String>) {
     let mut recording = with_one_size(recording);
     let is_session = recording.pages.is_empty() && wishes.form == Form::Session;
     if !is_session {
@@ -92,7 +92,7 @@ const ONLY_BY_URL: &str = "not all requests can be answered by files that are ma
 
 fn head(
     recording: &Recording,
-    wishes: &SuiteWishes,
+    wishes: &SuiteOptions,
     is_secure: bool,
     session: Option<&Session<'_>>,
 ) -> String {
@@ -300,8 +300,8 @@ mod tests {
     use std::time::Duration;
     use touchstone_lab::suite::Suite;
 
-    fn wishes(most: usize) -> SuiteWishes {
-        SuiteWishes {
+    fn wishes(most: usize) -> SuiteOptions {
+        SuiteOptions {
             name: "mine".to_string(),
             source: "here \"and\" there".to_string(),
             most,
@@ -366,7 +366,7 @@ mod tests {
             r#"{"log":{"entries":[{"request":{"method":"GET","url":"https://h/x.js","httpVersion":"h2","#,
             r#""headers":[]},"response":{"status":200,"bodySize":9,"content":{}}}]}}"#
         );
-        let (suite, _) = suite(&har::read("x.har", text, &har::Wishes::default()).unwrap(), 100);
+        let (suite, _) = suite(&har::read("x.har", text, &har::HarOptions::default()).unwrap(), 100);
         assert_eq!(suite.first_part().needs(), ["files", "http_two", "tls"]);
     }
 
@@ -387,8 +387,8 @@ mod tests {
             r#"{{"log":{{"pages":[{{"id":"a","title":"Home\nsweet"}},{{"id":"b","title":"Two"}}],"entries":[{}]}}}}"#,
             entries.join(",")
         );
-        let recording = har::read("x.har", &text, &har::Wishes::default()).unwrap();
-        let wishes = SuiteWishes { form: Form::Session, ..wishes(100) };
+        let recording = har::read("x.har", &text, &har::HarOptions::default()).unwrap();
+        let wishes = SuiteOptions { form: Form::Session, ..wishes(100) };
         let (text, notes) = suite_text(&recording, &wishes);
         let suite = Suite::read("mine.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(notes, Vec::<String>::new());
@@ -465,7 +465,7 @@ mod tests {
             };
             let recording = Recording { requests, pages, ..Recording::default() };
             let form = if is_session { Form::Session } else { Form::Mix };
-            let (text, _) = suite_text(&recording, &SuiteWishes { form, ..wishes(1000) });
+            let (text, _) = suite_text(&recording, &SuiteOptions { form, ..wishes(1000) });
             let suite = Suite::read("mine.toml", &text)
                 .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             let asked: u64 = suite.first_part().workload.files();

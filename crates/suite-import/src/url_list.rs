@@ -3,12 +3,12 @@
 //! fields below it) and h2load's URI lists have it, too.
 
 use super::fields::taken_over;
-use super::{ImportError, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
+use super::{ImportError, OmittedEntries, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
 use touchstone_load::HttpUrl;
 
 /// Reads a list; `file` names it in messages.
 pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, ImportError> {
-    let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
+    let (mut recording, mut left_out) = (Recording::default(), OmittedEntries::default());
     // Whether the request that the lines below it belong to is imported.
     let mut is_taken = false;
     for (number, line) in text.lines().enumerate() {

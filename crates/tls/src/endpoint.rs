@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use super::active::ActiveTls;
+use super::active_tls::ActiveTls;
 use super::certificate::is_host_name;
 use super::certificate_table::CertificateTable;
 use super::notice::Notice;

@@ -2,7 +2,7 @@
 //!
 //! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name
 //! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches its files, and applies
-//! changes while connections go on. Each connection has its own [`TlsSession`], which turns received bytes
+//! changes while connections continue. Each connection has its own [`TlsSession`], which turns received bytes
 //! into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
 //!
 //! | module | |
@@ -16,7 +16,7 @@
 //! | `sources`, `notice` | everything that is read, and messages about it |
 //! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
-//! | `active` | those configurations, and the choice among them |
+//! | `active_tls` | those configurations, and the choice among them |
 //! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | the authorities that may sign client certificates |
@@ -27,7 +27,7 @@
 //! | `quic` | connections inside QUIC, which has records of its own |
 //! | `quic_rules` | the rules of an endpoint for them |
 
-mod active;
+mod active_tls;
 mod certificate;
 mod certificate_table;
 mod ciphertext;

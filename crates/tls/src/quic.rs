@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
 use rustls::{AlertDescription, HandshakeKind};
 
-use super::active::ActiveTls;
+use super::active_tls::ActiveTls;
 use super::client_certificate::ClientCertificate;
 use super::client_hello::{self, Hello, Peek};
 use super::endpoint::TlsEndpoint;

@@ -35,7 +35,7 @@ const LEAD: Duration = Duration::days(1);
 #[derive(Debug)]
 pub struct DevelopmentCertificate {
     /// The certificate and its key. If it is stored, its origin is the file: a browser or `curl --cacert` can
-    /// be told to trust that file.
+    /// be configured to trust that file.
     pub loaded: LoadedCertificate,
     /// False if it was loaded from the directory.
     pub is_new: bool,

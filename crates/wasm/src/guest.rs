@@ -65,7 +65,7 @@ pub async fn serve(
     };
     if let Err(error) = served {
         // While the store and the body of the answer still exist.
-        reusable.store.data().meter.note_failure();
+        reusable.store.data().compute_limit.note_failure();
         return Err(error);
     }
     Ok(reusable)

@@ -27,7 +27,7 @@ use crate::hooks::{Destination, OutgoingRequest};
 use crate::inflow::Feeder;
 use crate::next::{self, NextAnswer};
 use crate::output::Logged;
-use crate::state::Meter;
+use crate::state::ComputeLimit;
 use crate::{message, outgoing, threads, ticker};
 
 /// How long new requests of a component begin in a thread after one of them has computed for long.
@@ -62,7 +62,7 @@ pub struct RunParts {
     /// It begins in a thread.
     pub in_thread: bool,
     /// Counts its time.
-    pub meter: Arc<Meter>,
+    pub compute_limit: Arc<ComputeLimit>,
     /// The counts of the component.
     pub counts: Arc<Counts>,
     /// Takes the request's body to the instance.
@@ -82,7 +82,7 @@ pub struct RunParts {
 /// A request in an instance.
 pub struct InstanceRun {
     guest: Guest,
-    meter: Arc<Meter>,
+    compute_limit: Arc<ComputeLimit>,
     counts: Arc<Counts>,
     feed: Option<(Feeder, Receiver)>,
     outgoing_requests: Option<OutgoingRequests>,
@@ -120,7 +120,7 @@ impl InstanceRun {
         let RunParts {
             work,
             in_thread,
-            meter,
+            compute_limit,
             counts,
             feed,
             outgoing_requests,
@@ -131,7 +131,7 @@ impl InstanceRun {
         } = parts;
         let mut run = InstanceRun {
             guest: Guest::Here(work),
-            meter,
+            compute_limit,
             counts,
             feed,
             outgoing_requests,
@@ -151,10 +151,12 @@ impl InstanceRun {
 
     fn go_on_in_thread(&mut self) {
         self.guest = match std::mem::replace(&mut self.guest, Guest::Ended) {
-            Guest::Here(work) => match threads::go_on(Metered { work, meter: self.meter.clone() }) {
-                Some(handle) => Guest::There(handle),
-                None => Guest::Ended,
-            },
+            Guest::Here(work) => {
+                match threads::go_on(LimitedWork { work, compute_limit: self.compute_limit.clone() }) {
+                    Some(handle) => Guest::There(handle),
+                    None => Guest::Ended,
+                }
+            }
             other => other,
         };
     }
@@ -204,14 +206,14 @@ impl InstanceRun {
 
     fn poll_guest(&mut self, context: &mut Context<'_>) -> Poll<Option<WorkResult>> {
         if let Guest::Here(work) = &mut self.guest {
-            self.meter.begin_turn();
+            self.compute_limit.begin_turn();
             let polled = work.as_mut().poll(context);
-            self.meter.end_turn();
+            self.compute_limit.end_turn();
             if let Poll::Ready(ended) = polled {
                 self.guest = Guest::Ended;
                 return Poll::Ready(Some(ended));
             }
-            if !self.meter.take_long() {
+            if !self.compute_limit.take_long() {
                 return Poll::Pending;
             }
             self.counts.moved.add(1);
@@ -230,20 +232,20 @@ impl InstanceRun {
 
     /// Called when the body has ended: it is complete, unless the instance has failed.
     fn poll_whole(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        if self.meter.has_failed() && self.failed.is_none() && !self.has_ended() {
+        if self.compute_limit.has_failed() && self.failed.is_none() && !self.has_ended() {
             return self.poll(context);
         }
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 
     fn failure(&self, error: &wasmtime::Error) -> Failure {
-        if self.meter.is_over() {
+        if self.compute_limit.is_over() {
             return Failure::Time("it has computed for longer than computing_timeout");
         }
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
             return Failure::Full;
         }
-        match self.meter.memory_was_refused() {
+        match self.compute_limit.memory_was_refused() {
             true => Failure::Memory(format!("{error:#}; it has asked for more memory than 'memory' allows")),
             false => Failure::Fault(format!("{error:#}")),
         }
@@ -504,18 +506,18 @@ fn body_failure(error: &Error) -> Failure {
 }
 
 /// Counts the time of work in a thread.
-struct Metered {
+struct LimitedWork {
     work: Work,
-    meter: Arc<Meter>,
+    compute_limit: Arc<ComputeLimit>,
 }
 
-impl Future for Metered {
+impl Future for LimitedWork {
     type Output = WorkResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WorkResult> {
-        self.meter.begin_turn_in_thread();
+        self.compute_limit.begin_turn_in_thread();
         let polled = self.work.as_mut().poll(context);
-        self.meter.end_turn();
+        self.compute_limit.end_turn();
         polled
     }
 }

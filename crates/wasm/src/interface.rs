@@ -26,7 +26,7 @@ use crate::inflow::inflow;
 use crate::instance_run::{BufferedBody, Failure, InstanceRun, OutgoingRequests, RunParts};
 use crate::output::Logged;
 use crate::settings::{Origin, Settings};
-use crate::state::{self, Imports, Meter};
+use crate::state::{self, ComputeLimit, Imports};
 use crate::{message, next, ticker};
 
 /// The most bytes of an answer that wait for a client.
@@ -237,11 +237,11 @@ impl WasmOfCore {
             wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
         }
         let (hooks, outgoing_requests) = self.hooks(next.is_some());
-        let meter = Meter::new(component.computing);
+        let compute_limit = ComputeLimit::new(component.computing);
         let reusable = self.reusable_instances.borrow_mut().pop();
         let (instance, output) = match reusable {
             Some(mut reusable) => {
-                let output = state::renew(&mut reusable.store, hooks, meter.clone());
+                let output = state::renew(&mut reusable.store, hooks, compute_limit.clone());
                 (Instance::Reused(reusable), output)
             }
             None => {
@@ -250,7 +250,7 @@ impl WasmOfCore {
                     &component.settings,
                     &component.imports,
                     hooks,
-                    meter.clone(),
+                    compute_limit.clone(),
                 );
                 let store = store.map_err(|error| Failure::Fault(format!("{error:#}")))?;
                 let output = store.data().output.clone();
@@ -261,7 +261,7 @@ impl WasmOfCore {
         let parts = RunParts {
             work: Box::pin(guest::serve(instance, wasi_request, reply)),
             in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
-            meter,
+            compute_limit,
             counts: component.imports.counts.clone(),
             feed,
             outgoing_requests,

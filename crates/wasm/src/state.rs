@@ -29,8 +29,8 @@ const MOST_FIELD_BYTES: usize = 128 << 10;
 /// Entries of all tables of an instance.
 const MOST_TABLE_ENTRIES: usize = 200_000;
 
-/// After so many ticks, compiled code checks its time again.
-const TICKS_BETWEEN_LOOKS: u64 = 2;
+/// After this many ticks, compiled code checks its time again.
+const TICKS_BETWEEN_CHECKS: u64 = 2;
 
 /// The length of a tick.
 const TICK_NANOSECONDS: u64 = ticker::TICK.as_nanos() as u64;
@@ -58,7 +58,7 @@ pub struct State {
     /// Its standard output and error.
     pub output: Output,
     /// How long it has computed for its request.
-    pub meter: Arc<Meter>,
+    pub compute_limit: Arc<ComputeLimit>,
 }
 
 impl State {
@@ -88,7 +88,7 @@ impl WasiHttpView for State {
 /// Counts how long an instance computes. Only computing counts, not waiting: the thread's processor time,
 /// because a core or a thread stands still while others have the processors. Reading it is a system call, so
 /// a short turn on a core counts ticks.
-pub struct Meter {
+pub struct ComputeLimit {
     /// Nanoseconds in earlier turns.
     spent: AtomicU64,
     /// The tick in which the present turn began.
@@ -106,10 +106,10 @@ pub struct Meter {
     has_failed: AtomicBool,
 }
 
-impl Meter {
-    /// A meter for at most so much computing.
-    pub fn new(most: Duration) -> Arc<Meter> {
-        Arc::new(Meter {
+impl ComputeLimit {
+    /// A limit of this much computing.
+    pub fn new(most: Duration) -> Arc<ComputeLimit> {
+        Arc::new(ComputeLimit {
             spent: AtomicU64::new(0),
             since: AtomicU64::new(0),
             since_of_thread: AtomicU64::new(0),
@@ -142,13 +142,13 @@ impl Meter {
         }
     }
 
-    /// The nanoseconds of the present turn. Compiled code checks its time after so many ticks at the latest;
+    /// The nanoseconds of the present turn. Compiled code checks its time after this many ticks at the latest;
     /// in more of them it had no processor.
     fn turn(&self) -> u64 {
         match self.since_of_thread.load(Ordering::Relaxed) {
             0 => {
                 let ticks = ticker::now().wrapping_sub(self.since.load(Ordering::Relaxed));
-                ticks.min(TICKS_BETWEEN_LOOKS) * TICK_NANOSECONDS
+                ticks.min(TICKS_BETWEEN_CHECKS) * TICK_NANOSECONDS
             }
             since => thread_time().saturating_sub(since),
         }
@@ -183,12 +183,12 @@ impl Meter {
     ///
     /// Ticks alone do not tell whether it has computed: another program may have had the processor. So the
     /// first check of a turn on a core begins to count processor time, and the second one decides.
-    fn look(&self) -> wasmtime::Result<UpdateDeadline> {
+    fn check(&self) -> wasmtime::Result<UpdateDeadline> {
         ticker::note_busy();
         let is_counted = self.since_of_thread.load(Ordering::Relaxed) != 0;
         if !is_counted && ticker::now() == self.since.load(Ordering::Relaxed) {
             // It was waiting meanwhile.
-            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
+            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_CHECKS));
         }
         let turn = self.turn();
         let spent = self.spent.load(Ordering::Relaxed).saturating_add(turn);
@@ -201,10 +201,10 @@ impl Meter {
             self.since_of_thread.store(thread_time(), Ordering::Relaxed);
         }
         if !is_counted || turn < TICK_NANOSECONDS {
-            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
+            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_CHECKS));
         }
         self.is_long.store(true, Ordering::Relaxed);
-        Ok(UpdateDeadline::Yield(TICKS_BETWEEN_LOOKS))
+        Ok(UpdateDeadline::Yield(TICKS_BETWEEN_CHECKS))
     }
 }
 
@@ -220,7 +220,7 @@ struct Limiter {
     memory_bytes: usize,
     most_memory_bytes: usize,
     table_entries: usize,
-    meter: Arc<Meter>,
+    compute_limit: Arc<ComputeLimit>,
 }
 
 impl ResourceLimiter for Limiter {
@@ -232,7 +232,7 @@ impl ResourceLimiter for Limiter {
     ) -> wasmtime::Result<bool> {
         let bytes = self.memory_bytes + desired.saturating_sub(current);
         if bytes > self.most_memory_bytes {
-            self.meter.memory_refused.store(true, Ordering::Relaxed);
+            self.compute_limit.memory_refused.store(true, Ordering::Relaxed);
             return Ok(false);
         }
         self.counts.memory_bytes.add((bytes - self.memory_bytes) as u64);
@@ -268,7 +268,7 @@ pub fn store(
     settings: &Settings,
     imports: &Imports,
     hooks: Hooks,
-    meter: Arc<Meter>,
+    compute_limit: Arc<ComputeLimit>,
 ) -> wasmtime::Result<Store<State>> {
     let output = Output::new(settings.limits.output_bytes);
     let mut wasi = WasiCtx::builder();
@@ -293,26 +293,26 @@ pub fn store(
         memory_bytes: 0,
         most_memory_bytes: settings.limits.memory_bytes,
         table_entries: 0,
-        meter: meter.clone(),
+        compute_limit: compute_limit.clone(),
     };
     let imports = imports.clone();
-    let state = State { table, wasi: wasi.build(), http, hooks, imports, limiter, output, meter };
+    let state = State { table, wasi: wasi.build(), http, hooks, imports, limiter, output, compute_limit };
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(MOST_CALL_BYTES);
-    store.set_epoch_deadline(TICKS_BETWEEN_LOOKS);
-    store.epoch_deadline_callback(|context| context.data().meter.look());
+    store.set_epoch_deadline(TICKS_BETWEEN_CHECKS);
+    store.epoch_deadline_callback(|context| context.data().compute_limit.check());
     Ok(store)
 }
 
 /// Prepares the store of a kept instance for another request. Returns its new output.
-pub fn renew(store: &mut Store<State>, hooks: Hooks, meter: Arc<Meter>) -> Output {
+pub fn renew(store: &mut Store<State>, hooks: Hooks, compute_limit: Arc<ComputeLimit>) -> Output {
     let state = store.data_mut();
     state.hooks = hooks;
-    state.limiter.meter = meter.clone();
-    state.meter = meter;
+    state.limiter.compute_limit = compute_limit.clone();
+    state.compute_limit = compute_limit;
     let output = state.output.clone();
-    store.set_epoch_deadline(TICKS_BETWEEN_LOOKS);
+    store.set_epoch_deadline(TICKS_BETWEEN_CHECKS);
     output
 }
 
@@ -325,25 +325,25 @@ mod tests {
 
     #[test]
     fn a_thread_that_stands_still_spends_nothing() {
-        let meter = Meter::new(Duration::from_millis(20));
-        meter.begin_turn_in_thread();
+        let compute_limit = ComputeLimit::new(Duration::from_millis(20));
+        compute_limit.begin_turn_in_thread();
         thread::sleep(Duration::from_millis(50));
-        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_) | UpdateDeadline::Yield(_))));
-        assert!(!meter.is_over());
+        assert!(matches!(compute_limit.check(), Ok(UpdateDeadline::Continue(_) | UpdateDeadline::Yield(_))));
+        assert!(!compute_limit.is_over());
     }
 
     #[test]
     fn turns_of_a_thread_add_up_to_the_limit() {
-        let meter = Meter::new(Duration::from_millis(20));
+        let compute_limit = ComputeLimit::new(Duration::from_millis(20));
         let mut turns = 0;
-        while !meter.is_over() {
-            meter.begin_turn_in_thread();
+        while !compute_limit.is_over() {
+            compute_limit.begin_turn_in_thread();
             let since = thread_time();
             while thread_time() - since < 5_000_000 {
                 std::hint::spin_loop();
             }
-            meter.look().unwrap();
-            meter.end_turn();
+            compute_limit.check().unwrap();
+            compute_limit.end_turn();
             turns += 1;
         }
         assert_eq!(turns, 4);
@@ -351,18 +351,18 @@ mod tests {
 
     #[test]
     fn a_turn_on_a_core_is_long_only_if_it_has_had_the_processor() {
-        let meter = Meter::new(Duration::from_secs(10));
-        meter.begin_turn();
+        let compute_limit = ComputeLimit::new(Duration::from_secs(10));
+        compute_limit.begin_turn();
         // Two ticks have passed.
-        meter.since.store(ticker::now().wrapping_sub(2), Ordering::Relaxed);
-        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_))));
-        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_))));
-        assert!(!meter.take_long());
+        compute_limit.since.store(ticker::now().wrapping_sub(2), Ordering::Relaxed);
+        assert!(matches!(compute_limit.check(), Ok(UpdateDeadline::Continue(_))));
+        assert!(matches!(compute_limit.check(), Ok(UpdateDeadline::Continue(_))));
+        assert!(!compute_limit.take_long());
         let since = thread_time();
         while thread_time() - since < 2 * TICK_NANOSECONDS {
             std::hint::spin_loop();
         }
-        assert!(matches!(meter.look(), Ok(UpdateDeadline::Yield(_))));
-        assert!(meter.take_long());
+        assert!(matches!(compute_limit.check(), Ok(UpdateDeadline::Yield(_))));
+        assert!(compute_limit.take_long());
     }
 }

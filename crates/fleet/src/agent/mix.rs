@@ -16,17 +16,17 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use touchstone_lab_run::monitor::{Monitor, Watch};
-use touchstone_load::{HttpVersion, Outcome, Plan, Portion, Progress, Ready};
+use touchstone_load::{HttpVersion, Outcome, Plan, Portion, PreparedRun, Progress};
 
 /// How long a target may take to accept a connection before the mix.
 const TARGET_TIME: Duration = Duration::from_millis(1500);
-/// What a result takes on the disk, at most: so much, and so much for each client.
+/// The most bytes of a result on the disk: a constant, and a number for each client.
 const RESULT_BYTES: u64 = 1024 * 1024;
 const CLIENT_RESULT_BYTES: u64 = 2048;
 /// How often a probe looks at its machine.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// How often a mix that waits looks whether it was stopped.
-const LOOK_PERIOD: Duration = Duration::from_millis(10);
+const CHECK_PERIOD: Duration = Duration::from_millis(10);
 
 /// The parts of an agent that all its tasks use.
 pub(crate) struct AgentContext {
@@ -79,7 +79,7 @@ impl MixTask {
             state: AtomicU8::new(0),
             stopped: Mutex::new(None),
         });
-        shared.progress.standings.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
+        shared.progress.live_figures.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
         let work = MixThread { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
         let thread = Thread::spawn("mix", move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })
@@ -103,7 +103,7 @@ impl MixTask {
         let _ = self.starter.send(at_monotonic_ns);
     }
 
-    /// Ends it; what was measured until now is handed in.
+    /// Ends it, and sends the measurements until now.
     pub(crate) fn stop(&self, reason: &str) {
         let mut stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         stopped.get_or_insert_with(|| reason.to_string());
@@ -126,11 +126,11 @@ impl MixTask {
     }
 
     /// The figures so far, where they are wanted and the mix continues.
-    pub(crate) fn standing(&self) -> Option<Report> {
+    pub(crate) fn figures(&self) -> Option<Report> {
         let watched = self.assignment.watched.as_ref().filter(|_| self.state() == AgentState::Running)?;
-        let standing = self.shared.progress.standings.sum()?.of_classes(watched);
+        let figures = self.shared.progress.live_figures.sum()?.of_classes(watched);
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
-        Some(Report::Standing { run, mix, standing: Box::new(standing) })
+        Some(Report::Figures { run, mix, figures: Box::new(figures) })
     }
 
     pub(crate) fn wait(self) {
@@ -210,7 +210,7 @@ impl MixThread {
         let room = self.take_room(RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(0) else { return Ok(()) };
         while !self.is_stopped() && monotonic_ns() < start_ns {
-            sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())).min(LOOK_PERIOD));
+            sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())).min(CHECK_PERIOD));
         }
         self.enter(AgentState::Running);
         let start = now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
@@ -226,7 +226,7 @@ impl MixThread {
         })
         .map_err(|error| format!("its monitor cannot be started: {error}"))?;
         while !self.is_stopped() && since(start) < plan.length {
-            sleep(LOOK_PERIOD);
+            sleep(CHECK_PERIOD);
         }
         self.hand_in(&monitor.finish(), room)
     }
@@ -237,17 +237,17 @@ impl MixThread {
         let Assignment { run, mix, .. } = &self.assignment;
         let parts = Part::of_result(run, *mix, &self.context.name, result)?;
         let kept = parts.iter().try_for_each(|part| self.context.spool.put(part, &mut room));
-        kept.map_err(|error| format!("its result cannot be kept: {error}"))
+        kept.map_err(|error| format!("its result cannot be stored: {error}"))
     }
 
-    /// The plan, as it was handed out.
+    /// The plan, as the controller published it.
     fn plan(&self) -> Result<Plan, String> {
         let plan_sha256 = &self.assignment.plan_sha256;
         let document = self.context.fabric.fetch(plan_sha256);
         let document = document.map_err(|error| format!("the plan cannot be fetched: {error}"))?;
         let found = sha256(&document);
         if found != *plan_sha256 {
-            return Err(format!("the plan has the hash {found}, and should have {plan_sha256}"));
+            return Err(format!("the hash of the plan is {found}, but should be {plan_sha256}"));
         }
         serde_json::from_slice(&document).map_err(|error| format!("the plan cannot be read: {error}"))
     }
@@ -256,7 +256,8 @@ impl MixThread {
     fn check_targets(&self, plan: &Plan) -> Result<(), String> {
         if let Some(target) = plan.targets().find(|target| !self.context.allow.allows(target.address)) {
             return Err(format!(
-                "its machine does not allow load to {}: list it there with --allow, if load may go there",
+                "the agent does not allow load to {}: start it with --allow for this address, if load \
+                 may be sent there",
                 target.address
             ));
         }
@@ -266,7 +267,7 @@ impl MixThread {
         }
         plan.targets().try_for_each(|target| {
             TcpStream::connect_timeout(&target.address, TARGET_TIME).map(drop).map_err(|error| {
-                format!("the target {} cannot be reached from there: {error}", target.address)
+                format!("the target {} cannot be reached from the agent's machine: {error}", target.address)
             })
         })
     }
@@ -275,7 +276,7 @@ impl MixThread {
     fn take_room(&self, bytes: u64) -> Result<ReservedSpace, String> {
         let AgentContext { spool, name, .. } = &*self.context;
         spool.reserve(name, bytes).map_err(|error| {
-            format!("its disk has no room for a result of up to {} KiB: {error}", bytes / 1024)
+            format!("the agent's disk has no room for a result of up to {} KiB: {error}", bytes / 1024)
         })
     }
 
@@ -285,7 +286,7 @@ impl MixThread {
         self.enter(AgentState::Ready);
         self.context.tell(&Report::Ready { run, mix, time_to_prepare_ns });
         loop {
-            match self.start.recv_timeout(LOOK_PERIOD) {
+            match self.start.recv_timeout(CHECK_PERIOD) {
                 Ok(start_ns) => return Some(start_ns),
                 Err(RecvTimeoutError::Timeout) if !self.is_stopped() => {}
                 Err(_) => return None,
@@ -296,7 +297,7 @@ impl MixThread {
 
 /// A load engine that is ready for its portion.
 enum Engine<'p> {
-    Real(Ready<'p>),
+    Real(PreparedRun<'p>),
     Simulated(&'p Plan, &'p Portion),
 }
 
@@ -305,7 +306,7 @@ impl<'p> Engine<'p> {
         if simulator().is_some() {
             return Ok(Engine::Simulated(plan, portion));
         }
-        Ready::new(plan, portion.clone()).map(Engine::Real).map_err(|error| error.to_string())
+        PreparedRun::new(plan, portion.clone()).map(Engine::Real).map_err(|error| error.to_string())
     }
 
     fn time_to_prepare_ns(&self) -> u64 {

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use touchstone_lab_run::placement;
 use usage::ProcessorUse;
 
-/// An agent stops sending when it has not heard for this long that its controller lives.
+/// An agent stops sending when no message of its controller has arrived for this long.
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often an agent reports its state.
 pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
 /// The longest interval between two looks at orders, the lease and the interrupt.
-const LOOK_PERIOD: Duration = Duration::from_millis(20);
+const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// How often parts of results that the broker did not take are sent again.
 const REPLAY_PERIOD: Duration = Duration::from_millis(200);
 /// An agent's last line begins with this when the broker does not have all of its results.
@@ -37,7 +37,7 @@ const NOTED_LINES: usize = 500;
 pub struct AgentOptions {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its task.
     pub role: Role,
     /// The processors for its engine; empty: all that it may use.
     pub cores: Vec<usize>,
@@ -105,7 +105,7 @@ struct Agent {
     clock: Clock,
     facts: AgentFacts,
     task: Option<MixTask>,
-    /// When the lease of the task's run was last heard.
+    /// The last arrival of the lease of the task's run.
     lease_heard: Instant,
     /// Since when the broker cannot be reached.
     away_since: Option<Instant>,
@@ -122,7 +122,7 @@ impl Agent {
                 unusable(format!("the spool {} cannot be used: {error}", directory.display()))
             }),
             None => Spool::temporary(&format!("touchstone-{fleet}-{}", options.name))
-                .map_err(|error| unusable(format!("no directory for results can be made: {error}"))),
+                .map_err(|error| unusable(format!("no directory for results can be created: {error}"))),
         }?;
         let cores = match options.cores.is_empty() {
             true => placement::allowed().map_err(|error| unusable(error.to_string()))?,
@@ -161,14 +161,14 @@ impl Agent {
         let to_all = self.context.fabric.subscribe(&self.context.subjects.all())?;
         self.tell(&Report::Here(Box::new(self.facts.clone())));
         if self.context.spool.is_temporary() {
-            // After a crash, this line tells the finder of a result which agent it belongs to.
-            say(&format!("results that the broker does not have yet lie in {}", self.directory().display()));
+            // After a crash, this line shows which agent a stored result belongs to.
+            say(&format!("results that the broker does not have yet are in {}", self.directory().display()));
         }
         let (mut next_beat, mut last_turn, mut seen) = (now(), now(), 0);
         loop {
             // Orders to all are the lease and the muster call, which can wait for a turn; clock questions
             // cannot.
-            if let Some(message) = orders.next(LOOK_PERIOD) {
+            if let Some(message) = orders.next(CHECK_PERIOD) {
                 self.obey(&message);
             }
             while let Some(message) = to_all.next(Duration::ZERO) {
@@ -238,7 +238,7 @@ impl Agent {
 
     fn obey(&mut self, message: &Message) {
         let Some(order) = decode::<Order>(&message.body) else {
-            self.context.notes.add("an order that cannot be read was left out".to_string());
+            self.context.notes.add("an order that cannot be read was ignored".to_string());
             return;
         };
         match order {
@@ -247,7 +247,7 @@ impl Agent {
                     if task.run() == run {
                         self.lease_heard = now();
                     } else {
-                        task.stop("the controller has begun another run");
+                        task.stop("the controller began another run");
                     }
                 }
             }
@@ -275,7 +275,9 @@ impl Agent {
             }
             Order::Drain => {
                 if !self.draining {
-                    self.context.notes.add("it was told to end when nothing is left to do".to_string());
+                    self.context
+                        .notes
+                        .add("the controller ended this agent because its work is done".to_string());
                 }
                 self.draining = true;
             }
@@ -293,7 +295,7 @@ impl Agent {
                 self.task = Some(task);
                 return;
             }
-            task.stop("another mix is to be made ready");
+            task.stop("the controller began to prepare another mix");
             task.wait();
         }
         self.lease_heard = now();
@@ -325,9 +327,9 @@ impl Agent {
     fn look_at_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {
-            task.stop(&format!("this agent stood still for {:.1} s", stood_still.as_secs_f64()));
+            task.stop(&format!("this agent was suspended for {:.1} s", stood_still.as_secs_f64()));
         } else if now.duration_since(self.lease_heard) > LEASE {
-            task.stop(&format!("nothing was heard from the controller for {} s", LEASE.as_secs()));
+            task.stop(&format!("no message of the controller arrived for {} s", LEASE.as_secs()));
         }
     }
 
@@ -352,7 +354,7 @@ impl Agent {
             draining: self.draining,
         };
         self.tell(&Report::Beat(beat));
-        if let Some(report) = self.task.as_ref().and_then(MixTask::standing) {
+        if let Some(report) = self.task.as_ref().and_then(MixTask::figures) {
             self.tell(&report);
         }
     }

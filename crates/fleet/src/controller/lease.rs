@@ -43,8 +43,7 @@ impl Lease {
             // A controller that died publishes nothing, and its claim soon expires.
             if says_it_lives(&words, run) || now() > until {
                 return Err(FleetError(format!(
-                    "the fleet {fleet} is in use by another controller (its run {other}): wait until \
-                     it is done"
+                    "another controller uses the fleet {fleet} (its run {other}): wait until it has ended"
                 )));
             }
         }
@@ -110,7 +109,7 @@ impl Drop for Lease {
     }
 }
 
-/// Whether another run's lease is heard within its period.
+/// Whether another run's lease arrives within its period.
 fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
     let until = now() + PERIOD;
     while let Some(message) = words.next(until.saturating_duration_since(now())) {

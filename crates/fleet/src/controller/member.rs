@@ -8,7 +8,7 @@ use crate::setup::AgentEntry;
 use std::time::{Duration, Instant};
 use touchstone_lab::result::ToolFacts;
 use touchstone_lab_run::bench::LoadMachine;
-use touchstone_load::Standing;
+use touchstone_load::LiveFigures;
 
 /// An agent that is silent for this long is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_millis(1500);
@@ -21,7 +21,7 @@ pub(crate) const MAXIMUM_BOUND: Duration = Duration::from_millis(25);
 /// A clock of the day that moves by more between exchanges of one moment is being set, or is unstable.
 const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 
-/// The state of an agent that is not heard.
+/// The state of an agent without recent messages.
 const NO_BROKER: &str = "no broker";
 
 /// What the controller knows of an agent.
@@ -41,7 +41,7 @@ pub(crate) struct Member {
     pub(crate) gone: Option<String>,
     pub(crate) logs: Vec<String>,
     /// The figures of the mix of this place so far, until they are looked at.
-    pub(crate) standing: Option<(u64, Standing)>,
+    pub(crate) figures: Option<(u64, LiveFigures)>,
     rate: Vec<(Instant, u64)>,
 }
 
@@ -50,11 +50,11 @@ pub(crate) struct Member {
 pub struct MemberView {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its task.
     pub role: Role,
-    /// Its own description; `None` until it has come.
+    /// Its own description; `None` until that has arrived.
     pub facts: Option<AgentFacts>,
-    /// Seconds since it was heard; `None`: never.
+    /// Seconds since its last message; `None`: none has arrived.
     pub heard_s: Option<f64>,
     /// What it does.
     pub state: Option<AgentState>,
@@ -90,7 +90,7 @@ impl Member {
             failed: None,
             gone: None,
             logs: Vec::new(),
-            standing: None,
+            figures: None,
             rate: Vec::new(),
         }
     }
@@ -128,7 +128,7 @@ impl Member {
         self.beat = Some(beat);
     }
 
-    /// Whether it has not been heard for too long. `since` is when it could be heard at the earliest.
+    /// Whether its last message is too old. `since` is the earliest time of a message.
     pub(crate) fn is_silent(&self, now: Instant, since: Instant) -> bool {
         let heard = self.heard.map_or(since, |heard| heard.max(since));
         now.saturating_duration_since(heard) > LOST_AFTER
@@ -148,7 +148,7 @@ impl Member {
         let short = |hash: &str| hash.get(..12).unwrap_or("unknown").to_string();
         let own_hash = own.binary_sha256.as_deref().unwrap_or_default();
         if self.is_double {
-            return Some(format!("two agents call themselves {name}: end one of them"));
+            return Some(format!("two agents have the name {name}: end one of them"));
         }
         if facts.protocol != PROTOCOL || facts.version != own.version {
             return Some(format!(
@@ -167,10 +167,13 @@ impl Member {
             ));
         }
         if facts.role != self.entry.role {
-            return Some(format!("agent {name} was started with another --role than fleet.toml gives it"));
+            return Some(format!(
+                "agent {name} was started with a --role that is not its role in \
+                fleet.toml"
+            ));
         }
         (facts.role == Role::Load && facts.cores.is_empty())
-            .then(|| format!("agent {name} has no processors for its engine"))
+            .then(|| format!("agent {name} has no processors for its load engine"))
     }
 
     /// Whether its clocks are known to within this bound.
@@ -178,7 +181,7 @@ impl Member {
         self.clock.is_some_and(|clock| u128::from(clock.bound_ns) <= bound.as_nanos())
     }
 
-    /// Whether its clock of the day is wrong, however often it is asked.
+    /// Whether its clock of the day is wrong in every comparison.
     pub(crate) fn has_mad_clock(&self) -> bool {
         self.clock.is_some_and(|clock| is_far(&clock) || is_unsteady(&clock))
     }
@@ -187,7 +190,7 @@ impl Member {
     pub(crate) fn mad_clock(&self) -> Option<String> {
         let name = self.name();
         if let Some(reason) = &self.gone {
-            return Some(format!("agent {name} is gone: {reason}"));
+            return Some(format!("agent {name} has ended: {reason}"));
         }
         let Some(clock) = &self.clock else {
             return Some(format!("agent {name} did not answer when the clocks were compared"));
@@ -201,15 +204,15 @@ impl Member {
         }
         if is_unsteady(clock) {
             return Some(format!(
-                "the clock of agent {name} moved by {:.3} s while it was compared: it is being set, or \
-                 runs wild",
+                "the clock of agent {name} changed by {:.3} s while it was compared: it is being set, or \
+                 is not stable",
                 seconds(clock.unsteady_ns)
             ));
         }
         (clock.bound_ns > MAXIMUM_BOUND.as_nanos() as u64).then(|| {
             format!(
-                "the clock of agent {name} is known to {:.0} ms only, because every message to it and back \
-                 took {:.0} ms: no common start can be agreed upon",
+                "the clock of agent {name} is known to {:.0} ms only, because each message and its \
+                 answer took {:.0} ms: a common start is not possible",
                 clock.bound_ns as f64 / 1e6,
                 clock.round_trip_ns as f64 / 1e6
             )

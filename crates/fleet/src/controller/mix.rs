@@ -1,4 +1,4 @@
-//! One mix on the fleet: portions, readiness, one start, watching, and the sum of what comes back.
+//! One mix on the fleet: portions, readiness, a common start, supervision, and the sum of the results.
 
 use super::Controller;
 use super::member::Member;
@@ -153,7 +153,7 @@ impl Session {
         loop {
             self.listen_for(LISTEN_PERIOD);
             if interrupt.load(Ordering::Relaxed) {
-                return Err("interrupted while the agents made a mix ready".to_string());
+                return Err("interrupted while the agents prepared a mix".to_string());
             }
             if self.away_since.is_some() {
                 return Err(self.away());
@@ -165,13 +165,13 @@ impl Session {
                     return Err(format!("agent {name}: {reason}"));
                 }
                 if let Some(reason) = &member.gone {
-                    return Err(format!("agent {name} is gone: {reason}"));
+                    return Err(format!("agent {name} has ended: {reason}"));
                 }
                 if member.is_double {
-                    return Err(format!("two agents call themselves {name}: end one of them"));
+                    return Err(format!("two agents have the name {name}: end one of them"));
                 }
                 if member.is_silent(now(), began.max(self.connected_since)) {
-                    return Err(format!("agent {name} is lost: nothing was heard from it for 1.5 s"));
+                    return Err(format!("agent {name} is lost: no message arrived from it for 1.5 s"));
                 }
                 if member.ready.is_none_or(|(mix, _)| mix != number) {
                     late = Some(name);
@@ -180,7 +180,7 @@ impl Session {
             match late {
                 None => return Ok(()),
                 Some(name) if since(began) > READY_TIME => {
-                    return Err(format!("agent {name} is late: it was not ready after {READY_TIME:?}"));
+                    return Err(format!("agent {name} was not ready after {READY_TIME:?}"));
                 }
                 Some(_) => {}
             }
@@ -217,7 +217,7 @@ impl Session {
 
 /// Says that an agent has no part in a mix.
 fn without(name: &str) -> String {
-    format!("agent {name} was lost before this mix, which is dealt out to the others")
+    format!("agent {name} was lost before this mix; its part was distributed to the other agents")
 }
 
 /// Watches a mix.
@@ -244,7 +244,7 @@ impl Watch<'_> {
         loop {
             session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
-            self.hand_standings_over(session, progress);
+            self.hand_figures_over(session, progress);
             if now() >= next_show {
                 next_show = now() + BEAT_PERIOD;
                 self.controller.show(session.machines());
@@ -269,7 +269,7 @@ impl Watch<'_> {
             };
             if now() > limit {
                 for part in missing {
-                    self.lose(session, part, "its result has not come".to_string());
+                    self.lose(session, part, "its result did not arrive".to_string());
                 }
                 return;
             }
@@ -306,11 +306,11 @@ impl Watch<'_> {
     }
 
     /// Puts what agents have told of the mix so far where the caller looks at it.
-    fn hand_standings_over(&self, session: &mut Session, progress: &Progress) {
+    fn hand_figures_over(&self, session: &mut Session, progress: &Progress) {
         for (place, (name, _)) in self.mix.parts.iter().enumerate() {
-            let standing = session.members.get_mut(name).and_then(|member| member.standing.take());
-            if let Some((_, standing)) = standing.filter(|(mix, _)| *mix == self.mix.number) {
-                progress.standings.put(place, standing);
+            let figures = session.members.get_mut(name).and_then(|member| member.figures.take());
+            if let Some((_, figures)) = figures.filter(|(mix, _)| *mix == self.mix.number) {
+                progress.live_figures.put(place, figures);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Watch<'_> {
             } else if let Some((_, reason)) = failed.filter(|_| self.stopped.is_none()) {
                 self.lose(session, part, reason.clone());
             } else if is_silent {
-                self.lose(session, part, "nothing was heard from it for 1.5 s".to_string());
+                self.lose(session, part, "no message arrived from it for 1.5 s".to_string());
             }
         }
     }
@@ -338,13 +338,13 @@ impl Watch<'_> {
     fn lose(&mut self, session: &Session, part: usize, reason: String) {
         let at_s = self.at_s();
         let what = format!("agent {} was lost at {at_s:.1} s: {reason}", self.name(part));
-        // The agent may still send: it is told to stop, and if it does not hear that, it stops by itself.
+        // The agent may still send. It gets the order to stop; if that does not arrive, it stops by itself.
         session.order(self.name(part), &Order::Stop { run: session.run.clone(), mix: self.mix.number });
         self.lost[part] = Some((at_s, reason));
         if session.options.exploratory {
             let left = self.lost.iter().filter(|lost| lost.is_none()).count();
             self.warnings.push(format!(
-                "{what}. {left} of {} agents went on from there, and its part is in no figure of this mix",
+                "{what}. {left} of {} agents continued, and its part is not in the figures of this mix",
                 self.lost.len()
             ));
             if left == 0 {
@@ -368,7 +368,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Without the broker the agents do not hear the lease either; they finish a mix only if the broker
+    /// Without the broker the lease does not reach the agents either; they finish a mix only if the broker
     /// returns in time or the mix ends before.
     fn look_at_broker(&mut self, session: &Session) {
         let Some(away) = session.away_since else {
@@ -392,8 +392,8 @@ impl Watch<'_> {
         let all = errors + progress.requests.load(Ordering::Relaxed);
         if all >= ABORT_REQUESTS && errors as f64 > all as f64 * most {
             let reason = format!(
-                "{errors} of {all} requests were errors after {:.1} s, which is more than the {} % at which \
-                 the run is ended",
+                "{errors} of {all} requests failed in {:.1} s, more than the limit of {} % at which a \
+                 run is ended",
                 self.at_s(),
                 most * 100.0
             );
@@ -424,7 +424,7 @@ impl Watch<'_> {
         let start_spread_us = start_spread_us(machines.iter().map(|(_, _, outcome)| outcome));
         self.judge_spread(start_spread_us);
         let Some(mut outcome) = merge(self.plan, machines).map_err(|error| error.to_string())? else {
-            return Err(self.invalid.unwrap_or_else(|| "no agent handed in a result".to_string()));
+            return Err(self.invalid.unwrap_or_else(|| "no agent sent a result".to_string()));
         };
         outcome.warnings.append(&mut self.warnings);
         let control_bytes: u64 =
@@ -441,7 +441,7 @@ impl Watch<'_> {
     fn judge_end(&mut self, session: &Session, name: &str, outcome: Option<&Outcome>) {
         if self.stopped.is_none() && outcome.is_some_and(|outcome| outcome.interrupted) {
             let failed = session.members.get(name).and_then(|member| member.failed.clone());
-            let reason = failed.map_or("it did not say why".to_string(), |(_, reason)| reason);
+            let reason = failed.map_or("it gave no reason".to_string(), |(_, reason)| reason);
             self.invalid.get_or_insert(format!("agent {name} stopped before the end: {reason}"));
         }
     }
@@ -477,7 +477,7 @@ impl Watch<'_> {
         let spread = Duration::from_secs_f64(start_spread_us / 1e6);
         if spread > SPREAD_INVALID {
             let reason =
-                format!("the agents began {:.1} ms apart: a start counts up to 50 ms", start_spread_us / 1e3);
+                format!("the agents began {:.1} ms apart: at most 50 ms are allowed", start_spread_us / 1e3);
             self.invalid.get_or_insert(reason);
         } else if spread > SPREAD_WARNING {
             self.warnings.push(format!("The agents began {:.1} ms apart.", start_spread_us / 1e3));

@@ -29,7 +29,7 @@ use touchstone_load::{Plan, PlanError};
 /// The settings of a controller.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
-    /// How long agents may take until all of them have come.
+    /// How long agents may take until all of them are connected.
     pub wait: Duration,
     /// The run continues when an agent is lost, and its figures are marked; otherwise the run ends there and
     /// is not valid.

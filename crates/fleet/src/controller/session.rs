@@ -123,7 +123,7 @@ impl Session {
             }
             self.listen_for(LISTEN_PERIOD);
             if interrupt.load(Ordering::Relaxed) {
-                return Err(FleetError("interrupted while the agents were waited for".to_string()));
+                return Err(FleetError("interrupted while waiting for the agents".to_string()));
             }
             self.check_refusals()?;
             if let Some(ended) = deployment.as_mut().and_then(|deployment| deployment.ended()) {
@@ -172,7 +172,7 @@ impl Session {
             false => started.join("; "),
         };
         let names = names.join(", agent ");
-        FleetError(format!("agent {names} has not come within {:?}: {advice}", self.options.wait))
+        FleetError(format!("agent {names} did not connect within {:?}: {advice}", self.options.wait))
     }
 
     fn check_refusals(&mut self) -> Result<(), FleetError> {
@@ -191,7 +191,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells every agent that cannot take part the reason; returns the reason of the first.
+    /// Sends the reason to each agent that cannot take part. Returns the reason of the first.
     fn check_fitness(&self) -> Result<(), FleetError> {
         let unfit: Vec<(&str, String)> = self
             .members
@@ -210,11 +210,12 @@ impl Session {
         }
     }
 
-    /// States that the broker is away, and which agents that cuts off.
+    /// Reports that the connection to the broker is lost, and which agents this cuts off.
     pub(super) fn away(&self) -> String {
         let names: Vec<&str> = self.members.keys().map(String::as_str).collect();
         format!(
-            "the broker at {} is away: agents {} cannot be heard, and stop when that lasts for 3 s",
+            "the connection to the broker at {} is lost: no messages of the agents {} arrive; they stop \
+             after 3 s",
             self.url,
             names.join(", ")
         )
@@ -344,10 +345,10 @@ impl Session {
                 member.ready = Some((mix, time_to_prepare_ns));
             }
             Report::Failed { run, mix, reason } if run == self.run => member.failed = Some((mix, reason)),
-            Report::Standing { run, mix, standing } if run == self.run => {
-                member.standing = Some((mix, *standing));
+            Report::Figures { run, mix, figures } if run == self.run => {
+                member.figures = Some((mix, *figures));
             }
-            Report::Ready { .. } | Report::Failed { .. } | Report::Standing { .. } => {}
+            Report::Ready { .. } | Report::Failed { .. } | Report::Figures { .. } => {}
             Report::Beat(beat) => member.beats(beat),
             Report::Logs { lines } => member.logs = lines,
             Report::Gone { reason } => member.gone = Some(reason),

@@ -22,10 +22,13 @@ impl Namespaces {
     /// on.
     pub(super) fn make(fleet: &str, network: u8, agents: &[AgentEntry]) -> Result<Namespaces, String> {
         if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces are made by root only: run this as root".to_string());
+            return Err("only root can create network namespaces: run this as root".to_string());
         }
         if agents.len() > MAXIMUM {
-            return Err(format!("{} agents on one machine: at most {MAXIMUM} are possible", agents.len()));
+            return Err(format!(
+                "{} agents on one machine, but at most {MAXIMUM} are possible",
+                agents.len()
+            ));
         }
         let mut namespaces = Namespaces {
             fleet: fleet.to_string(),

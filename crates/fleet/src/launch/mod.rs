@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// How long agents may take to end after their input is closed.
 const END_TIME: Duration = Duration::from_secs(5);
 /// How often their end is checked.
-const LOOK_PERIOD: Duration = Duration::from_millis(20);
+const CHECK_PERIOD: Duration = Duration::from_millis(20);
 
 /// Agents that were started here. They end when this is dropped.
 pub struct Launched {
@@ -104,7 +104,7 @@ impl Launched {
     /// The state of a started agent that the controller waits for.
     pub fn waited_for(&self, name: &str) -> Option<String> {
         let agent = self.agents.iter().find(|agent| agent.name == name)?;
-        Some(format!("agent {name} {}, and what it said last is: {}", agent.started, agent.last_words()))
+        Some(format!("agent {name} {}; its last message is: {}", agent.started, agent.last_words()))
     }
 
     /// Ends the agents, and waits for each; returns which of them have results that the broker does not have,
@@ -115,7 +115,7 @@ impl Launched {
         let until = Instant::now() + END_TIME;
         for LaunchedAgent { child, .. } in &mut self.agents {
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
-                std::thread::sleep(LOOK_PERIOD);
+                std::thread::sleep(CHECK_PERIOD);
             }
             let _ = child.kill();
             let _ = child.wait();
@@ -131,10 +131,14 @@ impl Launched {
     fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
         let words = agent_words(launch, file, agent);
         match (launch.by, &self.namespaces) {
-            (Launcher::Local, None) => Err("the namespaces are not there".to_string()),
+            (Launcher::Local, None) => Err("the namespaces do not exist".to_string()),
             (Launcher::Local, Some(namespaces)) => {
-                let own =
-                    std::env::current_exe().map_err(|error| format!("this program is not known: {error}"))?;
+                let own = std::env::current_exe().map_err(|error| {
+                    format!(
+                        "the path of this program is \
+                        unknown: {error}"
+                    )
+                })?;
                 let own = own.to_string_lossy().into_owned();
                 Ok(namespaces.enter(&agent.name, launch.program.as_ref().unwrap_or(&own), &words))
             }
@@ -195,8 +199,8 @@ fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> 
     let pipe = child.stdin.as_mut().ok_or("an agent without standard input")?;
     let written = pipe.write_all(format!("{text}\n{}\n", crate::credentials::END_LINE).as_bytes());
     match written {
-        // The agent has ended already; its output tells more than this error.
+        // The agent has ended already; its output explains more than this error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| format!("it did not take its credentials: {error}")),
+        written => written.map_err(|error| format!("it did not accept its credentials: {error}")),
     }
 }

@@ -13,7 +13,7 @@ const CONNECT_TIME_S: u32 = 5;
 
 /// The command that runs an agent on its machine; `words` are the arguments after the program's name.
 pub(super) fn command(launch: &Launch, agent: &AgentEntry, words: &[String]) -> Result<Command, String> {
-    let name = agent.host.clone().ok_or("fleet.toml names no host for it, and ssh needs one")?;
+    let name = agent.host.clone().ok_or("fleet.toml has no host for it, which ssh needs")?;
     let host = Host { user: launch.ssh_user.clone(), name, port: launch.ssh_port };
     let mut ssh = vec!["ssh".to_string(), "-o".to_string(), "StrictHostKeyChecking=yes".to_string()];
     // If an option is given twice, ssh uses the first.

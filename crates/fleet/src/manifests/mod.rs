@@ -56,8 +56,8 @@ fn documents(directory: &Path, file: &FleetFile, options: &ManifestOptions) -> R
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if file.name.len() > MAXIMUM_NAME_BYTES || !file.name.bytes().all(is_part) || file.name.ends_with('-') {
         return Err(format!(
-            "Kubernetes takes no object that is named {name}: a fleet there has a name of lower-case \
-             letters, digits and hyphens"
+            "Kubernetes does not allow the name {name}: name the fleet with lower-case letters, digits \
+             and hyphens"
         ));
     }
     let agents: Vec<&AgentEntry> = file.agents.iter().filter(|agent| agent.role == Role::Load).collect();
@@ -106,8 +106,8 @@ impl Objects<'_> {
         }
         if bytes > MAXIMUM_SECRET_BYTES {
             return Err(format!(
-                "the credentials of {} agents have {bytes} bytes, and a Secret holds {MAXIMUM_SECRET_BYTES}: \
-                 make several fleets",
+                "the credentials of {} agents have {bytes} bytes, but a Secret holds at most \
+                 {MAXIMUM_SECRET_BYTES}: use several fleets",
                 agents.len()
             ));
         }

@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-/// Words that mean something else than a text where they stand without quotes, in one version of YAML or
-/// another.
+/// Words that are not texts if they are written without quotes, in some version of YAML.
 const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
 /// A document.
@@ -33,7 +32,7 @@ fn write(text: &mut String, value: &Value, depth: usize) {
             for value in list {
                 let begin = text.len() + margin.len();
                 write(text, value, depth + 1);
-                // The dash stands in the margin of what it introduces.
+                // The dash is in the margin of its item.
                 text.replace_range(begin..=begin, "-");
             }
         }

@@ -13,7 +13,7 @@ use touchstone_lab::result::{MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
 
 /// The outcome of a test.
-enum Fate {
+enum TestOutcome {
     Passed,
     Skipped(String),
     Failed(String),
@@ -28,7 +28,7 @@ pub fn junit(result: &ResultFile) -> String {
     let name = escaped(&format!("touchstone {}", result.suite.name));
     // Writing to a String cannot fail.
     let _ = writeln!(text, "<testsuites name=\"{name}\">");
-    let of_rules: Vec<(String, f64, Fate)> = rules
+    let of_rules: Vec<(String, f64, TestOutcome)> = rules
         .iter()
         .filter(|rule| rule.name != "raw_data")
         .map(|rule| (rule.name.to_owned(), 0.0, of_rule(rule)))
@@ -44,9 +44,9 @@ pub fn junit(result: &ResultFile) -> String {
         for mix in &series.runs {
             of_mixes.push((name(mix), mix.length_s, of_mix(&series, mix)));
             of_mixes.extend(mix.thresholds.iter().map(|record| {
-                let missed = || Fate::Failed(record.words.clone());
-                let fate = if record.kept { Fate::Passed } else { missed() };
-                (format!("{}, {}", name(mix), record.threshold), 0.0, fate)
+                let missed = || TestOutcome::Failed(record.words.clone());
+                let outcome = if record.kept { TestOutcome::Passed } else { missed() };
+                (format!("{}, {}", name(mix), record.threshold), 0.0, outcome)
             }));
         }
         write_suite(&mut text, &series.title, &result.started_at, &of_mixes);
@@ -55,34 +55,36 @@ pub fn junit(result: &ResultFile) -> String {
     text
 }
 
-fn of_rule(rule: &Rule) -> Fate {
+fn of_rule(rule: &Rule) -> TestOutcome {
     match rule.outcome {
-        Outcome::Held => Fate::Passed,
+        Outcome::Held => TestOutcome::Passed,
         Outcome::Indicative => {
-            Fate::Skipped(format!("indicative: {} (the rule: {})", rule.finding, rule.rule))
+            TestOutcome::Skipped(format!("indicative: {} (the rule: {})", rule.finding, rule.rule))
         }
-        Outcome::Broken => Fate::Failed(format!("invalid: {} (the rule: {})", rule.finding, rule.rule)),
+        Outcome::Broken => {
+            TestOutcome::Failed(format!("invalid: {} (the rule: {})", rule.finding, rule.rule))
+        }
     }
 }
 
-fn of_mix(series: &Series<'_>, mix: &MixResult) -> Fate {
+fn of_mix(series: &Series<'_>, mix: &MixResult) -> TestOutcome {
     let failed = mix.errors.total() as f64;
     let share = failed / (failed + mix.requests as f64).max(1.0);
     if !mix.complete {
-        Fate::Failed(format!("{} was cut short", mix.name))
+        TestOutcome::Failed(format!("{} was cut short", mix.name))
     } else if mix.requests == 0 {
-        Fate::Failed(format!("{} gave no valid answer", series.title))
+        TestOutcome::Failed(format!("{} gave no valid answer", series.title))
     } else if share > ERRORS_MAX {
-        Fate::Failed(format!("{:.3} % of the requests failed", share * 100.0))
+        TestOutcome::Failed(format!("{:.3} % of the requests failed", share * 100.0))
     } else {
-        Fate::Passed
+        TestOutcome::Passed
     }
 }
 
-fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String, f64, Fate)]) {
-    let count = |of: fn(&Fate) -> bool| tests.iter().filter(|(_, _, fate)| of(fate)).count();
-    let failures = count(|fate| matches!(fate, Fate::Failed(_)));
-    let skipped = count(|fate| matches!(fate, Fate::Skipped(_)));
+fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String, f64, TestOutcome)]) {
+    let count = |of: fn(&TestOutcome) -> bool| tests.iter().filter(|(_, _, outcome)| of(outcome)).count();
+    let failures = count(|outcome| matches!(outcome, TestOutcome::Failed(_)));
+    let skipped = count(|outcome| matches!(outcome, TestOutcome::Skipped(_)));
     let time: f64 = tests.iter().map(|(_, time, _)| time).sum();
     let (name, timestamp) = (escaped(name), escaped(timestamp));
     let _ = writeln!(
@@ -91,15 +93,15 @@ fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String,
          skipped=\"{skipped}\" time=\"{time:.3}\" timestamp=\"{timestamp}\">",
         tests.len()
     );
-    for (test, time, fate) in tests {
+    for (test, time, outcome) in tests {
         let head =
             format!("    <testcase classname=\"{name}\" name=\"{}\" time=\"{time:.3}\"", escaped(test));
-        let _ = match fate {
-            Fate::Passed => writeln!(text, "{head}/>"),
-            Fate::Skipped(why) => {
+        let _ = match outcome {
+            TestOutcome::Passed => writeln!(text, "{head}/>"),
+            TestOutcome::Skipped(why) => {
                 writeln!(text, "{head}>\n      <skipped message=\"{}\"/>\n    </testcase>", escaped(why))
             }
-            Fate::Failed(why) => {
+            TestOutcome::Failed(why) => {
                 writeln!(text, "{head}>\n      <failure message=\"{}\"/>\n    </testcase>", escaped(why))
             }
         };

@@ -332,7 +332,7 @@ fn on_paper(sheet: &mut Worksheet) {
     sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
 }
 
-/// Into how many lines a text is broken in a column so many characters wide. Rows have their heights stated:
+/// Into how many lines a text is broken in a column this many characters wide. Rows have their heights stated:
 /// not every program finds them out.
 fn lines(text: &str, width: f64) -> f64 {
     // Bold letters are wider, and a line holds a little less than its width says.
@@ -359,7 +359,7 @@ fn fit_systems(sheet: &mut Worksheet, result: &ResultFile) -> Result<(), XlsxErr
     Ok(())
 }
 
-/// Charts of all systems, at most so many curves in each.
+/// Charts of all systems, at most this many curves in each.
 fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32) -> Result<(), XlsxError> {
     /// Rows and columns that a chart takes.
     const HEIGHT: u32 = 26;

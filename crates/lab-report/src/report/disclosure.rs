@@ -89,7 +89,7 @@ pub(super) fn section(view: &View) -> Markup {
                 @for source in view.sources {
                     (fact(
                         &named("Validity", source, view),
-                        &format!("{}, by the run rules", source.standing.class.name()),
+                        &format!("{}, by the run rules", source.assessment.class.name()),
                     ))
                 }
             }

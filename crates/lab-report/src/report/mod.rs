@@ -57,7 +57,7 @@ pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 
 use crate::planning::{self, Assumptions};
-use crate::run_rules::Standing;
+use crate::run_rules::Assessment;
 use crate::{number, words};
 use touchstone_lab::history::Line;
 use touchstone_lab::raw::{self, RawMix};
@@ -115,13 +115,13 @@ struct Source {
     disclosure: Disclosure,
     tool: ToolFacts,
     /// Where it stands by the run rules.
-    standing: Standing,
+    assessment: Assessment,
 }
 
 impl Source {
     fn of(label: &str, result: &ResultFile, raw: Option<&[RawMix]>) -> Source {
         Source {
-            standing: Standing::of(result, raw),
+            assessment: Assessment::of(result, raw),
             label: label.to_owned(),
             started_at: result.started_at.clone(),
             finished_at: result.finished_at.clone(),

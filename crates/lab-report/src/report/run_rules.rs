@@ -16,11 +16,11 @@ const FINDING_LIMIT: usize = 400;
 pub(super) fn line(view: &View) -> Markup {
     html! {
         @for source in view.sources {
-            @let class = source.standing.class.name();
+            @let class = source.assessment.class.name();
             p class={ "class " (class) } {
                 strong { (capitalised(class)) }
                 @if view.sources.len() > 1 { " (" (words::line(&source.label, 80)) ")" }
-                ": " (source.standing.meaning()) "."
+                ": " (source.assessment.meaning()) "."
                 @for reason in reasons(source) { " " (reason) }
                 " " a href="#rules" { "All run rules" }
             }
@@ -31,7 +31,7 @@ pub(super) fn line(view: &View) -> Markup {
 /// The findings of the rules that decide the class, a sentence each.
 fn reasons(source: &Source) -> Vec<String> {
     let sentence = |found: &str| format!("{}.", capitalised(&words::line(found, FINDING_LIMIT)));
-    source.standing.reasons().map(sentence).collect()
+    source.assessment.reasons().map(sentence).collect()
 }
 
 pub(super) fn capitalised(text: &str) -> String {
@@ -71,9 +71,9 @@ fn table(source: &Source) -> Table {
         format!(" of {}", words::line(&source.label, 80))
     };
     Table::new(
-        format!("The run rules{of}: {}", source.standing.class.name()),
+        format!("The run rules{of}: {}", source.assessment.class.name()),
         &["Rule", "Outcome", "What was found"],
-        source.standing.rules.iter().map(row).collect(),
+        source.assessment.rules.iter().map(row).collect(),
     )
     .with_words(&[0, 1, 2])
 }

@@ -13,13 +13,13 @@ use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use crate::planning::Plan;
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus};
-use touchstone_lab::verdict::{self, HeldBack};
+use touchstone_lab::verdict::{self, PeakBottleneck};
 
 /// The section.
 pub(super) fn section(view: &View) -> Markup {
     let held_back =
-        |plan: &Plan| HeldBack { title: plan.system.clone(), bottleneck: plan.bottleneck.clone() };
-    let held_back: Vec<HeldBack> = view.plans.iter().map(held_back).collect();
+        |plan: &Plan| PeakBottleneck { title: plan.system.clone(), bottleneck: plan.bottleneck.clone() };
+    let held_back: Vec<PeakBottleneck> = view.plans.iter().map(held_back).collect();
     let sentences: Vec<String> = verdict::sentences_with(view.result, &held_back)
         .iter()
         .filter(|sentence| !is_in_the_banner(view.result, sentence))

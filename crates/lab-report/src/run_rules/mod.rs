@@ -1,10 +1,10 @@
 //! The run rules: what a result must fulfil to be certified, and what makes it invalid. `docs/run-rules.md`
 //! explains them; each is here once, with the reason for the reader.
 
+mod assessment;
 pub mod recompute;
-mod standing;
 
-pub use standing::Standing;
+pub use assessment::Assessment;
 
 use crate::audit::AuditOutcome;
 use recompute::Recomputed;

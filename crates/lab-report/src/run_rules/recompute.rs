@@ -393,7 +393,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
     use touchstone_lab::raw::{
-        Moments, RawClient, RawEngine, RawLabels, RawMessages, RawWebSockets, VERSION,
+        RawClient, RawEngine, RawLabels, RawMessages, RawWebSockets, VERSION, ValueSummary,
     };
     use touchstone_lab::recording::{Recording, Snapshot, TreeReading};
 
@@ -432,7 +432,7 @@ pub(crate) mod tests {
             own_cpu_s: 0.1 * second as f64,
             ..Snapshot::default()
         };
-        let moments = |mean: u64| Moments {
+        let summary = |mean: u64| ValueSummary {
             count: 5000,
             sum: (5000 * mean) as f64,
             sum_of_squares: (5000 * mean * mean) as f64,
@@ -442,10 +442,10 @@ pub(crate) mod tests {
         let class = || RawClass {
             errors: 0,
             pages: 5000,
-            response_ns: moments(2_000_000),
-            connect_ns: Moments::default(),
-            answer_bytes: moments(8500),
-            body_bytes: moments(8348),
+            response_ns: summary(2_000_000),
+            connect_ns: ValueSummary::default(),
+            answer_bytes: summary(8500),
+            body_bytes: summary(8348),
         };
         RawMix {
             version: VERSION,

@@ -10,7 +10,7 @@ use crate::probe;
 use memchr::memmem;
 use std::time::Duration;
 use touchstone_lab::suite::tree::{DIRECTIVE, Expected, expected};
-use touchstone_lab::suite::{Class, Drive, Lengths};
+use touchstone_lab::suite::{Class, Lengths, RunParameters};
 use touchstone_load::{HttpVersion, Outcome, Plan, Progress, Target};
 
 /// How long one request of the check may take.
@@ -23,7 +23,7 @@ const VARYING_BYTES_MAX: u64 = 16 << 20;
 /// A question, and the system that it is sent to.
 pub(super) struct Question<'a> {
     pub(super) prepared: &'a Prepared,
-    pub(super) drive: Drive<'a>,
+    pub(super) run_parameters: RunParameters<'a>,
     pub(super) part: usize,
     pub(super) class: usize,
     pub(super) number: u64,
@@ -44,9 +44,9 @@ impl Question<'_> {
     /// Asks, and says what is wrong with the answer.
     pub(super) fn ask(&self) -> Result<(), Problem> {
         let (suite, class) = (&self.prepared.suite, self.class());
-        let request = class.request(self.number, self.drive.path_prefix, Lengths::Unchecked);
+        let request = class.request(self.number, self.run_parameters.path_prefix, Lengths::Unchecked);
         let is_plain = !class.endpoint.is_secure
-            && self.drive.target.tls.is_none()
+            && self.run_parameters.target.tls.is_none()
             && !matches!(class.endpoint.version, HttpVersion::Http2 | HttpVersion::Http3)
             && request.method == "GET"
             && request.headers.is_empty()
@@ -68,9 +68,9 @@ impl Question<'_> {
 
     fn ask_plainly(&self, path: &str) -> Result<(), Problem> {
         let class = self.class();
-        let stated = class.request(self.number, "", self.drive.lengths).expected_body_bytes;
+        let stated = class.request(self.number, "", self.run_parameters.lengths).expected_body_bytes;
         let length = self.limit_bytes.or(stated);
-        let Target { address, host, .. } = &self.drive.target;
+        let Target { address, host, .. } = &self.run_parameters.target;
         let most = length.unwrap_or(VARYING_BYTES_MAX) as usize;
         let answer = probe::get(*address, host, path, most, REQUEST_TIME_LIMIT).map_err(|error| Problem {
             text: format!("did not answer a request for {path}: {error}"),
@@ -104,8 +104,9 @@ impl Question<'_> {
     fn ask_as_in_the_mix(&self) -> Result<(), Problem> {
         let suite = &self.prepared.suite;
         let class = self.class();
-        let target = class.endpoint.target(&self.drive, suite.tls);
-        let mut request = class.request(self.number, self.drive.path_prefix, self.drive.lengths);
+        let target = class.endpoint.target(&self.run_parameters, suite.tls);
+        let mut request =
+            class.request(self.number, self.run_parameters.path_prefix, self.run_parameters.lengths);
         request.headers = [&class.headers[..], &request.headers].concat();
         let path = request.path.clone();
         let plan = Plan {

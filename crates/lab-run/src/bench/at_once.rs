@@ -41,7 +41,9 @@ pub(super) fn take(
     }
     std::thread::scope(|scope| {
         let start = |(measurement, running)| {
-            scope.spawn(move || Measurement::take(measurement, generator, running, &mut Unseen, interrupt))
+            scope.spawn(move || {
+                Measurement::take(measurement, generator, running, &mut SilentObserver, interrupt)
+            })
         };
         let threads: Vec<_> = measurements.iter().zip(running).map(start).collect();
         let end = |thread: std::thread::ScopedJoinHandle<'_, Result<Measured, String>>| {
@@ -52,8 +54,8 @@ pub(super) fn take(
 }
 
 /// Views show one mix at a time.
-struct Unseen;
+struct SilentObserver;
 
-impl Observer for Unseen {
+impl Observer for SilentObserver {
     fn event(&mut self, _event: Event<'_>) {}
 }

@@ -9,7 +9,7 @@ use super::prepare::Prepared;
 use super::system_selection::{SelectedSystem, SystemKind};
 use super::{Run, unwritable};
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{Ground, Launched, TlsGround, launch};
+use crate::system::launch::{LaunchContext, LaunchTls, Launched, launch};
 use crate::system::template::CONFORMANCE;
 use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -158,9 +158,9 @@ fn started(
         Some(_) => Some(Origin::start().map_err(|error| failed(&error))?),
         None => None,
     };
-    let ground = Ground {
+    let context = LaunchContext {
         tree: &prepared.tree,
-        tls: certificate.as_ref().map(|certificate| TlsGround {
+        tls: certificate.as_ref().map(|certificate| LaunchTls {
             port: tls_port,
             certificate: &certificate.file,
             certificate_key: &certificate.key_file,
@@ -177,7 +177,7 @@ fn started(
         needs: &needs,
         memory: None,
     };
-    let launched = launch(definition, installed, sockets, &ground)?;
+    let launched = launch(definition, installed, sockets, &context)?;
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     Ok(Instance {
         target: Target { plain: address(port), secure: certificate.map(|_| address(tls_port)) },

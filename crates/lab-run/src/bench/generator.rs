@@ -10,7 +10,7 @@ use touchstone_load::{Outcome, Plan, PlanError, Progress};
 pub trait LoadGenerator: Sync {
     /// Prepares everything, and returns when the mix begins: the caller must then run it at once. An error
     /// when `interrupt` becomes true. While it runs, the figures of the whole and of the classes `watched` go
-    /// into the standings of its progress; `None`: nothing is watched.
+    /// into the live figures of its progress; `None`: nothing is watched.
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,

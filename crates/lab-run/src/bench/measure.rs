@@ -14,7 +14,7 @@ use touchstone_lab::result::FleetUse;
 use touchstone_load::{AbortWatch, Outcome, Plan, Progress, Threshold};
 
 /// How often the system's life and the interrupt are looked at.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 /// How often progress is told.
 const TICK_PERIOD: Duration = Duration::from_millis(250);
 /// Over what time the rate that is told is taken.
@@ -94,7 +94,7 @@ impl Measurement<'_> {
             // Should the observer panic, the engine must not run on to the mix's end.
             let _stop = StopOnDrop(&progress);
             let engine = scope.spawn(|| load.run(&progress));
-            let lookout = Lookout {
+            let supervisor = MixSupervisor {
                 measurement: self,
                 generator,
                 progress: &progress,
@@ -102,7 +102,7 @@ impl Measurement<'_> {
                 watch: &watch,
                 start,
             };
-            let ending = lookout.until(&|| engine.is_finished(), running, observer, interrupt);
+            let ending = supervisor.until(&|| engine.is_finished(), running, observer, interrupt);
             (engine.join(), ending)
         });
         let recording = monitor.finish();
@@ -118,8 +118,8 @@ impl Measurement<'_> {
     }
 }
 
-/// Looks after a running mix.
-struct Lookout<'a> {
+/// Supervises a running mix: the system, the interrupt, the thresholds, the progress.
+struct MixSupervisor<'a> {
     measurement: &'a Measurement<'a>,
     generator: &'a dyn LoadGenerator,
     progress: &'a Progress,
@@ -128,7 +128,7 @@ struct Lookout<'a> {
     start: Instant,
 }
 
-impl Lookout<'_> {
+impl MixSupervisor<'_> {
     /// Until the engine has ended, looks whether the system lives and whether there was an interrupt, and
     /// tells of the progress.
     fn until(
@@ -142,7 +142,7 @@ impl Lookout<'_> {
         let mut rates = [LiveRate::starting(self.start), LiveRate::starting(self.start)];
         let mut next_tick = self.start + TICK_PERIOD;
         while !engine_has_ended() {
-            std::thread::sleep(LOOK_PERIOD);
+            std::thread::sleep(CHECK_PERIOD);
             if ending == Ending::Whole && !engine_has_ended() {
                 self.watch.look(self.progress);
                 ending = match self.watch.verdict() {

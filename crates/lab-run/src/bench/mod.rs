@@ -30,7 +30,7 @@ pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub use system_selection::{PartState, SelectedSystem, SystemKind};
 
-use crate::placement::{self, Wishes};
+use crate::placement::{self, PlacementOptions};
 use measure::{Ending, Measured, Measurement};
 use running_system::RunningSystem;
 use std::fmt;
@@ -89,7 +89,7 @@ pub struct Options {
     /// Another time for which each system is loaded before its first mix.
     pub warm_up: Option<Duration>,
     /// Which processors the load engine and the systems get.
-    pub placement: Wishes,
+    pub placement: PlacementOptions,
     /// The port of the first system that is started, the next ones follow; absent: any that are free.
     pub port: Option<u16>,
     /// The process of the system that is named by a URL of this machine, so that it can be watched.
@@ -268,9 +268,9 @@ impl<'a> Run<'a> {
     ) -> Result<Measured, String> {
         let prepared = &self.prepared;
         let running = &mut self.running[running];
-        let drive = running.drive(&prepared.placement.load, prepared.seed);
+        let run_parameters = running.run_parameters(&prepared.placement.load, prepared.seed);
         let measurement = Measurement {
-            plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
+            plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &run_parameters),
             abort_if: Vec::new(),
             thresholds: Vec::new(),
             pids: running.pids(),
@@ -403,9 +403,9 @@ impl<'a> Run<'a> {
             return Err(format!("{title} ended before the mix {} ({end})", mix.name));
         }
         let prepared = &self.prepared;
-        let drive = running.drive(&prepared.placement.load, seed);
+        let run_parameters = running.run_parameters(&prepared.placement.load, seed);
         let later = turns[number + 1..].iter();
-        let plan = prepared.suite.plan(&prepared.suite.parts[turn.part], mix, &drive);
+        let plan = prepared.suite.plan(&prepared.suite.parts[turn.part], mix, &run_parameters);
         Ok(Measurement {
             abort_if: bound(&prepared.abort_if, &plan)?,
             thresholds: bound(&prepared.thresholds, &plan)?,

@@ -5,7 +5,7 @@ use super::port::HeldPort;
 use super::prepare::Prepared;
 use super::system_selection;
 use crate::system::companion::{Companion, SocketDirectory};
-use crate::system::launch::{Ground, launch};
+use crate::system::launch::{LaunchContext, launch};
 use crate::system::process::SystemProcess;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -36,16 +36,16 @@ impl Origin {
     pub(super) fn start(
         name: &str,
         accelerator: &str,
-        ground: &Ground<'_>,
+        context: &LaunchContext<'_>,
         prepared: &Prepared,
     ) -> Result<Origin, String> {
         let (definition, installed) = system_selection::find_origin(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());
         let failed = |error: std::io::Error| format!("{title}, the origin of {accelerator}: {error}");
-        if let Some(reason) = definition.lacks(ground.needs, &title) {
+        if let Some(reason) = definition.lacks(context.needs, &title) {
             return Err(format!("{reason}, and is the origin of {accelerator}"));
         }
-        let asks = |companion: &Companion| ground.needs.contains(&companion.needs.as_str());
+        let asks = |companion: &Companion| context.needs.contains(&companion.needs.as_str());
         if definition.origin.is_some() || definition.companions.iter().any(asks) {
             return Err(format!(
                 "{title} cannot be the origin of {accelerator}: others run beside it, which is not supported"
@@ -54,9 +54,9 @@ impl Origin {
         let directory =
             prepared.directory.system_directory(&format!("{accelerator}-origin")).map_err(failed)?;
         let port = HeldPort::any().map_err(|error| failed(error.into()))?.number();
-        let sockets = SocketDirectory::make(ground.user).map_err(failed)?;
-        let ground = Ground { directory: &directory, port, ..*ground };
-        let mut launched = launch(&definition, &installed, sockets, &ground)
+        let sockets = SocketDirectory::make(context.user).map_err(failed)?;
+        let context = LaunchContext { directory: &directory, port, ..*context };
+        let mut launched = launch(&definition, &installed, sockets, &context)
             .map_err(|problem| format!("{title}, the origin of {accelerator}: {problem}"))?;
         let process = &mut launched.process;
         wait_until_it_accepts(process, port).map_err(|problem| {
@@ -93,7 +93,7 @@ impl Origin {
         self.cpu_s_before = self.cpu_s();
     }
 
-    /// A mix has ended, in which the accelerator gave so many valid answers.
+    /// A mix has ended, with this many valid answers of the accelerator.
     pub(super) fn end(&mut self, mix: &Mix, run: u64, requests: u64) {
         let cpu_s = (self.cpu_s() - self.cpu_s_before).max(0.0);
         self.result.mixes.push(OriginUse {

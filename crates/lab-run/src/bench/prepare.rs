@@ -4,7 +4,7 @@
 use super::Options;
 use super::port::HeldPort;
 use super::search;
-use super::system_selection::{self, Entered, SelectedSystem, SystemKind};
+use super::system_selection::{self, EnteredSystems, SelectedSystem, SystemKind};
 use crate::monitor::Exporter;
 use crate::placement::{self, Placement};
 use crate::programs::Programs;
@@ -17,7 +17,7 @@ use touchstone_lab::machine;
 use touchstone_lab::output::ResultDirectory;
 use touchstone_lab::result::{Disclosure, MachineFacts, MethodRecord, ToolFacts};
 use touchstone_lab::statistics::useful_peak::Criteria;
-use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
+use touchstone_lab::suite::{Lengths, Mix, RunParameters, Suite, tree};
 use touchstone_load::{Target, Threshold, TlsTarget, Trust};
 
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the
@@ -102,7 +102,8 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let mixes = mixes(&suite, &options)?;
     let method = method(&options, &suite)?;
     let placement = placement::place(&options.placement)?;
-    let Entered { selected, programs, held_ports } = system_selection::enter(&options, &suite, &placement)?;
+    let EnteredSystems { selected, programs, held_ports } =
+        system_selection::enter(&options, &suite, &placement)?;
     if options.at_once && selected.len() < 2 {
         return Err("--at-once compares systems with each other: name two or more with --sut".to_string());
     }
@@ -271,7 +272,7 @@ fn system_warnings(
     // A system that is started here gets its certificate, and its port for TLS, only then.
     let is_running = matches!(system.kind, SystemKind::Running { .. });
     let tls = TlsTarget { trust: Trust::Anything, ..TlsTarget::new("127.0.0.1") };
-    let drive = Drive {
+    let run_parameters = RunParameters {
         target: system.target(),
         tls_target: (!is_running).then(|| Target { tls: Some(tls), ..system.target() }),
         path_prefix: "",
@@ -281,7 +282,7 @@ fn system_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        let plan = suite.plan(suite.first_part(), largest, &drive);
+        let plan = suite.plan(suite.first_part(), largest, &run_parameters);
         warnings = plan.check().map_err(|error| format!("{}: {error}", system.name))?;
         super::bound(thresholds, &plan)?;
     }
@@ -372,7 +373,7 @@ mod tests {
             ),
             (
                 Options {
-                    placement: placement::Wishes { cores: Some(9999), ..Default::default() },
+                    placement: placement::PlacementOptions { cores: Some(9999), ..Default::default() },
                     ..options(&["limit"])
                 },
                 "--cores must be from 1 to",

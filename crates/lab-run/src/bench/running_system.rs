@@ -9,7 +9,7 @@ use super::system_selection::{PartState, SelectedSystem, SystemKind};
 use crate::probe;
 use crate::remote::Session;
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{Ground, Launched, TlsGround, launch};
+use crate::system::launch::{LaunchContext, LaunchTls, Launched, launch};
 use crate::system::memory_group::{self, MemoryGroup};
 use crate::system::process::SystemProcess;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use touchstone_lab::capability::TLS;
 use touchstone_lab::memory::Size;
 use touchstone_lab::result::{ConfigurationFile, OriginResult, SystemResult};
-use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
+use touchstone_lab::suite::{Lengths, Mix, RunParameters, Suite, tree};
 use touchstone_load::Target;
 
 /// How long a system may take until it answers other than 503 (not ready): on a busy machine Java and its
@@ -342,13 +342,13 @@ impl RunningSystem {
         let limit_bytes = self.system.is_limit.then(|| limit_body_bytes(prepared));
         // A system that was started here was given the tree; another server may have one of the same shape.
         let is_comparable = self.was_started() && !self.system.is_limit;
-        let drive = self.drive(&prepared.placement.load, 0);
-        Question { prepared, drive, part, class, number, limit_bytes, is_comparable }.ask()
+        let run_parameters = self.run_parameters(&prepared.placement.load, 0);
+        Question { prepared, run_parameters, part, class, number, limit_bytes, is_comparable }.ask()
     }
 
     /// The parameters of its load, for any suite.
-    pub(super) fn drive<'d>(&'d self, cores: &'d [usize], seed: u64) -> Drive<'d> {
-        Drive {
+    pub(super) fn run_parameters<'d>(&'d self, cores: &'d [usize], seed: u64) -> RunParameters<'d> {
+        RunParameters {
             target: self.target.clone(),
             tls_target: self.tls_target.clone(),
             path_prefix: self.path_prefix(),
@@ -469,9 +469,9 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
     let own_tree = own_tree.map_err(|error| {
         format!("{}: the files that count to its memory cannot be written: {error}", system.title)
     })?;
-    let mut ground = Ground {
+    let mut context = LaunchContext {
         tree: own_tree.as_ref().map_or(prepared.tree.as_path(), OwnTree::path),
-        tls: certificate.as_ref().map(|certificate| TlsGround {
+        tls: certificate.as_ref().map(|certificate| LaunchTls {
             port: *tls_port,
             certificate: &certificate.file,
             certificate_key: &certificate.key_file,
@@ -488,10 +488,10 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
         needs: &needs,
         memory: memory.as_ref(),
     };
-    let start_origin = |name: &String| Origin::start(name, &system.name, &ground, prepared);
+    let start_origin = |name: &String| Origin::start(name, &system.name, &context, prepared);
     let origin = definition.origin.as_ref().map(start_origin).transpose()?;
-    ground.origin_port = origin.as_ref().map_or(0, |origin| origin.port);
-    let launched = launch(definition, installed, sockets, &ground)
+    context.origin_port = origin.as_ref().map_or(0, |origin| origin.port);
+    let launched = launch(definition, installed, sockets, &context)
         .map_err(|problem| format!("{}: {problem}", system.title))?;
     let mut configuration = launched.configuration.clone();
     configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));

@@ -160,7 +160,7 @@ impl Run<'_> {
     }
 }
 
-/// A trial with so many clients: as the mixes, and short.
+/// A trial with this many clients: as the mixes, and short.
 fn trial_mix(mix: &Mix, clients: usize) -> Mix {
     let counted = mix.length_s - mix.ramp_up_s - mix.ramp_down_s;
     let ramp_up_s = mix.ramp_up_s.min(TRIAL_RAMP_S);

@@ -80,7 +80,7 @@ pub enum SystemKind {
 }
 
 /// The systems that the options name.
-pub(super) struct Entered {
+pub(super) struct EnteredSystems {
     /// The systems, with what they can do of the suite.
     pub(super) selected: Vec<SelectedSystem>,
     /// The programs that the suite needs.
@@ -90,7 +90,11 @@ pub(super) struct Entered {
 }
 
 /// The systems that the options name, with what is needed to run them.
-pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
+pub(super) fn enter(
+    options: &Options,
+    suite: &Suite,
+    placement: &Placement,
+) -> Result<EnteredSystems, String> {
     let selected = selected(options, placement)?;
     let sizes = if options.memory.is_empty() { &suite.memory } else { &options.memory };
     let selected = with_memory(selected, sizes)?;
@@ -102,7 +106,7 @@ pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> 
     refuse_if_nothing_runs(&selected)?;
     let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
     let held_ports = give_ports(&mut selected, options.port, secure)?;
-    Ok(Entered { selected, programs, held_ports })
+    Ok(EnteredSystems { selected, programs, held_ports })
 }
 
 impl SelectedSystem {
@@ -228,7 +232,7 @@ fn with_memory(systems: Vec<SelectedSystem>, sizes: &[Size]) -> Result<Vec<Selec
 }
 
 /// Gives the selected their processors: all processors of systems, or, if numbers of them are named, each
-/// system once for each number with the first so many.
+/// system once for each number with the first this many.
 fn on_processors(
     selected: Vec<SelectedSystem>,
     numbers: &[usize],

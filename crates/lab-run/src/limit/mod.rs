@@ -13,7 +13,7 @@ pub mod spawn;
 pub use process::READY;
 pub use requests::LimitServer;
 
-use crate::placement::{self, Placement, Wishes};
+use crate::placement::{self, Placement, PlacementOptions};
 use process::ServerProcess;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -186,7 +186,8 @@ fn check(options: &LimitOptions) -> Result<(), LimitError> {
 
 /// The server's processor and the load engine's: the same one only if there is no other.
 fn cores() -> Result<(usize, usize), LimitError> {
-    let Placement { system, load } = placement::place(&Wishes::default()).map_err(LimitError::Refused)?;
+    let Placement { system, load } =
+        placement::place(&PlacementOptions::default()).map_err(LimitError::Refused)?;
     match (system.first(), load.last()) {
         (Some(&server), Some(&load)) => Ok((server, load)),
         _ => Err(LimitError::Refused("this process may not use any processor".to_string())),

@@ -4,7 +4,7 @@
 use super::messages::{self, Answer, Found, Question};
 use crate::placement;
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{Ground, Launched, launch};
+use crate::system::launch::{LaunchContext, Launched, launch};
 use crate::system::process::SystemProcess;
 use crate::system::user;
 use crate::system::{Definition, Installed};
@@ -124,7 +124,7 @@ impl System {
         let directory = self.found.directory.join("system");
         std::fs::create_dir_all(&directory).map_err(failed)?;
         self.listener = None;
-        let ground = Ground {
+        let context = LaunchContext {
             tree: &self.found.directory.join("tree"),
             programs: &self.found.directory.join("programs"),
             jars: None,
@@ -139,7 +139,7 @@ impl System {
             needs: &needs,
             memory: None,
         };
-        let launched = launch(&self.definition, &self.installed, sockets, &ground)?;
+        let launched = launch(&self.definition, &self.installed, sockets, &context)?;
         let answer = Answer::Started {
             command: launched.command.clone(),
             configuration: launched.configuration.clone(),

@@ -21,18 +21,18 @@ const PROBES: &str = ".cache/touchstone/probe";
 /// A connected probe. Its clones share it; the last that is dropped ends it, and the system with it.
 #[derive(Debug, Clone)]
 pub struct Session {
-    way: Arc<Way>,
+    connection: Arc<SharedConnection>,
 }
 
 #[derive(Debug)]
-struct Way {
+struct SharedConnection {
     ssh: Vec<String>,
     host: Host,
-    open: Mutex<Open>,
+    process: Mutex<ProbeProcess>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct ProbeProcess {
     child: Child,
     /// Closed when no more questions follow.
     ask: Option<ChildStdin>,
@@ -71,8 +71,14 @@ impl Session {
             return Err("ssh has no standard input or output".to_owned());
         };
         let answers = BufReader::new(answers);
-        let open = Open { child, ask: Some(ask), answers, ended: None, last_words: None };
-        Ok(Session { way: Arc::new(Way { ssh: ssh.to_vec(), host: host.clone(), open: Mutex::new(open) }) })
+        let open = ProbeProcess { child, ask: Some(ask), answers, ended: None, last_words: None };
+        Ok(Session {
+            connection: Arc::new(SharedConnection {
+                ssh: ssh.to_vec(),
+                host: host.clone(),
+                process: Mutex::new(open),
+            }),
+        })
     }
 
     /// Asks for a system by its definition.
@@ -123,7 +129,7 @@ impl Session {
         if open.ended.is_none()
             && let Ok(Some(status)) = open.child.try_wait()
         {
-            open.ended = Some(format!("ssh to {} ended: {status}", self.way.host.name));
+            open.ended = Some(format!("ssh to {} ended: {status}", self.connection.host.name));
         }
         open.ended.clone()
     }
@@ -142,12 +148,12 @@ impl Session {
 
     fn ask(&self, question: &Question) -> Result<Answer, String> {
         let mut open = self.lock();
-        let lost = |error: io::Error| format!("the probe on {} was lost: {error}", self.way.host.name);
+        let lost = |error: io::Error| format!("the probe on {} was lost: {error}", self.connection.host.name);
         let Some(ask) = &mut open.ask else { return Err("the probe was ended".to_owned()) };
         messages::write(ask, question).map_err(lost)?;
         let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, "it ended");
         match messages::read(&mut open.answers).and_then(|answer| answer.ok_or_else(ended)).map_err(lost)? {
-            Answer::Failed { reason } => Err(format!("{}: {reason}", self.way.host.name)),
+            Answer::Failed { reason } => Err(format!("{}: {reason}", self.connection.host.name)),
             answer => Ok(answer),
         }
     }
@@ -165,19 +171,19 @@ impl Session {
         let output = tar.stdout.take().ok_or("tar has no standard output")?;
         let to = to.display();
         let script = format!("mkdir -p {to} && tar -xf - -C {to} && chmod -R a+rX {to}");
-        let copied = run(&self.way.ssh, &self.way.host, &script, output.into());
+        let copied = run(&self.connection.ssh, &self.connection.host, &script, output.into());
         let packed = tar.wait().map_err(|error| error.to_string())?;
         copied?;
         if packed.success() { Ok(()) } else { Err(format!("tar of {}: {packed}", from.display())) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, ProbeProcess> {
         // A thread that panicked left no partial message: they are written whole.
-        self.way.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl ProbeProcess {
     /// No more questions: the probe ends by itself, or is killed.
     fn close(&mut self) {
         self.ask = None;
@@ -193,7 +199,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for ProbeProcess {
     fn drop(&mut self) {
         self.close();
     }

@@ -12,7 +12,7 @@ use touchstone_lab::result::ConfigurationFile;
 
 /// Where and for what a system is started.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground<'a> {
+pub struct LaunchContext<'a> {
     /// The workload's files.
     pub tree: &'a Path,
     /// The programs of the suite's interfaces.
@@ -26,7 +26,7 @@ pub struct Ground<'a> {
     /// Its port.
     pub port: u16,
     /// Its TLS, where the suite asks for it.
-    pub tls: Option<TlsGround<'a>>,
+    pub tls: Option<LaunchTls<'a>>,
     /// The port of its origin; 0 where it has none.
     pub origin_port: u16,
     /// Its processors.
@@ -43,7 +43,7 @@ pub struct Ground<'a> {
 
 /// What a system takes that speaks TLS on a port of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct TlsGround<'a> {
+pub struct LaunchTls<'a> {
     /// The port.
     pub port: u16,
     /// The certificate, a PEM file.
@@ -72,17 +72,17 @@ pub fn launch(
     definition: &Definition,
     installed: &Installed,
     sockets: SocketDirectory,
-    ground: &Ground<'_>,
+    context: &LaunchContext<'_>,
 ) -> Result<Launched, String> {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-    let filled = definition.prepare(&ground.values(installed, sockets.path()));
+    let filled = definition.prepare(&context.values(installed, sockets.path()));
     filled
-        .write_files(ground.directory)
+        .write_files(context.directory)
         .map_err(|error| failed("its configuration cannot be written", error))?;
     let mut companions = Vec::new();
     for companion in &filled.companions {
-        let output = ground.directory.join("companions.log");
-        let started = companion.start(ground.cpus, &output, sockets.path(), ground.user, ground.memory);
+        let output = context.directory.join("companions.log");
+        let started = companion.start(context.cpus, &output, sockets.path(), context.user, context.memory);
         companions.extend(started.map_err(|error| {
             failed(&format!("{} cannot be started beside it", companion.command[0]), error)
         })?);
@@ -90,19 +90,19 @@ pub fn launch(
     let process = SystemProcess::start(Start {
         command: &filled.command,
         environment: &filled.environment,
-        cpus: ground.cpus,
-        directory: ground.directory,
-        output: &ground.directory.join(OUTPUT_FILE),
+        cpus: context.cpus,
+        directory: context.directory,
+        output: &context.directory.join(OUTPUT_FILE),
         socket: None,
         user: None,
-        memory: ground.memory,
+        memory: context.memory,
     })
     .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
-    let configuration = with_companions(filled.files, &filled.companions, ground.cpus.len());
+    let configuration = with_companions(filled.files, &filled.companions, context.cpus.len());
     Ok(Launched { process, companions, command: filled.command, configuration, sockets })
 }
 
-impl Ground<'_> {
+impl LaunchContext<'_> {
     /// What stands for the placeholders of a definition. `sockets` is the directory of its sockets.
     pub fn values<'v>(&'v self, installed: &'v Installed, sockets: &'v Path) -> Values<'v> {
         Values {

@@ -138,7 +138,7 @@ impl Recording {
         let (start, end) = (window.start, window.end);
         let window_s = (end.at - start.at).as_secs_f64();
         let snapshots: Vec<&Snapshot> = self.in_window().collect();
-        let between = Between { start, end, window_s, snapshots: &snapshots };
+        let between = WindowSamples { start, end, window_s, snapshots: &snapshots };
         let mut usage = Usage { window_s, ..Usage::default() };
         between.tasks_and_memory(&mut usage);
         between.network(&mut usage);
@@ -152,14 +152,14 @@ impl Recording {
 }
 
 /// The window's ends and all between.
-struct Between<'a> {
+struct WindowSamples<'a> {
     start: &'a Snapshot,
     end: &'a Snapshot,
     window_s: f64,
     snapshots: &'a [&'a Snapshot],
 }
 
-impl Between<'_> {
+impl WindowSamples<'_> {
     /// How much a counter grew.
     fn grown(&self, counter: impl Fn(&Snapshot) -> Option<u64>) -> Option<u64> {
         Some(counter(self.end)?.saturating_sub(counter(self.start)?))

@@ -1,7 +1,7 @@
 //! Where the requests of a class go: to the system's plain port or to its TLS port, in which version of HTTP.
 //! Each client has its own connection to each of them.
 
-use super::Drive;
+use super::RunParameters;
 use crate::result::TlsRecord;
 use touchstone_load::{HttpVersion, Target, TlsVersions};
 
@@ -66,19 +66,23 @@ impl Endpoints {
     }
 
     /// The first, and the others, as the load engine knows them.
-    pub(super) fn targets(&self, drive: &Drive<'_>, offer: TlsOffer) -> (Target, Vec<Target>) {
-        let mut targets = self.0.iter().map(|endpoint| endpoint.target(drive, offer));
-        let first = targets.next().unwrap_or_else(|| drive.target.clone());
+    pub(super) fn targets(
+        &self,
+        run_parameters: &RunParameters<'_>,
+        offer: TlsOffer,
+    ) -> (Target, Vec<Target>) {
+        let mut targets = self.0.iter().map(|endpoint| endpoint.target(run_parameters, offer));
+        let first = targets.next().unwrap_or_else(|| run_parameters.target.clone());
         (first, targets.collect())
     }
 }
 
 impl Endpoint {
     /// Where its requests go.
-    pub fn target(&self, drive: &Drive<'_>, offer: TlsOffer) -> Target {
-        let mut target = match (&drive.tls_target, self.is_secure) {
+    pub fn target(&self, run_parameters: &RunParameters<'_>, offer: TlsOffer) -> Target {
+        let mut target = match (&run_parameters.tls_target, self.is_secure) {
             (Some(target), true) => target.clone(),
-            _ => drive.target.clone(),
+            _ => run_parameters.target.clone(),
         };
         target.version = Some(self.version);
         if let Some(tls) = &mut target.tls {

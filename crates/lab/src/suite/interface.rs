@@ -137,7 +137,7 @@ impl Interface {
         &self.path[..=self.path.rfind('/').unwrap_or(0)]
     }
 
-    /// The same, with a query for so many bytes.
+    /// The same, with a query for this many bytes.
     pub(super) fn path_for(&self, number: u64, asked_bytes: Option<u64>) -> String {
         match (&self.size_query, asked_bytes) {
             (Some(name), Some(bytes)) => format!("{}?{name}={bytes}", self.path(number)),

@@ -203,7 +203,7 @@ impl From<DefinitionError> for SuiteError {
 
 /// The parameters of all mixes of a run, beside the suite itself.
 #[derive(Debug, Clone)]
-pub struct Drive<'a> {
+pub struct RunParameters<'a> {
     /// Where the requests go.
     pub target: Target,
     /// Where those with TLS go; absent: to the same address.
@@ -265,17 +265,17 @@ impl Suite {
     }
 
     /// The load engine's plan for one mix of one part.
-    pub fn plan(&self, part: &Part, mix: &Mix, drive: &Drive<'_>) -> Plan {
+    pub fn plan(&self, part: &Part, mix: &Mix, run_parameters: &RunParameters<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
-        let (target, other_targets) = part.workload.endpoints().targets(drive, self.tls);
+        let (target, other_targets) = part.workload.endpoints().targets(run_parameters, self.tls);
         Plan {
             other_targets,
-            requests: part.workload.requests(drive),
+            requests: part.workload.requests(run_parameters),
             headers: self.headers.clone(),
             usual_fields: self.usual_headers,
             clients: mix.clients,
             streams: self.streams,
-            cores: drive.cores.to_vec(),
+            cores: run_parameters.cores.to_vec(),
             connections: match self.new_connection_share {
                 _ if !self.keep_alive => ConnectionUse::New,
                 Some(share) => ConnectionUse::NewShare(share),
@@ -292,7 +292,7 @@ impl Suite {
             ramp_down: seconds(mix.ramp_down_s),
             rate: mix.rate,
             arrivals: mix.arrivals,
-            seed: drive.seed,
+            seed: run_parameters.seed,
             script: Some(part.workload.script.clone()),
             ..Plan::of_one(target, "/")
         }
@@ -373,9 +373,9 @@ mod tests {
     use super::*;
     use touchstone_load::TlsVersions;
 
-    fn drive() -> Drive<'static> {
+    fn run_parameters() -> RunParameters<'static> {
         let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
-        Drive {
+        RunParameters {
             target,
             tls_target: None,
             path_prefix: "/base",
@@ -403,7 +403,7 @@ mod tests {
                     "{name}: {weights} {shares}"
                 );
                 // The engine's choices have the mean that the suite states.
-                let plan = suite.plan(part, &suite.mixes[0], &drive());
+                let plan = suite.plan(part, &suite.mixes[0], &run_parameters());
                 let asked = |request: &touchstone_load::PlannedRequest| {
                     let page = request.then.iter().map(|next| &plan.requests[*next]).chain([request]);
                     let bytes = page.map(|it| it.expected_body_bytes.unwrap_or(670) as f64).sum::<f64>();
@@ -487,7 +487,7 @@ mod tests {
         }
         // The length of simcgi's output is not known.
         let light = Suite::find("webbench-1.0-light-cgi").unwrap();
-        let plan = light.plan(light.first_part(), &light.mixes[0], &drive());
+        let plan = light.plan(light.first_part(), &light.mixes[0], &run_parameters());
         assert_eq!(
             (plan.requests[100].path.as_str(), plan.requests[100].expected_body_bytes),
             ("/base/cgi-bin/simcgi", None)
@@ -513,7 +513,7 @@ mod tests {
             );
             // 19,773 bytes, by history's own sum of the list.
             assert!((workload.mean_body_bytes() - 19_773.0).abs() < 1.0, "{}", workload.mean_body_bytes());
-            let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive());
+            let plan = suite.plan(suite.first_part(), &suite.mixes[0], &run_parameters());
             assert_eq!(
                 (plan.requests[1].path.as_str(), plan.requests[1].expected_body_bytes),
                 (path, Some(5125))
@@ -546,7 +546,7 @@ mod tests {
         let clients: Vec<usize> =
             suite.mixes.iter().map(|mix| mix.clients).filter(|clients| *clients >= 16).collect();
         assert_eq!(clients, [16, 32, 48, 64, 80, 96, 112, 128]);
-        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive());
+        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &run_parameters());
         assert_eq!((plan.requests[0].then.len(), plan.requests[1].weight), (1, 0.0));
         plan.check().unwrap();
     }
@@ -593,7 +593,7 @@ mod tests {
             }),
             ..Target::plain(([127, 0, 0, 1], 443).into(), "127.0.0.1:443")
         });
-        let plan = suite.plan(part, &suite.mixes[0], &Drive { tls_target, ..drive() });
+        let plan = suite.plan(part, &suite.mixes[0], &RunParameters { tls_target, ..run_parameters() });
         let secure: f64 =
             plan.requests.iter().filter(|request| request.target == 1).map(|request| request.weight).sum();
         let all: f64 = plan.requests.iter().map(|request| request.weight).sum();
@@ -633,7 +633,7 @@ mod tests {
                 tls: Some(touchstone_load::TlsTarget::new("127.0.0.1")),
                 ..Target::plain(([127, 0, 0, 1], 443).into(), "127.0.0.1:443")
             });
-            let plan = suite.plan(part, &suite.mixes[0], &Drive { tls_target, ..drive() });
+            let plan = suite.plan(part, &suite.mixes[0], &RunParameters { tls_target, ..run_parameters() });
             let tls = plan.target.tls.as_ref().unwrap();
             (plan.connections, tls.versions, tls.resumption_share)
         };
@@ -692,7 +692,7 @@ mod tests {
         let suite = Suite::find("api-json").unwrap();
         let part = suite.first_part();
         assert_eq!((part.needs(), part.programs()), (vec!["application"], vec!["application"]));
-        let plan = suite.plan(part, &suite.mixes[0], &drive());
+        let plan = suite.plan(part, &suite.mixes[0], &run_parameters());
         let (first, tenth) = (&plan.requests[0], &plan.requests[9]);
         assert!((first.weight / tenth.weight - 10f64.powf(0.8)).abs() < 1e-9);
         let new = plan.requests.last().unwrap();
@@ -764,9 +764,9 @@ mod tests {
         let cgi = &of("spice-cgi").parts[1];
         assert_eq!((cgi.needs(), cgi.programs()), (vec!["cgi"], vec!["cgi"]));
         let jsp = of("spice-jsp");
-        let plan = jsp.plan(&jsp.parts[1], &jsp.mixes[0], &drive());
+        let plan = jsp.plan(&jsp.parts[1], &jsp.mixes[0], &run_parameters());
         assert_eq!((plan.requests.len(), plan.requests[99].path.as_str()), (100, "/base/jsp/100.jsp"));
-        let plan = of("spice-cgi").plan(cgi, &of("spice-cgi").mixes[0], &drive());
+        let plan = of("spice-cgi").plan(cgi, &of("spice-cgi").mixes[0], &run_parameters());
         assert_eq!((plan.requests.len(), plan.requests[0].path.as_str()), (1, "/base/cgi-bin/spice"));
         assert_eq!(plan.requests[0].expected_body_bytes, Some(6250));
     }
@@ -774,7 +774,7 @@ mod tests {
     #[test]
     fn a_plan_asks_for_every_file_by_the_weight_of_its_class() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
-        let plan = suite.plan(suite.first_part(), &suite.mixes[4], &drive());
+        let plan = suite.plan(suite.first_part(), &suite.mixes[4], &run_parameters());
         assert_eq!((plan.clients, plan.requests.len(), plan.seed), (16, 100, 7));
         let total: f64 = plan.requests.iter().map(|request| request.weight).sum();
         assert!((total - 100.0).abs() < 1e-9);
@@ -792,7 +792,7 @@ mod tests {
         let plan = suite.plan(
             suite.first_part(),
             &suite.mixes[0],
-            &Drive { lengths: Lengths::Unchecked, ..drive() },
+            &RunParameters { lengths: Lengths::Unchecked, ..run_parameters() },
         );
         assert!(plan.requests.iter().all(|request| request.expected_body_bytes.is_none()));
         assert_eq!(plan.connections, ConnectionUse::New);

@@ -436,7 +436,7 @@ file_bytes = 1000
             (suite.mixes[1].name.as_str(), suite.mixes[1].arrivals),
             ("5000_per_second", Arrivals::Poisson)
         );
-        let drive = super::super::Drive {
+        let run_parameters = super::super::RunParameters {
             target: touchstone_load::Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1"),
             tls_target: None,
             path_prefix: "",
@@ -444,7 +444,7 @@ file_bytes = 1000
             seed: 1,
             lengths: super::super::Lengths::OfTree,
         };
-        let plan = suite.plan(suite.first_part(), &suite.mixes[1], &drive);
+        let plan = suite.plan(suite.first_part(), &suite.mixes[1], &run_parameters);
         assert_eq!((plan.rate, plan.arrivals, plan.clients), (Some(5000.0), Arrivals::Poisson, 10));
         plan.check().unwrap();
     }

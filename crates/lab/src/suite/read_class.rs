@@ -219,7 +219,7 @@ pub(super) fn seed_of(name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::read::suite;
-    use super::super::{Class, Content, Drive, Lengths, Order, Suite};
+    use super::super::{Class, Content, Lengths, Order, RunParameters, Suite};
     use crate::definition::DefinitionError;
     use proptest::prelude::*;
     use touchstone_load::{HttpVersion, Target};
@@ -315,8 +315,9 @@ mod tests {
         let suite = with(text).unwrap();
         let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
         let lengths = Lengths::Stated;
-        let drive = Drive { target, tls_target: None, path_prefix: "", cores: &[], seed: 1, lengths };
-        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive);
+        let run_parameters =
+            RunParameters { target, tls_target: None, path_prefix: "", cores: &[], seed: 1, lengths };
+        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &run_parameters);
         let waits: Vec<u128> = plan.requests.iter().map(|request| request.think_before.as_millis()).collect();
         assert_eq!((waits, &plan.requests[0].then[..]), (vec![0, 0, 2500], &[1, 2][..]));
         assert!(plan.requests[0].is_session && plan.check().is_ok());
@@ -430,7 +431,7 @@ mod tests {
             let suite = with(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             let part = suite.first_part();
             let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
-            let drive = Drive {
+            let run_parameters = RunParameters {
                 target,
                 tls_target: None,
                 path_prefix: "",
@@ -438,7 +439,7 @@ mod tests {
                 seed: 1,
                 lengths: Lengths::OfTree,
             };
-            let plan = suite.plan(part, &suite.mixes[0], &drive);
+            let plan = suite.plan(part, &suite.mixes[0], &run_parameters);
             let (mut bytes, mut requests, mut chosen) = (0.0, 0.0, 0.0);
             for request in &plan.requests {
                 chosen += request.weight;

@@ -1,7 +1,7 @@
 //! The sizes of a class's files: all equal, or spread over a range by a distribution.
 //!
 //! Nothing is drawn at random. Of *n* files, number *i* has the size at the quantile (i + ½) / n of its
-//! distribution, so that the set has the distribution's shape as closely as so many files can, the same on
+//! distribution, so that the set has the distribution's shape as closely as this many files can, the same on
 //! every machine. The files are then shuffled by the workload's seed, so that popularity does not depend on
 //! size.
 
@@ -98,7 +98,7 @@ impl Spread {
         Ok(spread)
     }
 
-    /// The sizes of so many files, in the order of their numbers.
+    /// The sizes of this many files, in the order of their numbers.
     pub(super) fn sizes(&self, files: u64, seed: u64) -> Vec<u64> {
         let mut sizes: Vec<u64> = (0..files).map(|number| self.size(number, files)).collect();
         // Fisher and Yates's shuffle.
@@ -110,7 +110,7 @@ impl Spread {
         sizes
     }
 
-    /// The size of one file out of so many, from the smallest on.
+    /// The size of one file out of this many, from the smallest on.
     fn size(&self, number: u64, files: u64) -> u64 {
         // Even and geometric spreads include both ends; in a distribution each file stands for its share.
         let along = if files > 1 { number as f64 / (files - 1) as f64 } else { 0.5 };

@@ -28,7 +28,7 @@ impl Stream {
         matches!(self, Stream::Messages(MessagePlan { form: MessageForm::Grpc, .. }))
     }
 
-    /// What is wrong with it in this version of HTTP, with so many clients on a connection.
+    /// What is wrong with it in this version of HTTP, with this many clients on a connection.
     pub(super) fn problem(self, version: HttpVersion, streams: usize) -> Option<&'static str> {
         match self {
             Stream::WebSocket(_) if version != HttpVersion::Http11 => {

@@ -2,7 +2,7 @@
 //! of requests that are spelt out, or of pages.
 
 use super::endpoint::{Endpoint, Endpoints};
-use super::{Drive, Interface, Lengths, Order, OwnRequest};
+use super::{Interface, Lengths, Order, OwnRequest, RunParameters};
 use crate::capability::{FILES, HTTP2, HTTP3, OWN_REQUESTS, TLS};
 use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Workload {
     }
 
     /// Everything that can be requested, as weighted requests.
-    pub(super) fn requests(&self, drive: &Drive<'_>) -> Vec<PlannedRequest> {
+    pub(super) fn requests(&self, run_parameters: &RunParameters<'_>) -> Vec<PlannedRequest> {
         let endpoints = self.endpoints();
         let mut all: Vec<PlannedRequest> = Vec::new();
         for (index, class) in self.classes.iter().enumerate() {
@@ -140,7 +140,8 @@ impl Workload {
             let weights = class.popularity();
             let sum: f64 = weights.iter().sum();
             all.extend(weights.iter().enumerate().map(|(number, weight)| {
-                let request = class.request(number as u64, drive.path_prefix, drive.lengths);
+                let request =
+                    class.request(number as u64, run_parameters.path_prefix, run_parameters.lengths);
                 PlannedRequest {
                     class: index,
                     target: endpoints.place(class.endpoint),

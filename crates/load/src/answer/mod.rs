@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 
 /// What the end of the connection means for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtEnd {
+pub(crate) enum AtClose {
     /// The body was delimited by the end: the answer is complete.
     Complete(Answer),
     /// Not one byte of an answer had come.
@@ -137,12 +137,12 @@ impl AnswerReader {
     }
 
     /// The server has ended the connection.
-    pub(crate) fn at_end(&self) -> AtEnd {
+    pub(crate) fn at_close(&self) -> AtClose {
         match self.part {
-            Part::Head if self.is_untouched() => AtEnd::Nothing,
-            Part::Head => AtEnd::InHead,
-            Part::UntilClose => AtEnd::Complete(self.answer()),
-            Part::Length { .. } | Part::Chunked(_) => AtEnd::ShortBody,
+            Part::Head if self.is_untouched() => AtClose::Nothing,
+            Part::Head => AtClose::InHead,
+            Part::UntilClose => AtClose::Complete(self.answer()),
+            Part::Length { .. } | Part::Chunked(_) => AtClose::ShortBody,
         }
     }
 

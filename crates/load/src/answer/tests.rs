@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 /// The reader's result for these bytes in pieces of the given lengths (the last one repeats), and for the
 /// connection's end after them.
-fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtEnd>, Malformed> {
+fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtClose>, Malformed> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());
     let mut piece = bytes.len();
@@ -18,10 +18,10 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtEnd>, Malform
         answer = reader.receive(received, &mut head, &mut ())?;
         rest = behind;
     }
-    Ok(answer.ok_or_else(|| reader.at_end()))
+    Ok(answer.ok_or_else(|| reader.at_close()))
 }
 
-fn whole(text: &str) -> Result<Result<Answer, AtEnd>, Malformed> {
+fn whole(text: &str) -> Result<Result<Answer, AtClose>, Malformed> {
     let whole = read(text.as_bytes(), &[]);
     let bytewise = read(text.as_bytes(), &[1]);
     assert_eq!(whole, bytewise, "{text:?} reads differently byte by byte");
@@ -63,7 +63,7 @@ fn the_head_decides_whether_the_connection_is_kept() {
 
 #[test]
 fn a_body_without_a_length_ends_with_the_connection() {
-    let AtEnd::Complete(answer) =
+    let AtClose::Complete(answer) =
         whole("HTTP/1.1 200 OK\r\n\r\nhello").expect("well-formed").expect_err("not complete before the end")
     else {
         panic!("the end should complete the answer");
@@ -73,12 +73,12 @@ fn a_body_without_a_length_ends_with_the_connection() {
 
 #[test]
 fn an_early_end_is_told_by_where_it_came() {
-    assert_eq!(whole(""), Ok(Err(AtEnd::Nothing)));
-    assert_eq!(whole("HTTP/1.1 200 OK\r\nConte"), Ok(Err(AtEnd::InHead)));
-    assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Ok(Err(AtEnd::ShortBody)));
+    assert_eq!(whole(""), Ok(Err(AtClose::Nothing)));
+    assert_eq!(whole("HTTP/1.1 200 OK\r\nConte"), Ok(Err(AtClose::InHead)));
+    assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), Ok(Err(AtClose::ShortBody)));
     assert_eq!(
         whole("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
-        Ok(Err(AtEnd::ShortBody))
+        Ok(Err(AtClose::ShortBody))
     );
 }
 

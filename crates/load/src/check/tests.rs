@@ -1,7 +1,7 @@
 use super::*;
-use crate::curve::Stage;
-use crate::machine::allowed_cores;
 use crate::plan::{Recorded, Session, TimeSpread};
+use crate::processors::allowed_cores;
+use crate::stages::Stage;
 use crate::target::TlsTarget;
 
 fn plan() -> Plan {

@@ -10,7 +10,7 @@ mod receive;
 mod tests;
 
 use crate::answer::Answer;
-use crate::blocks::Blocks;
+use crate::header_blocks::HeaderBlocks;
 use std::sync::Arc;
 use touchstone_http::h2::error::ErrorCode;
 use touchstone_http::h2::frame::{
@@ -35,7 +35,7 @@ pub(crate) struct Http2 {
     slot_hints: Vec<u32>,
     open_streams: usize,
     next_stream: u32,
-    table: Table,
+    table: PeerTable,
     /// The server takes no new streams any more.
     goes_away: bool,
     peer: Peer,
@@ -60,7 +60,7 @@ struct Peer {
 
 /// What the server's table for our fields holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Table {
+enum PeerTable {
     Empty,
     /// The fields that all requests share.
     Common,
@@ -103,12 +103,12 @@ pub(crate) enum StreamEvent {
     Unprocessed { slot: usize },
 }
 
-/// What the server sent is against the rules, or the compression is broken: the connection cannot go on.
+/// What the server sent is against the rules, or the compression is broken: the connection cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub(crate) struct ConnectionBroken;
 
 impl Http2 {
-    /// A new connection with so many slots; its beginning goes to the end of `out`.
+    /// A new connection with this many slots; its beginning goes to the end of `out`.
     pub(crate) fn new(slots: usize, out: &mut Vec<u8>) -> Http2 {
         out.extend_from_slice(frame::PREFACE);
         append_settings(&[(SettingId::ENABLE_PUSH, 0), (SettingId::INITIAL_WINDOW_SIZE, WINDOW_BYTES)], out);
@@ -118,7 +118,7 @@ impl Http2 {
             slot_hints: vec![0; (slots * 2).next_power_of_two()],
             open_streams: 0,
             next_stream: 1,
-            table: Table::Empty,
+            table: PeerTable::Empty,
             goes_away: false,
             peer: Peer {
                 // RFC 9113, section 6.5.2: no limit until one is stated.
@@ -156,7 +156,7 @@ impl Http2 {
     }
 
     /// Begins a request on a free slot.
-    pub(crate) fn start(&mut self, slot: usize, blocks: &Blocks, is_head: bool, out: &mut Vec<u8>) {
+    pub(crate) fn start(&mut self, slot: usize, blocks: &HeaderBlocks, is_head: bool, out: &mut Vec<u8>) {
         let id = self.next_stream;
         self.next_stream += 2;
         self.goes_away |= self.next_stream > MAX_STREAM_ID;
@@ -191,16 +191,16 @@ impl Http2 {
         }
     }
 
-    fn append_block(&mut self, id: u32, blocks: &Blocks, end_stream: bool, out: &mut Vec<u8>) {
+    fn append_block(&mut self, id: u32, blocks: &HeaderBlocks, end_stream: bool, out: &mut Vec<u8>) {
         let joined;
         let block = match (self.table, &blocks.first) {
-            (Table::Empty, Some(first)) => {
-                self.table = Table::Common;
+            (PeerTable::Empty, Some(first)) => {
+                self.table = PeerTable::Common;
                 first
             }
-            (Table::Common, Some(_)) => &blocks.later,
-            (Table::Refused, _) => {
-                self.table = Table::Unused;
+            (PeerTable::Common, Some(_)) => &blocks.later,
+            (PeerTable::Refused, _) => {
+                self.table = PeerTable::Unused;
                 joined = [&[NO_TABLE], &blocks.without_table[..]].concat();
                 &joined
             }

@@ -1,9 +1,9 @@
 //! What the server sends: frames are parsed as they come; the bytes of bodies are not collected.
 
-use super::{Broken, Http2, OPEN_AGAIN_BYTES, StreamEvent, Table};
+use super::{ConnectionBroken, Http2, OPEN_AGAIN_BYTES, PeerTable, StreamEvent};
 use crate::answer::Answer;
+use crate::answer_head::AnswerHead;
 use crate::body::SlotSink;
-use crate::head::Head;
 use touchstone_http::h2::error::ErrorCode;
 use touchstone_http::h2::frame::{
     Frame, FrameHeader, FrameType, HEADER_BYTES, SettingsPayload, append_ping, append_reset_stream,
@@ -33,7 +33,7 @@ pub(super) struct Receiving {
     /// The last header block that was read and changed no table, and its content: usually the next one is the
     /// same.
     last_block: Vec<u8>,
-    last_head: Head,
+    last_head: AnswerHead,
 }
 
 /// The rest of a DATA frame.
@@ -71,7 +71,7 @@ impl Http2 {
         out: &mut Vec<u8>,
         events: &mut Vec<StreamEvent>,
         slots: &mut impl SlotSink,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         let mut sinks = Sinks { out, events, slots };
         let mut rest = self.complete_kept(input, &mut sinks)?;
         loop {
@@ -98,10 +98,10 @@ impl Http2 {
         if let Some(header) = rest.first_chunk::<HEADER_BYTES>()
             && FrameHeader::parse(header).length > DEFAULT_FRAME_BYTES as usize
         {
-            return Err(Broken);
+            return Err(ConnectionBroken);
         }
         self.receiving.kept.extend_from_slice(rest);
-        if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(Broken) } else { Ok(()) }
+        if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(ConnectionBroken) } else { Ok(()) }
     }
 
     /// Completes the frame whose beginning is kept; returns the bytes after it, none if it is still
@@ -110,14 +110,14 @@ impl Http2 {
         &mut self,
         input: &'a [u8],
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<&'a [u8], Broken> {
+    ) -> Result<&'a [u8], ConnectionBroken> {
         let mut rest = input;
         while !self.receiving.kept.is_empty() {
             let kept = &mut self.receiving.kept;
             let header = kept.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
             let wanted = match &header {
                 None => HEADER_BYTES,
-                Some(header) if header.length > DEFAULT_FRAME_BYTES as usize => return Err(Broken),
+                Some(header) if header.length > DEFAULT_FRAME_BYTES as usize => return Err(ConnectionBroken),
                 Some(header) if is_plain_data(header) => HEADER_BYTES,
                 Some(header) => HEADER_BYTES + header.length,
             };
@@ -149,14 +149,14 @@ impl Http2 {
         header: FrameHeader,
         payload: &[u8],
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         if header.length > DEFAULT_FRAME_BYTES as usize {
-            return Err(Broken);
+            return Err(ConnectionBroken);
         }
-        let parsed = Frame::parse(header, payload).map_err(|_| Broken)?;
+        let parsed = Frame::parse(header, payload).map_err(|_| ConnectionBroken)?;
         // Nothing may come between the parts of a header block (RFC 9113, section 6.10).
         if self.receiving.block.is_some() != matches!(parsed, Frame::Continuation { .. }) {
-            return Err(Broken);
+            return Err(ConnectionBroken);
         }
         match parsed {
             Frame::Headers { stream, fragment, end_stream, end_headers, .. } => {
@@ -183,7 +183,7 @@ impl Http2 {
             Frame::GoAway { last_stream, .. } => self.take_goaway(last_stream, sinks),
             Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment, sinks)?,
             // Push is switched off.
-            Frame::PushPromise { .. } => return Err(Broken),
+            Frame::PushPromise { .. } => return Err(ConnectionBroken),
             _ => {}
         }
         Ok(())
@@ -203,12 +203,12 @@ impl Http2 {
         &mut self,
         header: &FrameHeader,
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         if header.stream == 0
             || header.length > DEFAULT_FRAME_BYTES as usize
             || self.receiving.block.is_some()
         {
-            return Err(Broken);
+            return Err(ConnectionBroken);
         }
         let slot = self.known_slot(header.stream)?;
         let (length, end_stream) = (header.length, header.has(flags::END_STREAM));
@@ -258,11 +258,11 @@ impl Http2 {
         fragment: &[u8],
         end_headers: bool,
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
-        let Some(mut block) = self.receiving.block.take() else { return Err(Broken) };
+    ) -> Result<(), ConnectionBroken> {
+        let Some(mut block) = self.receiving.block.take() else { return Err(ConnectionBroken) };
         block.bytes.extend_from_slice(fragment);
         if block.id != id || block.bytes.len() > MAXIMUM_BLOCK_BYTES {
-            return Err(Broken);
+            return Err(ConnectionBroken);
         }
         if end_headers {
             return self.take_block(id, block.end_stream, &block.bytes, sinks);
@@ -277,7 +277,7 @@ impl Http2 {
         end_stream: bool,
         block: &[u8],
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         let head = self.read_block(block)?;
         let Some(slot) = self.known_slot(id)? else { return Ok(()) };
         let stream = &mut self.slots[slot];
@@ -309,14 +309,15 @@ impl Http2 {
 
     /// Reads a header block. One with the same bytes as the last has the same content, as long as no table
     /// has changed.
-    fn read_block(&mut self, block: &[u8]) -> Result<Head, Broken> {
+    fn read_block(&mut self, block: &[u8]) -> Result<AnswerHead, ConnectionBroken> {
         let receiving = &mut self.receiving;
         if !receiving.last_block.is_empty() && receiving.last_block == block {
             return Ok(receiving.last_head);
         }
         self.fields.clear();
-        let decoded = self.decoder.decode(block, LIST_LIMITS, &mut self.fields).map_err(|_| Broken)?;
-        let head = Head::of(&self.fields, !decoded.is_too_large);
+        let decoded =
+            self.decoder.decode(block, LIST_LIMITS, &mut self.fields).map_err(|_| ConnectionBroken)?;
+        let head = AnswerHead::of(&self.fields, !decoded.is_too_large);
         receiving.last_block.clear();
         if !decoded.changes_table {
             receiving.last_block.extend_from_slice(block);
@@ -329,8 +330,12 @@ impl Http2 {
 
     /// The slot of a stream that this side began; `None` if its request is over. A stream that was never
     /// begun is an error of the server.
-    fn known_slot(&self, id: u32) -> Result<Option<usize>, Broken> {
-        if id.is_multiple_of(2) || id >= self.next_stream { Err(Broken) } else { Ok(self.slot_of(id)) }
+    fn known_slot(&self, id: u32) -> Result<Option<usize>, ConnectionBroken> {
+        if id.is_multiple_of(2) || id >= self.next_stream {
+            Err(ConnectionBroken)
+        } else {
+            Ok(self.slot_of(id))
+        }
     }
 
     /// The answer is whole.
@@ -368,7 +373,7 @@ impl Http2 {
         id: u32,
         code: ErrorCode,
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         if let Some(slot) = self.known_slot(id)? {
             self.free(slot);
             sinks.events.push(match code {
@@ -395,23 +400,23 @@ impl Http2 {
         &mut self,
         settings: &SettingsPayload<'_>,
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         for (id, value) in settings.iter() {
             match id {
                 SettingId::HEADER_TABLE_SIZE
-                    if value < DEFAULT_TABLE_BYTES && self.table != Table::Unused =>
+                    if value < DEFAULT_TABLE_BYTES && self.table != PeerTable::Unused =>
                 {
-                    self.table = Table::Refused;
+                    self.table = PeerTable::Refused;
                 }
                 SettingId::MAX_CONCURRENT_STREAMS => self.peer.concurrent_streams = value as usize,
-                SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW_BYTES => return Err(Broken),
+                SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW_BYTES => return Err(ConnectionBroken),
                 SettingId::INITIAL_WINDOW_SIZE => {
                     let difference = i64::from(value) - self.peer.initial_window;
                     self.peer.initial_window = i64::from(value);
                     self.slots.iter_mut().for_each(|stream| stream.send_window += difference);
                 }
                 SettingId::MAX_FRAME_SIZE if !(DEFAULT_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&value) => {
-                    return Err(Broken);
+                    return Err(ConnectionBroken);
                 }
                 SettingId::MAX_FRAME_SIZE => self.peer.frame_bytes = value as usize,
                 _ => {}
@@ -427,11 +432,11 @@ impl Http2 {
         id: u32,
         increment: u32,
         sinks: &mut Sinks<'_, S>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionBroken> {
         if id == 0 {
             self.send_window += i64::from(increment);
             if increment == 0 || self.send_window > i64::from(MAX_WINDOW_BYTES) {
-                return Err(Broken);
+                return Err(ConnectionBroken);
             }
         } else if let Some(slot) = self.known_slot(id)? {
             self.slots[slot].send_window += i64::from(increment);

@@ -32,7 +32,7 @@ fn received(
     connection: &mut Http2,
     bytes: &[u8],
     piece: usize,
-) -> Result<(Vec<StreamEvent>, Vec<u8>), Broken> {
+) -> Result<(Vec<StreamEvent>, Vec<u8>), ConnectionBroken> {
     let (mut events, mut out) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(piece) {
         connection.receive(piece, &mut out, &mut events, &mut |_, _: &[u8]| ())?;

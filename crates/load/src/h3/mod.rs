@@ -5,9 +5,9 @@
 //! static table alone in both directions, which is what our settings ask of the server.
 
 use crate::answer::Answer;
+use crate::answer_head::AnswerHead;
 use crate::body::SlotSink;
 use crate::h2::StreamEvent;
-use crate::head::Head;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -39,7 +39,7 @@ pub(crate) struct Http3 {
     /// The server takes no new requests any more.
     goes_away: bool,
     /// Streams that the server has opened.
-    from_server: Vec<FromServer>,
+    from_server: Vec<ServerStream>,
     fields: FieldList,
     datagram: Vec<u8>,
 }
@@ -61,7 +61,7 @@ struct Stream {
 }
 
 /// A stream from the server: its kind, once it is known, and what its frames hold.
-struct FromServer {
+struct ServerStream {
     id: StreamId,
     start: Vec<u8>,
     kind: Option<u64>,
@@ -72,7 +72,7 @@ struct FromServer {
 
 /// What has become of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ConnectionEvent {
     /// Requests can be sent from now on.
     Connected,
     /// It is over; the text says why.
@@ -80,7 +80,7 @@ pub(crate) enum Change {
 }
 
 impl Http3 {
-    /// Begins a connection with so many slots.
+    /// Begins a connection with this many slots.
     pub(crate) fn new(
         tls: Arc<rustls::ClientConfig>,
         name: &str,
@@ -191,7 +191,7 @@ impl Http3 {
         &mut self,
         events: &mut Vec<StreamEvent>,
         slots: &mut impl SlotSink,
-    ) -> Option<Change> {
+    ) -> Option<ConnectionEvent> {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
                 self.connection.handle_event(event);
@@ -202,9 +202,9 @@ impl Http3 {
                 Event::Connected => {
                     self.is_connected = true;
                     self.open_control();
-                    return Some(Change::Connected);
+                    return Some(ConnectionEvent::Connected);
                 }
-                Event::ConnectionLost { reason } => return Some(Change::Lost(reason.to_string())),
+                Event::ConnectionLost { reason } => return Some(ConnectionEvent::Lost(reason.to_string())),
                 Event::Stream(QuicStream::Opened { dir: Dir::Uni }) => self.accept(),
                 Event::Stream(QuicStream::Readable { id }) if id.dir() == Dir::Uni => {
                     self.read_from_server(id, events)
@@ -293,7 +293,7 @@ impl Http3 {
 
     fn accept(&mut self) {
         while let Some(id) = self.connection.streams().accept(Dir::Uni) {
-            self.from_server.push(FromServer::new(id));
+            self.from_server.push(ServerStream::new(id));
         }
     }
 
@@ -375,7 +375,7 @@ impl Stream {
         fields.clear();
         let limits = SectionLimits { bytes: MAXIMUM_SECTION_BYTES, fields: 1000 };
         let is_too_large = qpack::decode(&self.section, limits, fields).map_err(|_| Malformed)?;
-        let head = Head::of(fields, !is_too_large);
+        let head = AnswerHead::of(fields, !is_too_large);
         match head.status {
             _ if !head.is_valid => Err(Malformed),
             // An interim answer (RFC 9110, section 15.2): the real one follows.
@@ -407,10 +407,10 @@ impl Stream {
     }
 }
 
-impl FromServer {
-    fn new(id: StreamId) -> FromServer {
+impl ServerStream {
+    fn new(id: StreamId) -> ServerStream {
         let (start, payload) = (Vec::new(), Vec::new());
-        FromServer { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
+        ServerStream { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
     }
 
     /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not

@@ -95,11 +95,11 @@ fn the_goodbye_of_the_control_stream_is_heard() {
     settings::append(&[], &mut bytes);
     append_goaway(400, &mut bytes);
     for piece in [1, 3, 100] {
-        let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
+        let mut stream = ServerStream::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
         let heard: Vec<u64> = bytes.chunks(piece).filter_map(|piece| stream.receive(piece)).collect();
         assert_eq!(heard, [400]);
     }
-    let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 1));
+    let mut stream = ServerStream::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 1));
     bytes[0] = unidirectional::QPACK_ENCODER as u8;
     assert_eq!(stream.receive(&bytes), None);
 }
@@ -117,7 +117,7 @@ proptest! {
         let bytes = [good[prefix].clone(), bytes].concat();
         prop_assert_eq!(read(&bytes, bytes.len().max(1), is_head).0, read(&bytes, piece, is_head).0);
         let goodbye = |piece: usize| {
-            let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
+            let mut stream = ServerStream::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
             bytes.chunks(piece).filter_map(|piece| stream.receive(piece)).last()
         };
         prop_assert_eq!(goodbye(bytes.len().max(1)), goodbye(piece));

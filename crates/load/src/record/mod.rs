@@ -5,13 +5,13 @@
 
 use crate::failure::{Example, Failure, Reasons};
 use crate::messages::MessageNote;
-use crate::moments::Moments;
 use crate::outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE,
     MessagesOutcome, StageOutcome, WebSocketsOutcome,
 };
 use crate::plan::Plan;
-use crate::websocket::Note;
+use crate::value_summary::ValueSummary;
+use crate::websocket::WebSocketEvent;
 use hdrhistogram::{Counter, Histogram};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -212,29 +212,31 @@ impl Record {
     }
 
     /// Something else has happened on a WebSocket whose request was due (or began) at `intended_ns`.
-    pub(crate) fn websocket(&mut self, intended_ns: u64, at_ns: u64, what: Note) {
+    pub(crate) fn websocket(&mut self, intended_ns: u64, at_ns: u64, what: WebSocketEvent) {
         let Some(websockets) = &mut self.websockets else { return };
         let counts = u64::from(self.times.counts(at_ns));
         match what {
-            Note::Opened => {
+            WebSocketEvent::Opened => {
                 websockets.total_opened += 1;
                 websockets.opened += counts;
             }
-            Note::Sent => {
+            WebSocketEvent::Sent => {
                 websockets.total_sent += 1;
                 websockets.sent += counts;
             }
-            Note::Ping => websockets.pings += 1,
-            Note::Message { .. } | Note::Answered { .. } | Note::Pong { .. } => {}
+            WebSocketEvent::Ping => websockets.pings += 1,
+            WebSocketEvent::Message { .. }
+            | WebSocketEvent::Answered { .. }
+            | WebSocketEvent::Pong { .. } => {}
         }
         if counts == 0 {
             return;
         }
         match what {
-            Note::Opened => note(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
-            Note::Answered { answer_ns } => note(&mut websockets.answer_ns, answer_ns),
-            Note::Pong { pong_ns } => note(&mut websockets.pong_ns, pong_ns),
-            Note::Sent | Note::Ping | Note::Message { .. } => {}
+            WebSocketEvent::Opened => note(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
+            WebSocketEvent::Answered { answer_ns } => note(&mut websockets.answer_ns, answer_ns),
+            WebSocketEvent::Pong { pong_ns } => note(&mut websockets.pong_ns, pong_ns),
+            WebSocketEvent::Sent | WebSocketEvent::Ping | WebSocketEvent::Message { .. } => {}
         }
     }
 
@@ -490,7 +492,7 @@ impl Record {
 /// The plan's stages, and the end of each.
 fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
     let mut end_ns = times.start_ns;
-    let place = |stage: &crate::curve::Stage| {
+    let place = |stage: &crate::stages::Stage| {
         let start_s = (end_ns - times.start_ns) as f64 / 1e9;
         end_ns += nanoseconds(stage.length);
         let length_s = stage.length.as_secs_f64();
@@ -508,7 +510,7 @@ fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
 }
 
 fn no_class() -> ClassOutcome {
-    let none = Moments::default();
+    let none = ValueSummary::default();
     ClassOutcome {
         requests: 0,
         errors: 0,

@@ -110,7 +110,7 @@ fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
 fn stages_have_their_own_figures() {
     let mut plan = plan(None);
     plan.stages =
-        [1, 3].map(|length| crate::curve::Stage::holding(Duration::from_secs(length), 1.0)).to_vec();
+        [1, 3].map(|length| crate::stages::Stage::holding(Duration::from_secs(length), 1.0)).to_vec();
     let mut record = Record::new(&plan, times(), 1);
     record.answered(0, &answer(5 * SECOND + 5000));
     record.answered(0, &answer(6 * SECOND));

@@ -1,7 +1,7 @@
 //! Thresholds: conditions under which a run fails, such as `p99>200ms`, and by how much they were missed.
 //!
 //! The same conditions are checked at the end, with the outcome, and during the run, with the data of the
-//! threads ([`Standings`]).
+//! threads ([`ThreadFigures`]).
 
 use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
@@ -80,7 +80,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit as it stands in JSON.
+    /// The unit as it is written in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Microseconds => "us",
@@ -232,8 +232,8 @@ impl Threshold {
     }
 
     /// The same during a run; `None` as long as nothing was measured or the threshold is kept.
-    pub fn missed_so_far(&self, standing: &Standing) -> Option<Verdict> {
-        let verdict = self.judge_figures(&standing.figures());
+    pub fn missed_so_far(&self, figures: &LiveFigures) -> Option<Verdict> {
+        let verdict = self.judge_figures(&figures.figures());
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
     }
 
@@ -477,29 +477,29 @@ impl Figures<'_> {
 
 /// The figures of a run in progress, between the ramps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Standing {
+pub struct LiveFigures {
     /// The counted time so far.
     pub window: Duration,
     requests: u64,
     errors: ErrorCounts,
     classes: BTreeMap<usize, ClassOutcome>,
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     latency_ns: Histogram<u64>,
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     service_ns: Histogram<u64>,
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     connect_ns: Histogram<u64>,
-    #[serde(with = "crate::wire::histogram")]
+    #[serde(with = "crate::base64_serde::histogram")]
     handshake_ns: Histogram<u64>,
     messages: Option<MessagesOutcome>,
     websockets: Option<WebSocketsOutcome>,
 }
 
-impl Standing {
-    fn of(record: &Record, now_ns: u64) -> Standing {
+impl LiveFigures {
+    fn of(record: &Record, now_ns: u64) -> LiveFigures {
         let times = &record.times;
         let window_ns = now_ns.min(times.window_end_ns).saturating_sub(times.window_start_ns);
-        Standing {
+        LiveFigures {
             window: Duration::from_nanos(window_ns),
             requests: record.requests,
             errors: record.errors.clone(),
@@ -514,14 +514,14 @@ impl Standing {
     }
 
     /// The same without the figures of the other classes.
-    pub fn of_classes(mut self, wanted: &[usize]) -> Standing {
+    pub fn of_classes(mut self, wanted: &[usize]) -> LiveFigures {
         self.classes.retain(|class, _| wanted.contains(class));
         self
     }
 
     /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
     /// is too high.
-    fn take_in(&mut self, other: &Standing) {
+    fn take_in(&mut self, other: &LiveFigures) {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         self.errors.add(&other.errors);
@@ -567,15 +567,15 @@ impl Standing {
 /// What the threads hand over during a run, if it is wanted: copies of their whole histograms, a few
 /// times a second.
 #[derive(Debug, Default)]
-pub struct Standings {
+pub struct ThreadFigures {
     /// Set by the caller before the run.
     pub wanted: AtomicBool,
-    threads: Mutex<Vec<Option<Standing>>>,
+    threads: Mutex<Vec<Option<LiveFigures>>>,
 }
 
-impl Standings {
+impl ThreadFigures {
     /// The figures of all threads together; `None` before the first handed any over.
-    pub fn sum(&self) -> Option<Standing> {
+    pub fn sum(&self) -> Option<LiveFigures> {
         // Only complete figures are put in, so those of a thread that panicked are valid.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut threads = threads.iter().flatten();
@@ -588,16 +588,16 @@ impl Standings {
         if !self.wanted.load(Ordering::Relaxed) {
             return;
         }
-        self.put(thread, Standing::of(record, now_ns));
+        self.put(thread, LiveFigures::of(record, now_ns));
     }
 
     /// Takes the figures of one of several threads, or machines, in the place of those that it gave before.
-    pub fn put(&self, place: usize, standing: Standing) {
+    pub fn put(&self, place: usize, figures: LiveFigures) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.len() <= place {
             threads.resize_with(place + 1, || None);
         }
-        threads[place] = Some(standing);
+        threads[place] = Some(figures);
     }
 }
 

@@ -19,7 +19,7 @@ fn plan() -> Plan {
 }
 
 /// 10 s in which class n had 100 answers of (n + 1) x 100 ms, and class 2 five time limits as well.
-fn standing(plan: &Plan) -> Standing {
+fn figures(plan: &Plan) -> LiveFigures {
     let times = Times::new(0, Duration::ZERO, Duration::from_secs(10), Duration::ZERO);
     let mut record = Record::new(plan, times, 1);
     for class in 0..3 {
@@ -41,13 +41,13 @@ fn standing(plan: &Plan) -> Standing {
             crate::failure::Example::default(),
         );
     }
-    Standing::of(&record, 10_000 * MS)
+    LiveFigures::of(&record, 10_000 * MS)
 }
 
 fn judged(text: &str) -> Verdict {
     let plan = plan();
     let threshold = Threshold::parse(text).expect("a threshold").bind(&plan).expect("of this plan");
-    threshold.judge_figures(&standing(&plan).figures())
+    threshold.judge_figures(&figures(&plan).figures())
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
     let plan = plan();
     let threshold = Threshold::parse("handshake.p99>1s").expect("a threshold");
     assert!(
-        threshold.missed_so_far(&standing(&plan)).is_none(),
+        threshold.missed_so_far(&figures(&plan)).is_none(),
         "a run is not ended for what is not there yet"
     );
 }
@@ -98,8 +98,8 @@ fn what_is_kept_says_its_figure_and_what_was_not_measured_is_missed() {
 #[test]
 fn the_threads_are_added_up() {
     let plan = plan();
-    let mut sum = standing(&plan);
-    sum.take_in(&standing(&plan));
+    let mut sum = figures(&plan);
+    sum.take_in(&figures(&plan));
     let judge =
         |text: &str| Threshold::parse(text).expect("a threshold").judge_figures(&sum.figures()).measured;
     assert_eq!(judge("requests<1"), Some(600.0));
@@ -153,7 +153,7 @@ proptest! {
         if let Ok(threshold) = Threshold::parse(&text) {
             let plan = plan();
             if let Ok(threshold) = threshold.bind(&plan) {
-                threshold.judge_figures(&standing(&plan).figures());
+                threshold.judge_figures(&figures(&plan).figures());
             }
         }
     }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 use touchstone_http::response::ResponseHead;
 
-/// The name of the field with the client's key, as it stands in a prepared request.
+/// The name of the field with the client's key, as it is written in a prepared request.
 const KEY_FIELD: &[u8] = b"\r\nSec-WebSocket-Key: ";
 /// The length of a key: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;

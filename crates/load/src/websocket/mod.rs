@@ -1,5 +1,5 @@
 //! WebSockets (RFC 6455), the client's side, without input and output: the handshake, the frames, and what a
-//! client does on an open one. The engine's side is in [`crate::upgraded`].
+//! client does on an open one. The engine's side is in [`crate::websocket_connection`].
 
 mod frames;
 mod handshake;
@@ -7,7 +7,7 @@ mod session;
 mod utf8;
 
 pub(crate) use handshake::handshake_fields;
-pub(crate) use session::{After, Effects, Fault, Note, WebSocket, WebSocketSetup};
+pub(crate) use session::{Fault, ReceiveOutcome, WebSocket, WebSocketEvent, WebSocketOutput, WebSocketSetup};
 
 /// How a server can break the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,9 +18,9 @@ pub struct Machine(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     /// What processes see.
-    names: BTreeMap<String, Arc<Mutex<Contents>>>,
+    names: BTreeMap<String, Arc<Mutex<FileContents>>>,
     /// What is on the disk for certain, and the changes that are not.
-    synced_names: BTreeMap<String, Arc<Mutex<Contents>>>,
+    synced_names: BTreeMap<String, Arc<Mutex<FileContents>>>,
     unsynced_names: Vec<NameChange>,
     is_there: bool,
     start: u64,
@@ -31,27 +31,27 @@ struct State {
 }
 
 enum NameChange {
-    Set(String, Arc<Mutex<Contents>>),
+    Set(String, Arc<Mutex<FileContents>>),
     Remove(String),
 }
 
 /// What the disk does wrong at present.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// So many bytes have room; 0: any number.
+    /// The size of the disk in bytes; 0: no limit.
     pub most_bytes: usize,
     /// Nothing can be written.
     pub is_read_only: bool,
-    /// So many of a hundred writes fail, perhaps with a part written.
+    /// The percentage of writes that fail, perhaps with a part written.
     pub failing_writes: u64,
-    /// So many of a hundred reads fail.
+    /// The percentage of reads that fail.
     pub failing_reads: u64,
-    /// So many of a hundred syncs fail.
+    /// The percentage of syncs that fail.
     pub failing_syncs: u64,
 }
 
 #[derive(Debug, Default)]
-struct Contents {
+struct FileContents {
     bytes: Vec<u8>,
     synced: Vec<u8>,
     unsynced: Vec<Change>,
@@ -76,7 +76,7 @@ impl Change {
     }
 }
 
-impl Contents {
+impl FileContents {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.bytes);
         self.unsynced.push(change);
@@ -115,8 +115,8 @@ impl Machine {
     pub fn process(&self) -> Process {
         let mut state = self.state();
         state.last_process += 1;
-        let life = Arc::new(Mutex::new(Life { operations_left: u64::MAX, is_dead: false }));
-        Process { machine: self.clone(), number: state.last_process, life }
+        let process_state = Arc::new(Mutex::new(ProcessState { operations_left: u64::MAX, is_dead: false }));
+        Process { machine: self.clone(), number: state.last_process, state: process_state }
     }
 
     pub fn set_faults(&self, faults: Faults) {
@@ -208,17 +208,17 @@ impl State {
 pub struct Process {
     machine: Machine,
     number: u64,
-    life: Arc<Mutex<Life>>,
+    state: Arc<Mutex<ProcessState>>,
 }
 
-struct Life {
+struct ProcessState {
     /// It is killed in the operation after this number.
     operations_left: u64,
     is_dead: bool,
 }
 
 /// What becomes of an operation that changes something.
-enum Fate {
+enum OperationResult {
     Done,
     /// A part of it is done, and then this error occurs.
     Part(io::ErrorKind),
@@ -232,16 +232,16 @@ fn dead() -> io::Error {
 impl Process {
     /// It will be killed in the middle of one of its next operations.
     pub fn kill_within(&self, operations: u64) {
-        self.life.lock().unwrap().operations_left = chance::below(operations);
+        self.state.lock().unwrap().operations_left = chance::below(operations);
     }
 
     pub fn is_dead(&self) -> bool {
-        self.life.lock().unwrap().is_dead
+        self.state.lock().unwrap().is_dead
     }
 
     /// Ends it now: its lock is free, and nothing that is dropped later changes anything.
     pub fn kill(&self) {
-        self.life.lock().unwrap().is_dead = true;
+        self.state.lock().unwrap().is_dead = true;
         self.unlock();
     }
 
@@ -256,37 +256,37 @@ impl Process {
         if self.is_dead() { Err(dead()) } else { Ok(()) }
     }
 
-    fn begin_change(&self, faults: Faults) -> Fate {
-        let mut life = self.life.lock().unwrap();
-        if life.is_dead {
-            return Fate::Refused(io::ErrorKind::Other);
+    fn begin_change(&self, faults: Faults) -> OperationResult {
+        let mut state = self.state.lock().unwrap();
+        if state.is_dead {
+            return OperationResult::Refused(io::ErrorKind::Other);
         }
-        if life.operations_left == 0 {
-            life.is_dead = true;
+        if state.operations_left == 0 {
+            state.is_dead = true;
             chance::note(|| format!("machine: process {} is killed within an operation", self.number));
-            return Fate::Part(io::ErrorKind::Other);
+            return OperationResult::Part(io::ErrorKind::Other);
         }
-        if life.operations_left != u64::MAX {
-            life.operations_left -= 1;
+        if state.operations_left != u64::MAX {
+            state.operations_left -= 1;
         }
         if faults.is_read_only {
-            return Fate::Refused(io::ErrorKind::ReadOnlyFilesystem);
+            return OperationResult::Refused(io::ErrorKind::ReadOnlyFilesystem);
         }
         if chance::percent(faults.failing_writes) {
-            return Fate::Part(chance::pick(&[io::ErrorKind::Other, io::ErrorKind::StorageFull]));
+            return OperationResult::Part(chance::pick(&[io::ErrorKind::Other, io::ErrorKind::StorageFull]));
         }
-        Fate::Done
+        OperationResult::Done
     }
 
     /// A change of names: done, or not.
     fn may_change_names(&self, faults: Faults) -> io::Result<()> {
         match self.begin_change(faults) {
-            Fate::Done => Ok(()),
-            Fate::Part(kind) | Fate::Refused(kind) => Err(kind.into()),
+            OperationResult::Done => Ok(()),
+            OperationResult::Part(kind) | OperationResult::Refused(kind) => Err(kind.into()),
         }
     }
 
-    fn open_contents(&self, contents: &Arc<Mutex<Contents>>) -> Box<dyn StoredFile> {
+    fn open_contents(&self, contents: &Arc<Mutex<FileContents>>) -> Box<dyn StoredFile> {
         Box::new(OpenFile { process: self.clone(), contents: contents.clone(), end: Mutex::new(0) })
     }
 }
@@ -320,7 +320,7 @@ impl Directory for Process {
         let contents = match state.names.get(name) {
             Some(contents) => contents.clone(),
             None => {
-                let contents = Arc::<Mutex<Contents>>::default();
+                let contents = Arc::<Mutex<FileContents>>::default();
                 state.names.insert(name.to_string(), contents.clone());
                 state.unsynced_names.push(NameChange::Set(name.to_string(), contents.clone()));
                 contents
@@ -379,7 +379,7 @@ impl Directory for Process {
             return Ok(None);
         }
         state.locked_by = Some(self.number);
-        Ok(Some(Box::new(Locked(self.clone()))))
+        Ok(Some(Box::new(DirectoryLock(self.clone()))))
     }
 
     fn start_of_machine(&self) -> Option<String> {
@@ -388,9 +388,9 @@ impl Directory for Process {
     }
 }
 
-struct Locked(Process);
+struct DirectoryLock(Process);
 
-impl Drop for Locked {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         self.0.unlock();
     }
@@ -399,7 +399,7 @@ impl Drop for Locked {
 /// A file that a process has open.
 struct OpenFile {
     process: Process,
-    contents: Arc<Mutex<Contents>>,
+    contents: Arc<Mutex<FileContents>>,
     /// Where the next bytes are appended.
     end: Mutex<usize>,
 }
@@ -415,9 +415,9 @@ impl OpenFile {
     fn write(&self, bytes: &[u8], offset: usize) -> (usize, io::Result<()>) {
         let state = self.process.machine.state();
         let (mut count, mut outcome) = match self.process.begin_change(state.faults) {
-            Fate::Done => (bytes.len(), Ok(())),
-            Fate::Part(kind) => (chance::size(bytes.len() + 1), Err(kind.into())),
-            Fate::Refused(kind) => (0, Err(kind.into())),
+            OperationResult::Done => (bytes.len(), Ok(())),
+            OperationResult::Part(kind) => (chance::size(bytes.len() + 1), Err(kind.into())),
+            OperationResult::Refused(kind) => (0, Err(kind.into())),
         };
         if state.faults.most_bytes > 0 {
             let room = state.faults.most_bytes.saturating_sub(state.used());

@@ -25,70 +25,70 @@ const MOST_BODY_BYTES: usize = 12_000;
 const KEYS: u64 = 10;
 const VARIANTS: u64 = 2;
 
-/// A life.
-pub fn live() {
-    let mut world = World::new();
+/// One run.
+pub fn run() {
+    let mut run = DiskRun::new();
     for _ in 0..chance::between(20, 250) {
-        world.turn();
+        run.step();
     }
-    world.machine.mend();
-    if !world.serving.process.is_dead() {
-        world.drain();
+    run.machine.mend();
+    if !run.serving.process.is_dead() {
+        run.drain();
     }
-    world.restart();
-    world.look_at_everything();
+    run.restart();
+    run.check_everything();
 }
 
 /// A response that may be stored: its target, and its version.
-type Name = (u64, u64);
+type ResponseName = (u64, u64);
 
 /// A process with its store, its disk and its running operations.
-struct Serving {
+struct ServingProcess {
     process: Process,
     store: Arc<Store>,
     disk: Arc<Disk>,
     steps: Option<Steps>,
-    fetches: Vec<(Fetching, Arc<Object>, Name, u64)>,
+    fetches: Vec<(Fetching, Arc<Object>, ResponseName, u64)>,
     promotions: Vec<(Fetching, Object)>,
 }
 
-struct World {
+struct DiskRun {
     machine: Machine,
-    serving: Serving,
+    serving: ServingProcess,
     /// A process that was replaced, and still has to write.
-    leaving: Option<Serving>,
+    leaving: Option<ServingProcess>,
     /// The number of the last version of anything.
     last_version: u64,
     /// The lowest version that may be found of each: those below were purged, for ever.
-    purged_below: BTreeMap<Name, u64>,
+    purged_below: BTreeMap<ResponseName, u64>,
     /// The lowest version that may be found without faults: those below were replaced.
-    replaced_below: BTreeMap<Name, u64>,
+    replaced_below: BTreeMap<ResponseName, u64>,
     /// What was given to the disk and need not be written yet.
-    kept: BTreeMap<Name, u64>,
+    kept: BTreeMap<ResponseName, u64>,
     /// Names whose last purge the disk could not take, with the lowest version from before it: the purged
     /// responses may return with another process.
-    uncertain: BTreeMap<Name, u64>,
+    uncertain: BTreeMap<ResponseName, u64>,
     faults: Faults,
-    /// The disk may have faults in this life.
+    /// The disk may have faults in this run.
     has_faults: bool,
-    /// Processes may be killed in this life, and the power may go.
+    /// Processes may be killed in this run, and the power may fail.
     has_kills: bool,
 }
 
-fn key(name: Name) -> Vec<u8> {
+fn key(name: ResponseName) -> Vec<u8> {
     let space = 7 + name.0 % 2;
     [&space.to_le_bytes()[..], format!("h{}/{}", name.0 % 3, name.0).as_bytes()].concat()
 }
 
-fn tag(name: Name) -> String {
+fn tag(name: ResponseName) -> String {
     format!("t{}", name.0 % 4)
 }
 
-fn owner(name: Name, version: u64) -> u64 {
+fn owner(name: ResponseName, version: u64) -> u64 {
     name.0 * 1_000_003 + name.1 * 7919 + version * 31
 }
 
-fn object(name: Name, version: u64) -> Arc<Object> {
+fn object(name: ResponseName, version: u64) -> Arc<Object> {
     let (key, selector) = (key(name), format!("{}", name.1));
     let body = pattern(owner(name, version), chance::length(MOST_BODY_BYTES));
     let terms = Terms { lifetime: 600, response_time: version as i64, ..Terms::default() };
@@ -105,11 +105,11 @@ fn object(name: Name, version: u64) -> Arc<Object> {
     }))
 }
 
-fn name() -> Name {
+fn name() -> ResponseName {
     (chance::below(KEYS), chance::below(VARIANTS))
 }
 
-fn start(machine: &Machine) -> Serving {
+fn start(machine: &Machine) -> ServingProcess {
     let process = machine.process();
     let opened = open_stepped(Arc::new(process.clone()), LIMIT_BYTES, SEGMENT_BYTES, |_, message| {
         chance::note(|| format!("said: {message}"));
@@ -118,16 +118,16 @@ fn start(machine: &Machine) -> Serving {
     let disk = Arc::new(disk);
     let tier: Arc<dyn Tier> = disk.clone();
     let store = Arc::new(Store::new(chance::pick(&[20_000, 60_000, 200_000]), Some(tier)));
-    Serving { process, store, disk, steps: Some(steps), fetches: Vec::new(), promotions: Vec::new() }
+    ServingProcess { process, store, disk, steps: Some(steps), fetches: Vec::new(), promotions: Vec::new() }
 }
 
-impl Serving {
+impl ServingProcess {
     fn step(&mut self) -> bool {
         self.steps.as_mut().is_some_and(Steps::step)
     }
 
     /// What a look-up finds: in memory, and otherwise on disk.
-    fn look_up(&mut self, name: Name) -> Vec<Arc<Object>> {
+    fn look_up(&mut self, name: ResponseName) -> Vec<Arc<Object>> {
         let key = key(name);
         let hash = hash_of(&key);
         let mut found = self.store.under(hash, &key);
@@ -150,11 +150,11 @@ impl Serving {
     }
 }
 
-impl World {
-    fn new() -> World {
+impl DiskRun {
+    fn new() -> DiskRun {
         let machine = Machine::new();
         let serving = start(&machine);
-        World {
+        DiskRun {
             machine,
             serving,
             leaving: None,
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    fn turn(&mut self) {
+    fn step(&mut self) {
         match chance::below(100) {
             0..=21 => self.begin_fetch(),
             22..=41 => self.end_fetch(),
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    fn look_up(&mut self, name: Name) {
+    fn look_up(&mut self, name: ResponseName) {
         let found = self.serving.look_up(name);
         let mut variants = Vec::new();
         for object in &found {
@@ -261,7 +261,7 @@ impl World {
     fn purge(&mut self) {
         let name = name();
         let key = key(name);
-        let (purge, takes): (Purge, Box<dyn Fn(Name) -> bool>) = match chance::below(12) {
+        let (purge, takes): (Purge, Box<dyn Fn(ResponseName) -> bool>) = match chance::below(12) {
             0..=5 => (Purge::Key(key), Box::new(move |other| other.0 == name.0)),
             6 | 7 => (Purge::Tag(tag(name).into_bytes()), Box::new(move |other| tag(other) == tag(name))),
             8 => {
@@ -422,7 +422,7 @@ impl World {
         }
     }
 
-    fn look_at_everything(&mut self) {
+    fn check_everything(&mut self) {
         for name in all_names() {
             self.look_up(name);
         }
@@ -430,6 +430,6 @@ impl World {
     }
 }
 
-fn all_names() -> impl Iterator<Item = Name> {
+fn all_names() -> impl Iterator<Item = ResponseName> {
     (0..KEYS).flat_map(|key| (0..VARIANTS).map(move |variant| (key, variant)))
 }

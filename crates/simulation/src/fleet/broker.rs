@@ -21,8 +21,8 @@ const CLAIM_TIME: Duration = Duration::from_secs(3);
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(1);
 /// How long an operation waits for a broker that does not answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// So long it may take until a member notices that it is cut off, in milliseconds: a machine without power
-/// closes no connection.
+/// The time until a member notices that it is cut off, in milliseconds: a machine without power closes no
+/// connection.
 const NOTICE_MS: [u64; 4] = [0, 0, 1000, 6000];
 
 /// The broker.
@@ -35,8 +35,8 @@ struct State {
     listeners: Vec<Listener>,
     documents: BTreeMap<String, Vec<u8>>,
     claims: BTreeMap<String, (String, Instant)>,
-    kept: Vec<Kept>,
-    takers: Vec<Taker>,
+    kept: Vec<StoredEntry>,
+    consumers: Vec<Consumer>,
     events: BTreeMap<(Instant, u64), Event>,
     last_event: u64,
     /// One of this number of published messages is lost; 0: none.
@@ -67,13 +67,13 @@ struct Listener {
     last: Instant,
 }
 
-struct Kept {
+struct StoredEntry {
     id: String,
     subject: String,
     body: Vec<u8>,
 }
 
-struct Taker {
+struct Consumer {
     member: usize,
     pattern: String,
     sender: InboxSender<StoredMessage>,
@@ -82,7 +82,7 @@ struct Taker {
 
 enum Event {
     Message { listener: usize, subject: String, body: Vec<u8> },
-    Kept { taker: usize, kept: usize },
+    Stored { consumer: usize, kept: usize },
 }
 
 impl Broker {
@@ -102,7 +102,7 @@ impl Broker {
 
     /// The fabric of a member.
     pub fn fabric(&self, member: usize) -> Arc<dyn Fabric> {
-        Arc::new(Way { broker: self.clone(), member })
+        Arc::new(MemberFabric { broker: self.clone(), member })
     }
 
     /// Cuts a member off, or connects it again.
@@ -116,7 +116,7 @@ impl Broker {
             link.is_cut = true;
             link.notices_at = Some(now() + Duration::from_millis(chance::pick(&NOTICE_MS)));
         } else {
-            link.look(now());
+            link.notice_cut(now());
             link.is_cut = false;
             // What was not noticed has not happened.
             if link.notices_at.take().is_none() {
@@ -163,7 +163,7 @@ impl Broker {
         let ((at, _), event) = state.events.first_key_value()?;
         (*at <= now).then(|| match event {
             Event::Message { listener, .. } => state.listeners[*listener].member,
-            Event::Kept { taker, .. } => state.takers[*taker].member,
+            Event::Stored { consumer, .. } => state.consumers[*consumer].member,
         })
     }
 
@@ -196,14 +196,16 @@ impl Broker {
                     state.leases.entry(member).or_default().insert(run, now());
                 }
             }
-            Event::Kept { taker: number, kept } => {
-                let taker = &state.takers[number];
-                if state.members[taker.member].is_dead || taker.acknowledged.lock().unwrap().contains(&kept) {
+            Event::Stored { consumer: number, kept } => {
+                let consumer = &state.consumers[number];
+                if state.members[consumer.member].is_dead
+                    || consumer.acknowledged.lock().unwrap().contains(&kept)
+                {
                     return;
                 }
-                if !state.members[taker.member].is_cut {
+                if !state.members[consumer.member].is_cut {
                     let (acknowledged, broker, member) =
-                        (Arc::clone(&taker.acknowledged), self.clone(), taker.member);
+                        (Arc::clone(&consumer.acknowledged), self.clone(), consumer.member);
                     let message = &state.kept[kept];
                     let size = message.body.len();
                     let message = StoredMessage::new(&message.subject, message.body.clone(), move || {
@@ -214,9 +216,9 @@ impl Broker {
                         acknowledged.lock().unwrap().push(kept);
                         Ok(())
                     });
-                    taker.sender.send(size, message);
+                    consumer.sender.send(size, message);
                 }
-                state.add(now() + ACKNOWLEDGE_TIME, Event::Kept { taker: number, kept });
+                state.add(now() + ACKNOWLEDGE_TIME, Event::Stored { consumer: number, kept });
             }
         }
     }
@@ -245,14 +247,14 @@ impl Link {
     }
 
     /// Notices that it is cut off, if it is time to.
-    fn look(&mut self, now: Instant) {
+    fn notice_cut(&mut self, now: Instant) {
         if self.notices_at.take_if(|at| *at <= now).is_some() {
             self.notices.push(Notice::Disconnected);
         }
     }
 
     fn seems_away(&mut self) -> bool {
-        self.look(now());
+        self.notice_cut(now());
         self.is_dead || self.is_cut && self.notices_at.is_none()
     }
 
@@ -286,12 +288,12 @@ impl State {
 }
 
 /// A member's way to the broker.
-struct Way {
+struct MemberFabric {
     broker: Broker,
     member: usize,
 }
 
-impl Fabric for Way {
+impl Fabric for MemberFabric {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         let mut state = self.broker.state();
         let link = &state.members[self.member];
@@ -353,12 +355,12 @@ impl Fabric for Way {
                 return Err(FabricError::Failed("the broker keeps nothing at present".to_string()));
             }
             if !state.kept.iter().any(|kept| kept.id == id) {
-                state.kept.push(Kept { id: id.to_string(), subject: subject.to_string(), body });
+                state.kept.push(StoredEntry { id: id.to_string(), subject: subject.to_string(), body });
                 let kept = state.kept.len() - 1;
-                for taker in 0..state.takers.len() {
-                    if matches(&state.takers[taker].pattern, subject) {
-                        let at = now() + link_delay(&state, state.takers[taker].member);
-                        state.add(at, Event::Kept { taker, kept });
+                for consumer in 0..state.consumers.len() {
+                    if matches(&state.consumers[consumer].pattern, subject) {
+                        let at = now() + link_delay(&state, state.consumers[consumer].member);
+                        state.add(at, Event::Stored { consumer, kept });
                     }
                 }
             }
@@ -373,8 +375,8 @@ impl Fabric for Way {
         self.broker.round_trip(self.member)?;
         let (sender, inbox) = inbox();
         let acknowledged = Arc::default();
-        let taker = Taker { member: self.member, pattern: pattern.to_string(), sender, acknowledged };
-        self.broker.state().takers.push(taker);
+        let consumer = Consumer { member: self.member, pattern: pattern.to_string(), sender, acknowledged };
+        self.broker.state().consumers.push(consumer);
         Ok(inbox)
     }
 
@@ -415,7 +417,7 @@ impl Fabric for Way {
     fn notices(&self) -> Vec<Notice> {
         let mut state = self.broker.state();
         let link = &mut state.members[self.member];
-        link.look(now());
+        link.notice_cut(now());
         std::mem::take(&mut link.notices)
     }
 

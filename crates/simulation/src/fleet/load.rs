@@ -10,64 +10,66 @@ use touchstone_load::{
     ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Outcome, Plan, Portion, Progress, Saturation,
 };
 
-use super::world::World;
+use super::scheduler::Scheduler;
 use crate::chance;
 
 /// How often requests are sent.
-const TURN: Duration = Duration::from_millis(40);
+const SEND_INTERVAL: Duration = Duration::from_millis(40);
 
 /// How long an agent may send after its lease has expired: until it checks the lease.
-const LOOK_TIME: Duration = Duration::from_millis(300);
+const LEASE_CHECK_TIME: Duration = Duration::from_millis(300);
 
 pub fn send(
-    world: &World,
+    scheduler: &Scheduler,
     process: usize,
     plan: &Plan,
     portion: &Portion,
     start_ns: u64,
     progress: &Progress,
 ) -> Result<Outcome, String> {
-    let agent = world.ledger.borrow().agents[&process].clone();
+    let agent = scheduler.sent_load.borrow().agents[&process].clone();
     let place = (plan.seed, agent.clone());
     let is_stopped = || progress.stop.load(Ordering::Relaxed);
-    let ahead_ns = world.process(process).monotonic_ahead_ns;
-    let own_ns = || world.age().as_nanos() as u64 + ahead_ns;
+    let ahead_ns = scheduler.process(process).monotonic_ahead_ns;
+    let own_ns = || scheduler.age().as_nanos() as u64 + ahead_ns;
     while own_ns() < start_ns && !is_stopped() {
-        sleep(Duration::from_nanos(start_ns - own_ns()).min(TURN));
+        sleep(Duration::from_nanos(start_ns - own_ns()).min(SEND_INTERVAL));
     }
     let (first, end_ns) = (own_ns(), start_ns + plan.length.as_nanos() as u64);
-    world.ledger.borrow_mut().sent.entry(place.clone()).or_default().begun += 1;
+    scheduler.sent_load.borrow_mut().sent.entry(place.clone()).or_default().begun += 1;
     let clients = portion.client_count(plan);
     let mut by_client = vec![0; clients];
     let mut requests = 0;
     while own_ns() < end_ns && !is_stopped() {
-        check_lease(world, process, &agent);
+        check_lease(scheduler, process, &agent);
         let client = chance::size(clients);
         by_client[client] += chance::below(4);
         requests = by_client.iter().sum();
         progress.requests.store(requests, Ordering::Relaxed);
-        sleep(TURN);
+        sleep(SEND_INTERVAL);
     }
-    let mut ledger = world.ledger.borrow_mut();
-    let sent = ledger.sent.entry(place).or_default();
+    let mut sent_load = scheduler.sent_load.borrow_mut();
+    let sent = sent_load.sent.entry(place).or_default();
     sent.requests = requests;
     sent.ended += 1;
-    drop(ledger);
-    chance::note(|| format!("{:?} {agent} has sent {requests} requests of mix {}", world.age(), plan.seed));
+    drop(sent_load);
+    chance::note(|| {
+        format!("{:?} {agent} has sent {requests} requests of mix {}", scheduler.age(), plan.seed)
+    });
     let late = Duration::from_nanos(first.saturating_sub(start_ns));
     Ok(outcome(plan, &by_client, late, is_stopped()))
 }
 
 /// Load is sent only while the controller is heard.
-fn check_lease(world: &World, process: usize, agent: &str) {
-    let stalled_until = world.process(process).stalled_until;
+fn check_lease(scheduler: &Scheduler, process: usize, agent: &str) {
+    let stalled_until = scheduler.process(process).stalled_until;
     // Who has just gone on after standing still has not looked yet.
-    if now() < stalled_until + LOOK_TIME {
+    if now() < stalled_until + LEASE_CHECK_TIME {
         return;
     }
-    let latest = world.broker.latest_lease(process);
+    let latest = scheduler.broker.latest_lease(process);
     let age = latest.map(|at| now() - at);
-    let is_led = age.is_some_and(|age| age <= touchstone_fleet::LEASE + LOOK_TIME);
+    let is_led = age.is_some_and(|age| age <= touchstone_fleet::LEASE + LEASE_CHECK_TIME);
     assert!(is_led, "agent {agent} sends load, and has not heard its controller for {age:?}");
 }
 

@@ -7,11 +7,11 @@
 //! part once; no result that was measured is lost or kept twice; and when all is well again a mix runs to its
 //! end.
 
-mod asked;
 mod broker;
-mod ledger;
 mod load;
-mod world;
+mod scheduler;
+mod sent_load;
+mod simulator_hooks;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,8 @@ use touchstone_lab_run::bench::{Generated, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
 
 use crate::chance;
-use asked::Asked;
-use world::World;
+use scheduler::Scheduler;
+use simulator_hooks::SimulatorHooks;
 
 /// Faults happen until this age.
 const FAULTY_TIME: Duration = Duration::from_secs(12);
@@ -39,16 +39,16 @@ const QUIET_TIME: Duration = Duration::from_secs(80);
 /// A mix without faults has ended within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A life.
-pub fn live() {
-    let life = Life::new();
-    life.with_faults();
-    life.become_quiet();
-    life.run_a_last_mix();
+/// One run.
+pub fn run() {
+    let run = FleetRun::new();
+    run.with_faults();
+    run.become_quiet();
+    run.run_a_last_mix();
 }
 
-struct Life {
-    world: Rc<World>,
+struct FleetRun {
+    scheduler: Rc<Scheduler>,
     file: FleetFile,
     place: tempfile::TempDir,
     /// By name, the present process of each agent, and the switch that ends it.
@@ -57,9 +57,9 @@ struct Life {
     next_plan: Rc<Cell<u64>>,
 }
 
-impl Drop for Life {
+impl Drop for FleetRun {
     fn drop(&mut self) {
-        self.world.end();
+        self.scheduler.end();
         simulate(None);
     }
 }
@@ -67,10 +67,10 @@ impl Drop for Life {
 /// The end of a mix.
 type Ends = Rc<RefCell<Vec<Result<Generated, String>>>>;
 
-impl Life {
-    fn new() -> Life {
-        let world = World::new();
-        simulate(Some(Rc::new(Asked(Rc::clone(&world)))));
+impl FleetRun {
+    fn new() -> FleetRun {
+        let scheduler = Scheduler::new();
+        simulate(Some(Rc::new(SimulatorHooks(Rc::clone(&scheduler)))));
         let names: Vec<String> = (0..chance::between(1, 3)).map(|number| format!("agent-{number}")).collect();
         let file = FleetFile {
             name: "sim".to_string(),
@@ -82,23 +82,23 @@ impl Life {
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let place = tempfile::tempdir_in(parent).expect("a directory for the spools");
-        let life = Life {
-            world,
+        let run = FleetRun {
+            scheduler,
             file,
             place,
             agents: RefCell::default(),
             controllers: RefCell::default(),
             next_plan: Rc::default(),
         };
-        names.iter().for_each(|name| life.start_agent(name));
-        life
+        names.iter().for_each(|name| run.start_agent(name));
+        run
     }
 
     fn start_agent(&self, name: &str) {
-        let process = self.world.add_process();
+        let process = self.scheduler.add_process();
         self.agents.borrow_mut().insert(name.to_string(), process);
-        self.world.ledger.borrow_mut().agents.insert(process, name.to_string());
-        let fabric = self.world.broker.fabric(process);
+        self.scheduler.sent_load.borrow_mut().agents.insert(process, name.to_string());
+        let fabric = self.scheduler.broker.fabric(process);
         let options = AgentOptions {
             name: name.to_string(),
             role: Role::Load,
@@ -109,7 +109,7 @@ impl Life {
             clock: Clock::default(),
         };
         let own = name.to_string();
-        self.world.begin(process, name, move || {
+        self.scheduler.begin(process, name, move || {
             let never = AtomicBool::new(false);
             let say = &mut |line: &str| chance::note(|| format!("{own}: {line}"));
             let end = run_agent(fabric, "sim", options, &never, say);
@@ -119,17 +119,18 @@ impl Life {
 
     /// Starts a controller that runs some mixes; gives its process and where their ends are found.
     fn start_controller(&self, mixes: u64, options: ControllerOptions) -> (usize, Ends) {
-        let process = self.world.add_process();
+        let process = self.scheduler.add_process();
         self.controllers.borrow_mut().push(process);
-        let (fabric, file) = (self.world.broker.fabric(process), self.file.clone());
-        let (ends, next_plan, world) = (Ends::default(), Rc::clone(&self.next_plan), Rc::clone(&self.world));
+        let (fabric, file) = (self.scheduler.broker.fabric(process), self.file.clone());
+        let (ends, next_plan, scheduler) =
+            (Ends::default(), Rc::clone(&self.next_plan), Rc::clone(&self.scheduler));
         let to = Rc::clone(&ends);
-        self.world.begin(process, "controller", move || {
+        self.scheduler.begin(process, "controller", move || {
             let never = AtomicBool::new(false);
             let controller = match Controller::with(fabric, &file, options, &never) {
                 Ok(controller) => controller,
                 Err(error) => {
-                    chance::note(|| format!("{:?} controller {process}: {error}", world.age()));
+                    chance::note(|| format!("{:?} controller {process}: {error}", scheduler.age()));
                     to.borrow_mut().push(Err(error.to_string()));
                     return;
                 }
@@ -140,10 +141,14 @@ impl Life {
                 let end = run_mix(&controller, &plan, &never);
                 chance::note(|| {
                     let said = end.as_ref().map(|generated| &generated.invalid);
-                    format!("{:?} controller {process}: mix {} has ended: {said:?}", world.age(), plan.seed)
+                    format!(
+                        "{:?} controller {process}: mix {} has ended: {said:?}",
+                        scheduler.age(),
+                        plan.seed
+                    )
                 });
                 if let Ok(generated) = &end {
-                    check_sum(&world, plan.seed, generated);
+                    check_sum(&scheduler, plan.seed, generated);
                 }
                 to.borrow_mut().push(end);
             }
@@ -155,26 +160,26 @@ impl Life {
         let options = ControllerOptions { exploratory: chance::percent(30), ..ControllerOptions::default() };
         self.start_controller(chance::between(1, 3), options.clone());
         let is_calm = chance::one_in(6);
-        while self.world.age() < FAULTY_TIME {
-            let until = self.world.age() + Duration::from_millis(chance::between(50, 2500));
-            self.world.live_until(until.min(FAULTY_TIME), &|| false);
+        while self.scheduler.age() < FAULTY_TIME {
+            let until = self.scheduler.age() + Duration::from_millis(chance::between(50, 2500));
+            self.scheduler.run_until(until.min(FAULTY_TIME), &|| false);
             if is_calm {
                 continue;
             }
             match chance::below(13) {
                 0..=2 => self.cut_someone_off(),
-                3 | 4 => self.world.stall(self.someone(), milliseconds(100, 8000)),
+                3 | 4 => self.scheduler.stall(self.someone(), milliseconds(100, 8000)),
                 5 => self.kill_an_agent(),
                 6 | 7 => {
                     self.start_controller(chance::between(1, 2), options.clone());
                 }
                 8 => self.kill_a_controller(),
                 9 => self
-                    .world
+                    .scheduler
                     .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
                 10 => self.restart_agents(),
-                11 => self.world.broker.keep_nothing(milliseconds(500, 6000)),
-                _ => self.world.broker.heal(),
+                11 => self.scheduler.broker.keep_nothing(milliseconds(500, 6000)),
+                _ => self.scheduler.broker.heal(),
             }
         }
     }
@@ -189,23 +194,23 @@ impl Life {
     fn cut_someone_off(&self) {
         let member = self.someone();
         let is_cut = chance::percent(60);
-        chance::note(|| format!("{:?} process {member} is cut off: {is_cut}", self.world.age()));
-        self.world.broker.cut(member, is_cut);
+        chance::note(|| format!("{:?} process {member} is cut off: {is_cut}", self.scheduler.age()));
+        self.scheduler.broker.cut(member, is_cut);
     }
 
     fn kill_an_agent(&self) {
         let agents = self.agents.borrow();
         let process = *agents.values().nth(chance::size(agents.len())).unwrap();
         drop(agents);
-        if !self.world.process(process).is_dead {
-            self.world.kill(process);
+        if !self.scheduler.process(process).is_dead {
+            self.scheduler.kill(process);
         }
     }
 
     fn kill_a_controller(&self) {
         let process = self.controllers.borrow().last().copied();
-        if let Some(process) = process.filter(|process| !self.world.process(*process).is_dead) {
-            self.world.kill(process);
+        if let Some(process) = process.filter(|process| !self.scheduler.process(*process).is_dead) {
+            self.scheduler.kill(process);
         }
     }
 
@@ -213,13 +218,13 @@ impl Life {
     fn restart_agents(&self) {
         let idle: Vec<String> = {
             let agents = self.agents.borrow();
-            let is_idle = |process: &usize| !self.world.is_at_work(*process);
+            let is_idle = |process: &usize| !self.scheduler.is_at_work(*process);
             agents.iter().filter(|(_, process)| is_idle(process)).map(|(name, _)| name.clone()).collect()
         };
         idle.iter().for_each(|name| {
             let old = self.agents.borrow()[name];
-            if !self.world.process(old).is_dead {
-                self.world.kill(old);
+            if !self.scheduler.process(old).is_dead {
+                self.scheduler.kill(old);
             }
             self.start_agent(name);
         });
@@ -227,24 +232,24 @@ impl Life {
 
     /// No further faults happen: controllers end, and all results reach the broker.
     fn become_quiet(&self) {
-        self.world.broker.heal();
+        self.scheduler.broker.heal();
         let controllers = self.controllers.borrow().clone();
         let is_over = || {
-            controllers
-                .iter()
-                .all(|process| !self.world.is_at_work(*process) || self.world.process(*process).is_dead)
+            controllers.iter().all(|process| {
+                !self.scheduler.is_at_work(*process) || self.scheduler.process(*process).is_dead
+            })
         };
-        self.world.live_until(self.world.age() + QUIET_TIME, &is_over);
+        self.scheduler.run_until(self.scheduler.age() + QUIET_TIME, &is_over);
         assert!(is_over(), "a controller does not come to its end");
         // A claim of one that died is over, and the last results have been sent.
         self.restart_agents();
-        self.world.live_until(self.world.age() + Duration::from_secs(4), &|| false);
+        self.scheduler.run_until(self.scheduler.age() + Duration::from_secs(4), &|| false);
     }
 
     fn run_a_last_mix(&self) {
         let (process, ends) = self.start_controller(1, ControllerOptions::default());
-        let is_over = || !self.world.is_at_work(process);
-        self.world.live_until(self.world.age() + PATIENCE, &is_over);
+        let is_over = || !self.scheduler.is_at_work(process);
+        self.scheduler.run_until(self.scheduler.age() + PATIENCE, &is_over);
         let ends = ends.borrow();
         match &ends[..] {
             [Ok(generated)] => {
@@ -253,7 +258,7 @@ impl Life {
             [Err(error)] => panic!("a mix that nothing disturbs fails: {error}"),
             _ => panic!("a mix that nothing disturbs does not end: {}", ends.len()),
         }
-        self.world.live_until(self.world.age() + Duration::from_secs(5), &|| false);
+        self.scheduler.run_until(self.scheduler.age() + Duration::from_secs(5), &|| false);
         self.check_results();
     }
 
@@ -268,7 +273,7 @@ impl Life {
             assert!(left.is_empty(), "{name} keeps results though the broker is there: {left:?}");
         }
         let mut seen = BTreeMap::new();
-        for (subject, body) in self.world.broker.kept_parts() {
+        for (subject, body) in self.scheduler.broker.kept_parts() {
             let part = Part::decode(&body).expect("a kept message is a part");
             assert!(subject.ends_with(&part.head.agent), "a result under another's name");
             let head = part.head;
@@ -276,7 +281,7 @@ impl Life {
         }
         assert!(seen.values().all(|count| *count == 1), "a result is kept twice: {seen:?}");
         let mut ended: BTreeMap<String, usize> = BTreeMap::new();
-        for ((_, agent), sent) in &self.world.ledger.borrow().sent {
+        for ((_, agent), sent) in &self.scheduler.sent_load.borrow().sent {
             *ended.entry(agent.clone()).or_default() += sent.ended as usize;
         }
         for (agent, count) in ended {
@@ -309,12 +314,12 @@ fn run_mix(controller: &Controller, plan: &Plan, never: &AtomicBool) -> Result<G
 }
 
 /// The sum of a mix is what its agents have really sent.
-fn check_sum(world: &World, seed: u64, generated: &Generated) {
-    let ledger = world.ledger.borrow();
+fn check_sum(scheduler: &Scheduler, seed: u64, generated: &Generated) {
+    let sent_load = scheduler.sent_load.borrow();
     let fleet = generated.fleet.as_ref().expect("a fleet has made it");
     let mut sum = 0;
     for agent in &fleet.agents {
-        let sent = ledger.sent.get(&(seed, agent.name.clone()));
+        let sent = sent_load.sent.get(&(seed, agent.name.clone()));
         if let Some(told) = agent.total_requests {
             let sent = sent.expect("a result of an agent that has sent nothing");
             assert_eq!(told, sent.requests, "{}: it has sent another number of requests", agent.name);

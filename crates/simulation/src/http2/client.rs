@@ -14,7 +14,7 @@ use crate::wire::{Wire, is_pattern, pattern};
 
 const LIST: ListLimits = ListLimits { bytes: 1 << 20, fields: 1000 };
 
-/// So much may the server send at the end.
+/// The window of the server at the end.
 const OPEN_WINDOW: u32 = 1 << 30;
 
 const MOST_BODY_BYTES: usize = 60_000;

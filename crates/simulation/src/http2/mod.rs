@@ -3,7 +3,7 @@
 //!
 //! What must hold: the server never sends more than a window allows, nothing on a stream that has ended, and
 //! the bytes of no other stream; a client that keeps to the protocol loses no request, whatever it resets,
-//! however often it changes its settings; once all windows are open, every request is answered. In some lives
+//! however often it changes its settings; once all windows are open, every request is answered. In some runs
 //! bits of the client's bytes are changed: then the server's output must still be whole frames.
 
 mod client;
@@ -16,14 +16,14 @@ use crate::wire::Wire;
 use client::Client;
 use server::Server;
 
-/// The most turns of a life before all windows are opened.
+/// The most turns of a run before all windows are opened.
 const MOST_TURNS: u64 = 400;
 
 /// Within this number of turns with open windows all requests must have been answered.
 const PATIENCE: u64 = 20_000;
 
-/// A life.
-pub fn live() {
+/// One run.
+pub fn run() {
     let is_changed = chance::one_in(8);
     let limits = limits();
     let (mut to_server, mut to_client) = (Wire::default(), Wire::default());

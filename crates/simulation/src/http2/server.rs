@@ -25,7 +25,7 @@ pub struct Server {
 
 struct Stream {
     key: StreamKey,
-    asked: Asked,
+    asked: RequestedAnswer,
     state: State,
     /// Bytes of the request's body so far, and whether it is whole.
     received: usize,
@@ -39,14 +39,14 @@ struct Stream {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct RequestedAnswer {
     number: u64,
-    kind: Kind,
+    kind: BodyKind,
     length: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BodyKind {
     Whole,
     Length,
     Stream,
@@ -185,7 +185,7 @@ impl Server {
 
     fn answer(&mut self, id: u32) {
         let stream = &self.streams[&id];
-        let (key, Asked { number, kind, length }) = (stream.key, stream.asked);
+        let (key, RequestedAnswer { number, kind, length }) = (stream.key, stream.asked);
         // What has come of the request, so that the client can compare.
         let (text, got) = (number.to_string(), stream.received.to_string());
         let received = if stream.is_whole { got } else { "part".to_string() };
@@ -196,12 +196,12 @@ impl Server {
             (b"server", b"simulated"),
             (b"x-long", long.as_bytes()),
         ];
-        let bytes = pattern(number, if kind == Kind::Whole { length } else { 0 });
+        let bytes = pattern(number, if kind == BodyKind::Whole { length } else { 0 });
         let body = match kind {
-            Kind::Whole => Body::Bytes(&bytes),
-            Kind::Length => Body::Length(length as u64),
-            Kind::Stream => Body::Stream,
-            Kind::Nothing => Body::Empty,
+            BodyKind::Whole => Body::Bytes(&bytes),
+            BodyKind::Length => Body::Length(length as u64),
+            BodyKind::Stream => Body::Stream,
+            BodyKind::Nothing => Body::Empty,
         };
         if chance::one_in(10) {
             let mut block = Vec::new();
@@ -216,7 +216,7 @@ impl Server {
             Responded::Complete => drop(self.streams.remove(&id)),
             Responded::Queued => {
                 let stream = self.streams.get_mut(&id).unwrap();
-                stream.state = if kind == Kind::Stream { State::Sending } else { State::Finished };
+                stream.state = if kind == BodyKind::Stream { State::Sending } else { State::Finished };
             }
             Responded::Gone => panic!("the engine has lost stream {id}, which was not reset"),
         }
@@ -286,17 +286,17 @@ impl Server {
 }
 
 /// What a path asks for: `/KIND/LENGTH/NUMBER`.
-fn parse(path: &[u8]) -> Option<Asked> {
+fn parse(path: &[u8]) -> Option<RequestedAnswer> {
     let path = std::str::from_utf8(path).ok()?;
     let mut parts = path.strip_prefix('/')?.split('/');
     let kind = match parts.next()? {
-        "whole" => Kind::Whole,
-        "length" => Kind::Length,
-        "stream" => Kind::Stream,
-        "nothing" => Kind::Nothing,
+        "whole" => BodyKind::Whole,
+        "length" => BodyKind::Length,
+        "stream" => BodyKind::Stream,
+        "nothing" => BodyKind::Nothing,
         _ => return None,
     };
     let length = parts.next()?.parse().ok().filter(|length| *length < 1_000_000)?;
     let number = parts.next()?.parse().ok()?;
-    Some(Asked { number, kind, length })
+    Some(RequestedAnswer { number, kind, length })
 }

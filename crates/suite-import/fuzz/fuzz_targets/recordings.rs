@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_suite_import::suite_text::{Form, SuiteWishes};
+use touchstone_suite_import::suite_text::{Form, SuiteOptions};
 use touchstone_suite_import::{LogFormat, access_log, curl, file_text, filelist, har, suite_text, url_list};
 use touchstone_lab::suite::Suite;
 
@@ -12,7 +12,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let Ok(text) = file_text("fuzz", bytes) else { return };
     let text = text.as_str();
     let recording = match kind % 6 {
-        0 => har::read("fuzz", text, &har::Wishes::default()),
+        0 => har::read("fuzz", text, &har::HarOptions::default()),
         1 => access_log::read("fuzz", text, None),
         2 => url_list::read("fuzz", text, false),
         3 => filelist::read("fuzz", text),
@@ -25,7 +25,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
     };
     let Ok(recording) = recording else { return };
-    let wishes = SuiteWishes { name: "fuzz".to_string(), source: text.to_string(), most: 1000, form };
+    let wishes = SuiteOptions { name: "fuzz".to_string(), source: text.to_string(), most: 1000, form };
     let (text, _) = suite_text(&recording, &wishes);
     match Suite::read("fuzz.toml", &text) {
         Ok(_) => {}

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use super::active::ActiveTls;
+use super::active_tls::ActiveTls;
 use super::ciphertext::CiphertextBuffer;
 use super::client_certificate::ClientCertificate;
 use super::client_hello::{self, Hello, Peek};
@@ -302,7 +302,7 @@ impl TlsSession {
             Peek::Whole(hello) => hello,
             Peek::Unreadable => Hello::default(),
         };
-        let (config, policy) = self.active.choose(&hello);
+        let (config, policy) = self.active.config_for(&hello);
         let connection = UnbufferedServerConnection::new(config).map_err(|error| {
             self.end();
             TlsError::Broken(error.to_string())

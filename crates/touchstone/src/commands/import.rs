@@ -9,7 +9,7 @@ use touchstone_lab::capability::OWN_REQUESTS;
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
 use touchstone_session_import::{jmeter, k6, openapi, postman};
-use touchstone_suite_import::suite_text::{Form, SuiteWishes, suite_name};
+use touchstone_suite_import::suite_text::{Form, SuiteOptions, suite_name};
 use touchstone_suite_import::{
     LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
 };
@@ -125,7 +125,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         (None, Format::Curl) => "curl".to_string(),
         (None, _) => suite_name(&file),
     };
-    let wishes = SuiteWishes { name, source: format!("imported from {file}"), most: arguments.most, form };
+    let wishes = SuiteOptions { name, source: format!("imported from {file}"), most: arguments.most, form };
     let (text, notes) = suite_text(&recording, &wishes);
     // The file is read like any suite, so that an invalid suite is never reported as one.
     let suite = Suite::read("the suite", &text).map_err(|error| error.message)?;
@@ -294,7 +294,7 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
         Format::Har => {
             let origin = arguments.origin.as_deref().map(HttpUrl::parse).transpose();
             let origin = origin.map_err(|error| format!("--origin: {error}"))?.map(|url| url.origin());
-            har::read(&file, &text, &har::Wishes { origin, with_secrets: arguments.with_secrets })
+            har::read(&file, &text, &har::HarOptions { origin, with_secrets: arguments.with_secrets })
         }
         Format::Log => access_log::read(&file, &text, arguments.log_format.as_ref()),
         Format::Urls => url_list::read(&file, &text, arguments.with_secrets),

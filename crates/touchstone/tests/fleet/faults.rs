@@ -105,7 +105,7 @@ fn an_exploratory_run_goes_on_without_a_killed_agent() {
     assert_eq!(agents[0]["requests"], mix["requests"]);
     let warnings = ended.result.as_ref().map(|result| result["warnings"].to_string()).unwrap_or_default();
     assert!(
-        warnings.contains("load-2 was lost at") && warnings.contains("1 of 2 agents went on"),
+        warnings.contains("load-2 was lost at") && warnings.contains("1 of 2 agents continued"),
         "{warnings}"
     );
 }
@@ -184,7 +184,7 @@ fn killed_controller(scene: &Scene) -> Seen {
     assert!(quiet_after < STOPPED_AFTER + MACHINE, "requests came for {quiet_after:?}");
     drop(bench);
     let text = scene.fleet.agent_text("load-1");
-    assert!(text.contains("nothing was heard from the controller for 3 s"), "{text}");
+    assert!(text.contains("no message of the controller arrived for 3 s"), "{text}");
     // What the agents measured for the killed controller is in no other result.
     let ended = until_together(|| scene.begin("4s", &[]).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());

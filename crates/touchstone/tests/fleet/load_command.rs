@@ -30,7 +30,7 @@ fn words(output: &Output) -> String {
 fn until_together(mut load: impl FnMut() -> Output) -> Output {
     let mut output = load();
     for _ in 0..4 {
-        if !words(&output).contains("ms apart: a start counts") {
+        if !words(&output).contains("ms apart: at most") {
             break;
         }
         output = load();

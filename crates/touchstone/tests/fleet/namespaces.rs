@@ -100,12 +100,16 @@ fn results_that_the_broker_does_not_have_stay_on_an_agent_s_disk_and_are_named()
     let mut bench = fleet.bench_in(&variables, &as_words(&bench_words(LEFT, "60s")));
     bench.wait_until_loaded(&fleet, &["a"]);
     assert_eq!(fleet.stop_broker(), Some(0));
-    let stopped = "nothing was heard from the controller for 3 s";
+    let stopped = "no message of the controller arrived for 3 s";
     wait_until("the agent stops", PATIENCE, || fleet.launched_text("a").contains(stopped));
     // The end of the run must not wait for the broker.
     kill_process(bench.process(), Signal::INT).expect("it is interrupted");
     let ended = bench.wait();
-    assert!(ended.error.contains("agent a cannot be heard: the broker is away"), "{}", ended.error);
+    assert!(
+        ended.error.contains("agent a cannot be heard: the connection to the broker is lost"),
+        "{}",
+        ended.error
+    );
     let directories: Vec<_> = std::fs::read_dir(&place).expect("a directory").flatten().collect();
     let [directory] = &directories[..] else { panic!("{directories:?}") };
     let told = format!(

@@ -54,7 +54,7 @@ fn credentials_that_the_broker_does_not_know() {
     let mut command = Command::new(program());
     command.args(&words);
     fleet.spawn_agent("load-2", command);
-    let refused = "does not know the credentials of load-2";
+    let refused = "refuses the credentials of load-2";
     wait_until("the agent is refused", PATIENCE, || fleet.agent_text("load-2").contains(refused));
     // The agent tries again, so that a controller that starts later hears of it too.
     assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2 was refused by the broker"]);
@@ -107,7 +107,7 @@ fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
     fleet.spawn_agent("load-2", command);
     assert_refused(
         &fleet.bench(&SHORT).wait(),
-        &["agent load-2: its machine does not allow load to 127.0.0.1:"],
+        &["agent load-2: the agent does not allow load to 127.0.0.1:"],
     );
     fleet.signal_agent("load-2", Signal::TERM);
     assert_eq!(fleet.wait_for_agent("load-2"), Some(0));
@@ -164,7 +164,7 @@ fn a_disk_without_room_for_a_result() {
     let Some(disk) = SmallDisk::mount(&fleet, "64k") else { return };
     fleet.start_agent("load-2", &["--spool", disk.path()]);
     let ended = fleet.bench(&SHORT).wait();
-    assert_refused(&ended, &["agent load-2: its disk has no room"]);
+    assert_refused(&ended, &["agent load-2: the agent's disk has no room"]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_disk_that_fills_in_mid_mix_costs_no_result_and_the_next_mix_is_refused() {
     whole_is_sum(ended.mix());
     // There is no room for another mix: the room of the first was freed, and is filled too.
     disk.fill();
-    assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2: its disk has no room"]);
+    assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2: the agent's disk has no room"]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_plan_that_is_not_what_was_handed_out() {
     assert!(changed > 0);
     assert_refused(
         &fleet.bench(&words).wait(),
-        &["agent load-", ": the plan cannot be fetched: the document ", " is not what was handed out"],
+        &["agent load-", ": the plan cannot be fetched: the document ", " was changed"],
     );
 }
 
@@ -251,7 +251,7 @@ fn two_controllers_and_two_agents_of_one_name() {
     let first = fleet.bench(&long);
     wait_until("the first has the fleet", PATIENCE, || first.directory().exists());
     let second = fleet.bench_to("second", &SHORT).wait();
-    assert_refused(&second, &["is in use by another controller"]);
+    assert_refused(&second, &["another controller uses the fleet"]);
     kill_process(first.process(), Signal::INT).expect("it is interrupted");
     let ended = first.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.error);
@@ -268,5 +268,5 @@ fn two_controllers_and_two_agents_of_one_name() {
         }
         ended = until_together(|| fleet.bench(&SHORT).wait());
     }
-    assert_refused(&ended, &["two agents call themselves load-2"]);
+    assert_refused(&ended, &["two agents have the name load-2"]);
 }

@@ -43,7 +43,7 @@ fn ssh_starts_the_agents_of_a_fleet_and_nothing_is_left_of_them() {
         let said = fleet.launched_text(agent);
         let line = said
             .lines()
-            .find_map(|line| line.split_once("results that the broker does not have yet lie in "));
+            .find_map(|line| line.split_once("results that the broker does not have yet are in "));
         let directory = line.map(|(_, directory)| Path::new(directory)).unwrap_or_else(|| panic!("{said}"));
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         assert!(name.starts_with(&format!("touchstone-labssh-{agent}-")), "{said}");

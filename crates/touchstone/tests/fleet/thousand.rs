@@ -22,7 +22,7 @@ use touchstone_fleet::{
     AgentFacts, AgentState, BEAT_PERIOD, Beat, Clock, Credentials, Fabric, Inbox, Message, Nats, Order,
     PROTOCOL, Part, Report, Role,
 };
-use touchstone_load::{Outcome, Plan, Portion, Progress, Ready};
+use touchstone_load::{Outcome, Plan, Portion, PreparedRun, Progress};
 
 /// The number of agents. The agents of a debug build need more than two processors for a thousand:
 /// `AGENTS=250` makes fewer.
@@ -269,7 +269,7 @@ fn outcome(begun: &StartedMix, requests: u64) -> Outcome {
     let plan = Plan { cores: vec![0], ..begun.plan.clone() };
     let stopped = Progress::default();
     stopped.stop.store(true, Ordering::Relaxed);
-    let ready = Ready::new(&plan, begun.portion.clone()).expect("a portion");
+    let ready = PreparedRun::new(&plan, begun.portion.clone()).expect("a portion");
     let mut outcome = ready.run_at(begun.start_ns, &stopped).expect("an outcome");
     outcome.interrupted = false;
     outcome.window = plan.length - plan.ramp_up - plan.ramp_down;

@@ -50,15 +50,15 @@ enum Phase {
 
 /// Something to be noted down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Note {
+pub(crate) enum WebSocketEvent {
     /// The handshake is done.
     Opened,
     Sent,
-    /// A message came so long after the one before it; the first after none.
+    /// A message arrived; the time since the previous message, if there was one.
     Message {
         gap_ns: Option<u64>,
     },
-    /// The answer to a message came so long after that was due.
+    /// The answer to a message arrived; the time since the message was due.
     Answered {
         answer_ns: u64,
     },
@@ -71,23 +71,23 @@ pub(crate) enum Note {
 
 /// What a WebSocket brings about: bytes for the server, and notes.
 #[derive(Debug, Default)]
-pub(crate) struct Effects {
+pub(crate) struct WebSocketOutput {
     pub(crate) out: Vec<u8>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<WebSocketEvent>,
 }
 
 /// What becomes of a WebSocket after received bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum ReceiveOutcome {
     Continue,
     /// The server has answered otherwise; these bytes are the beginning of that answer.
     Refused(Vec<u8>),
-    Ended(Ended),
+    Ended(WebSocketEnd),
 }
 
 /// How a WebSocket ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct WebSocketEnd {
     /// The server's code; [`NO_CODE`] without one.
     pub(crate) code: u16,
     pub(crate) reason: String,
@@ -200,17 +200,17 @@ impl WebSocket {
         &mut self,
         bytes: &[u8],
         now_ns: u64,
-        effects: &mut Effects,
+        websocket_output: &mut WebSocketOutput,
         random: &mut Random,
-    ) -> Result<After, Fault> {
+    ) -> Result<ReceiveOutcome, Fault> {
         if self.phase != Phase::Asked {
-            return self.take_frames(bytes, now_ns, effects, random);
+            return self.take_frames(bytes, now_ns, websocket_output, random);
         }
         self.head_bytes.extend_from_slice(bytes);
         loop {
             let length = match parse_response_head(&self.head_bytes, &mut self.head) {
                 Ok(Parsed::Complete(length)) => length,
-                Ok(Parsed::Partial) => return Ok(After::Continue),
+                Ok(Parsed::Partial) => return Ok(ReceiveOutcome::Continue),
                 Err(_) => return Err(Fault::NotHttp),
             };
             match self.head.status {
@@ -220,8 +220,8 @@ impl WebSocket {
                     let mut head_bytes = std::mem::take(&mut self.head_bytes);
                     let frames = head_bytes.split_off(length);
                     self.bytes += length as u64;
-                    self.open(now_ns, effects, random);
-                    return self.take_frames(&frames, now_ns, effects, random);
+                    self.open(now_ns, websocket_output, random);
+                    return self.take_frames(&frames, now_ns, websocket_output, random);
                 }
                 // An interim answer: another follows.
                 100..=199 => {
@@ -230,17 +230,17 @@ impl WebSocket {
                 }
                 _ => {
                     self.phase = Phase::None;
-                    return Ok(After::Refused(std::mem::take(&mut self.head_bytes)));
+                    return Ok(ReceiveOutcome::Refused(std::mem::take(&mut self.head_bytes)));
                 }
             }
         }
     }
 
-    fn open(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+    fn open(&mut self, now_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         let Some(plan) = self.plan() else { return };
         self.phase = Phase::Open;
         self.progress_ns = now_ns;
-        effects.notes.push(Note::Opened);
+        websocket_output.notes.push(WebSocketEvent::Opened);
         self.next_ping_ns = plan.ping_every.map_or(u64::MAX, |every| now_ns + every.as_nanos() as u64);
         self.next_send_ns = u64::MAX;
         if plan.sends == Some(0) {
@@ -249,9 +249,9 @@ impl WebSocket {
         if plan.send_every.is_some() || !plan.waits_for_answers() {
             self.next_send_ns = now_ns;
         } else {
-            self.send(now_ns, effects, random);
+            self.send(now_ns, websocket_output, random);
         }
-        self.on_time(now_ns, 0, effects, random);
+        self.on_time(now_ns, 0, websocket_output, random);
     }
 
     fn may_send(&self) -> bool {
@@ -260,11 +260,11 @@ impl WebSocket {
     }
 
     /// Sends the client's message, which was due then.
-    fn send(&mut self, due_ns: u64, effects: &mut Effects, random: &mut Random) {
+    fn send(&mut self, due_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         let is_binary = self.plan().is_some_and(|plan| plan.is_binary);
         let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
-        append_frame(&mut effects.out, opcode, &self.message, key(random));
-        effects.notes.push(Note::Sent);
+        append_frame(&mut websocket_output.out, opcode, &self.message, key(random));
+        websocket_output.notes.push(WebSocketEvent::Sent);
         self.sent += 1;
         if self.plan().is_some_and(|plan| !plan.waits_for_answers()) {
             return;
@@ -282,25 +282,25 @@ impl WebSocket {
         &mut self,
         bytes: &[u8],
         now_ns: u64,
-        effects: &mut Effects,
+        websocket_output: &mut WebSocketOutput,
         random: &mut Random,
-    ) -> Result<After, Fault> {
+    ) -> Result<ReceiveOutcome, Fault> {
         self.bytes += bytes.len() as u64;
         let mut events = std::mem::take(&mut self.events);
         let taken = self.frames.take(bytes, &mut events);
         let mut ended = None;
         for event in events.drain(..) {
             match event {
-                Received::Message => self.take_message(now_ns, effects, random),
+                Received::Message => self.take_message(now_ns, websocket_output, random),
                 Received::Ping(payload) => {
-                    effects.notes.push(Note::Ping);
+                    websocket_output.notes.push(WebSocketEvent::Ping);
                     if self.phase == Phase::Open {
-                        append_frame(&mut effects.out, Opcode::Pong, &payload, key(random));
+                        append_frame(&mut websocket_output.out, Opcode::Pong, &payload, key(random));
                     }
                 }
-                Received::Pong(payload) => self.take_pong(&payload, now_ns, effects),
+                Received::Pong(payload) => self.take_pong(&payload, now_ns, websocket_output),
                 Received::Close(code, reason) => {
-                    ended = Some(self.take_close(code, reason, effects, random));
+                    ended = Some(self.take_close(code, reason, websocket_output, random));
                 }
             }
         }
@@ -309,37 +309,39 @@ impl WebSocket {
             (Err(wrong), _) => {
                 if self.phase == Phase::Open {
                     let code = wrong.close_code().to_be_bytes();
-                    append_frame(&mut effects.out, Opcode::Close, &code, key(random));
+                    append_frame(&mut websocket_output.out, Opcode::Close, &code, key(random));
                 }
                 Err(Fault::Frame(wrong))
             }
-            (Ok(()), Some(ended)) => Ok(After::Ended(ended)),
-            (Ok(()), None) => Ok(After::Continue),
+            (Ok(()), Some(ended)) => Ok(ReceiveOutcome::Ended(ended)),
+            (Ok(()), None) => Ok(ReceiveOutcome::Continue),
         }
     }
 
-    fn take_message(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+    fn take_message(&mut self, now_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         self.received += 1;
         self.progress_ns = now_ns;
         let gap_ns = self.last_message_ns.map(|last_ns| now_ns.saturating_sub(last_ns));
         self.last_message_ns = Some(now_ns);
-        effects.notes.push(Note::Message { gap_ns });
+        websocket_output.notes.push(WebSocketEvent::Message { gap_ns });
         if let Some(due_ns) = self.unanswered.pop_front() {
-            effects.notes.push(Note::Answered { answer_ns: now_ns.saturating_sub(due_ns) });
+            websocket_output
+                .notes
+                .push(WebSocketEvent::Answered { answer_ns: now_ns.saturating_sub(due_ns) });
         }
         if self.wanted().is_some_and(|wanted| wanted > 0 && self.received >= wanted) {
-            self.close(now_ns, effects, random);
+            self.close(now_ns, websocket_output, random);
         } else if self.plan().is_some_and(|plan| plan.sends_after_answers()) && self.may_send() {
-            self.send(now_ns, effects, random);
+            self.send(now_ns, websocket_output, random);
         }
     }
 
-    fn take_pong(&mut self, payload: &[u8], now_ns: u64, effects: &mut Effects) {
+    fn take_pong(&mut self, payload: &[u8], now_ns: u64, websocket_output: &mut WebSocketOutput) {
         // A server may answer only the last of several pings (section 5.5.3).
         let Ok(number) = <[u8; 8]>::try_from(payload).map(u64::from_be_bytes) else { return };
         let Some(place) = self.pings.iter().position(|(ping, _)| *ping == number) else { return };
         if let Some((_, at_ns)) = self.pings.drain(..=place).next_back() {
-            effects.notes.push(Note::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
+            websocket_output.notes.push(WebSocketEvent::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
         }
     }
 
@@ -347,24 +349,24 @@ impl WebSocket {
         &mut self,
         code: Option<u16>,
         reason: String,
-        effects: &mut Effects,
+        websocket_output: &mut WebSocketOutput,
         random: &mut Random,
-    ) -> Ended {
+    ) -> WebSocketEnd {
         if self.phase == Phase::Open {
             let echo = code.map(u16::to_be_bytes);
             let echo = echo.as_ref().map_or(&[][..], |code| &code[..]);
-            append_frame(&mut effects.out, Opcode::Close, echo, key(random));
+            append_frame(&mut websocket_output.out, Opcode::Close, echo, key(random));
         }
         let has_all = self.wanted().is_none_or(|wanted| self.received >= wanted);
         let code = code.unwrap_or(NO_CODE);
         let is_complete = has_all && matches!(code, NORMAL | GOING_AWAY | NO_CODE);
-        Ended { code, reason, is_complete }
+        WebSocketEnd { code, reason, is_complete }
     }
 
     /// Begins the end of an open WebSocket.
-    pub(crate) fn close(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+    pub(crate) fn close(&mut self, now_ns: u64, websocket_output: &mut WebSocketOutput, random: &mut Random) {
         if self.phase == Phase::Open {
-            append_frame(&mut effects.out, Opcode::Close, &NORMAL.to_be_bytes(), key(random));
+            append_frame(&mut websocket_output.out, Opcode::Close, &NORMAL.to_be_bytes(), key(random));
             (self.phase, self.progress_ns) = (Phase::Closing, now_ns);
         }
     }
@@ -379,32 +381,37 @@ impl WebSocket {
         if self.phase == Phase::Open { self.next_send_ns.min(self.next_ping_ns) } else { u64::MAX }
     }
 
-    /// Does what is due; so many bytes wait for the socket. Returns when to look again.
+    /// Sends due messages and pings; this many bytes already wait for the socket. Returns when to look again.
     pub(crate) fn on_time(
         &mut self,
         now_ns: u64,
         unsent_bytes: usize,
-        effects: &mut Effects,
+        websocket_output: &mut WebSocketOutput,
         random: &mut Random,
     ) -> u64 {
         let Some(plan) = self.plan() else { return u64::MAX };
         let each_ns = |every: Option<Duration>| every.map_or(0, |every| every.as_nanos() as u64);
         while self.phase == Phase::Open && self.next_send_ns <= now_ns {
-            if unsent_bytes + effects.out.len() > MOST_UNSENT_BYTES {
+            if unsent_bytes + websocket_output.out.len() > MOST_UNSENT_BYTES {
                 return now_ns + UNSENT_PAUSE_NS;
             }
-            self.send(self.next_send_ns, effects, random);
+            self.send(self.next_send_ns, websocket_output, random);
             if self.may_send() {
                 self.next_send_ns += each_ns(plan.send_every);
                 continue;
             }
             self.next_send_ns = u64::MAX;
             if !plan.waits_for_answers() {
-                self.close(now_ns, effects, random);
+                self.close(now_ns, websocket_output, random);
             }
         }
         if self.phase == Phase::Open && self.next_ping_ns <= now_ns {
-            append_frame(&mut effects.out, Opcode::Ping, &self.pings_sent.to_be_bytes(), key(random));
+            append_frame(
+                &mut websocket_output.out,
+                Opcode::Ping,
+                &self.pings_sent.to_be_bytes(),
+                key(random),
+            );
             if self.pings.len() == MOST_PINGS {
                 self.pings.pop_front();
             }

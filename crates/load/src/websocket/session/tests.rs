@@ -8,7 +8,7 @@ const MS: u64 = 1_000_000;
 struct Rig {
     socket: WebSocket,
     random: Random,
-    effects: Effects,
+    websocket_output: WebSocketOutput,
 }
 
 /// The plan of a client that listens only.
@@ -17,8 +17,11 @@ const LISTENS: WebSocketPlan =
 
 fn asked(plan: WebSocketPlan) -> Rig {
     let setup = WebSocketSetup { plan, message: b"hello".as_slice().into(), protocols: Vec::new() };
-    let mut rig =
-        Rig { socket: WebSocket::default(), random: Random::of_client(7, 0), effects: Effects::default() };
+    let mut rig = Rig {
+        socket: WebSocket::default(),
+        random: Random::of_client(7, 0),
+        websocket_output: WebSocketOutput::default(),
+    };
     let mut request = b"GET / HTTP/1.1\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".to_vec();
     rig.socket.ask(&Arc::new(setup), None, &mut request, &mut rig.random);
     rig
@@ -27,7 +30,7 @@ fn asked(plan: WebSocketPlan) -> Rig {
 fn opened(plan: WebSocketPlan, now_ns: u64) -> Rig {
     let mut rig = asked(plan);
     let answer = rig.switching();
-    assert_eq!(rig.take(&answer, now_ns), Ok(After::Continue));
+    assert_eq!(rig.take(&answer, now_ns), Ok(ReceiveOutcome::Continue));
     rig
 }
 
@@ -36,17 +39,17 @@ impl Rig {
         self.socket.opening_answer().into_bytes()
     }
 
-    fn take(&mut self, bytes: &[u8], now_ns: u64) -> Result<After, Fault> {
-        self.socket.take(bytes, now_ns, &mut self.effects, &mut self.random)
+    fn take(&mut self, bytes: &[u8], now_ns: u64) -> Result<ReceiveOutcome, Fault> {
+        self.socket.take(bytes, now_ns, &mut self.websocket_output, &mut self.random)
     }
 
     fn on_time(&mut self, now_ns: u64) -> u64 {
-        self.socket.on_time(now_ns, 0, &mut self.effects, &mut self.random)
+        self.socket.on_time(now_ns, 0, &mut self.websocket_output, &mut self.random)
     }
 
     /// The kinds of the sent frames, and their payloads.
     fn sent(&mut self) -> Vec<(u8, Vec<u8>)> {
-        let (mut rest, mut frames) = (&self.effects.out[..], Vec::new());
+        let (mut rest, mut frames) = (&self.websocket_output.out[..], Vec::new());
         while let [first, second, a, b, c, d, behind @ ..] = rest {
             assert_eq!((first & 0x80, second & 0x80), (0x80, 0x80), "whole and masked");
             let (payload, behind) = behind.split_at(usize::from(second & 0x7f));
@@ -55,12 +58,12 @@ impl Rig {
             rest = behind;
         }
         assert!(rest.is_empty(), "{rest:?}");
-        self.effects.out.clear();
+        self.websocket_output.out.clear();
         frames
     }
 
-    fn notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.effects.notes)
+    fn notes(&mut self) -> Vec<WebSocketEvent> {
+        std::mem::take(&mut self.websocket_output.notes)
     }
 }
 
@@ -71,16 +74,16 @@ const CLOSE: &[u8] = &[0x88, 2, 0x03, 0xe8];
 fn each_message_follows_the_answer_to_the_last_and_the_close_the_last_answer() {
     let mut rig = opened(WebSocketPlan { sends: Some(2), ..LISTENS }, 10 * MS);
     assert_eq!(rig.sent(), [(1, b"hello".to_vec())]);
-    assert_eq!(rig.notes(), [Note::Opened, Note::Sent]);
-    assert_eq!(rig.take(MESSAGE, 15 * MS), Ok(After::Continue));
+    assert_eq!(rig.notes(), [WebSocketEvent::Opened, WebSocketEvent::Sent]);
+    assert_eq!(rig.take(MESSAGE, 15 * MS), Ok(ReceiveOutcome::Continue));
     assert_eq!(rig.sent(), [(1, b"hello".to_vec())]);
-    let answered = |ms: u64| Note::Answered { answer_ns: ms * MS };
-    assert_eq!(rig.notes(), [Note::Message { gap_ns: None }, answered(5), Note::Sent]);
-    assert_eq!(rig.take(MESSAGE, 22 * MS), Ok(After::Continue));
+    let answered = |ms: u64| WebSocketEvent::Answered { answer_ns: ms * MS };
+    assert_eq!(rig.notes(), [WebSocketEvent::Message { gap_ns: None }, answered(5), WebSocketEvent::Sent]);
+    assert_eq!(rig.take(MESSAGE, 22 * MS), Ok(ReceiveOutcome::Continue));
     assert_eq!(rig.sent(), [(8, vec![0x03, 0xe8])]);
-    assert_eq!(rig.notes(), [Note::Message { gap_ns: Some(7 * MS) }, answered(7)]);
-    let ended = Ended { code: 1000, reason: String::new(), is_complete: true };
-    assert_eq!(rig.take(CLOSE, 23 * MS), Ok(After::Ended(ended)));
+    assert_eq!(rig.notes(), [WebSocketEvent::Message { gap_ns: Some(7 * MS) }, answered(7)]);
+    let ended = WebSocketEnd { code: 1000, reason: String::new(), is_complete: true };
+    assert_eq!(rig.take(CLOSE, 23 * MS), Ok(ReceiveOutcome::Ended(ended)));
     assert!(rig.sent().is_empty(), "a close is not answered twice");
 }
 
@@ -90,14 +93,14 @@ fn messages_at_fixed_times_count_from_when_they_were_due() {
     let mut rig = opened(WebSocketPlan { sends: Some(3), send_every: every, ..LISTENS }, 100 * MS);
     assert_eq!(rig.sent().len(), 1);
     assert_eq!(rig.socket.next_ns(), 110 * MS);
-    // The engine comes back late: both are sent, and both count from their moments.
+    // The engine is late: both are sent, and both count from their due times.
     assert_eq!(rig.on_time(125 * MS), u64::MAX);
     assert_eq!(rig.sent().len(), 2);
     rig.notes();
     rig.take(&[MESSAGE, MESSAGE, MESSAGE].concat(), 130 * MS).expect("good frames");
-    let answers: Vec<Note> =
-        rig.notes().into_iter().filter(|note| matches!(note, Note::Answered { .. })).collect();
-    assert_eq!(answers, [30, 20, 10].map(|ms| Note::Answered { answer_ns: ms * MS }));
+    let answers: Vec<WebSocketEvent> =
+        rig.notes().into_iter().filter(|note| matches!(note, WebSocketEvent::Answered { .. })).collect();
+    assert_eq!(answers, [30, 20, 10].map(|ms| WebSocketEvent::Answered { answer_ns: ms * MS }));
     assert_eq!(rig.sent(), [(8, vec![0x03, 0xe8])]);
 }
 
@@ -124,7 +127,7 @@ fn pings_are_answered_and_pongs_timed() {
     let pong = [&[0x8a, 8], &pings[1].1[..]].concat();
     rig.take(&pong, 43 * MS).expect("a good frame");
     rig.take(&pong, 44 * MS).expect("unsolicited pongs mean nothing");
-    assert_eq!(rig.notes(), [Note::Pong { pong_ns: 3 * MS }]);
+    assert_eq!(rig.notes(), [WebSocketEvent::Pong { pong_ns: 3 * MS }]);
     assert!(!rig.socket.is_too_late(1_000_000 * MS, MS), "a listener may wait for as long as it takes");
 }
 
@@ -133,12 +136,12 @@ fn an_early_end_is_told_with_its_code() {
     let mut rig = opened(WebSocketPlan { sends: Some(2), ..LISTENS }, 0);
     rig.sent();
     let going = [&[0x88, 5, 0x03, 0xf3], b"bad".as_slice()].concat();
-    let ended = Ended { code: 1011, reason: "bad".to_string(), is_complete: false };
-    assert_eq!(rig.take(&going, MS), Ok(After::Ended(ended)));
+    let ended = WebSocketEnd { code: 1011, reason: "bad".to_string(), is_complete: false };
+    assert_eq!(rig.take(&going, MS), Ok(ReceiveOutcome::Ended(ended)));
     assert_eq!(rig.sent(), [(8, vec![0x03, 0xf3])]);
     let mut listener = opened(LISTENS, 0);
-    let ended = Ended { code: NO_CODE, reason: String::new(), is_complete: true };
-    assert_eq!(listener.take(&[0x88, 0], MS), Ok(After::Ended(ended)));
+    let ended = WebSocketEnd { code: NO_CODE, reason: String::new(), is_complete: true };
+    assert_eq!(listener.take(&[0x88, 0], MS), Ok(ReceiveOutcome::Ended(ended)));
     assert_eq!(listener.sent(), [(8, Vec::new())]);
 }
 
@@ -148,16 +151,16 @@ fn a_wrong_frame_is_told_and_what_came_before_it_counts() {
     rig.notes();
     let bytes = [MESSAGE, &[0x81, 1, 0xff]].concat();
     assert_eq!(rig.take(&bytes, MS), Err(Fault::Frame(WrongFrame::NotUtf8)));
-    assert_eq!(rig.notes(), [Note::Message { gap_ns: None }]);
+    assert_eq!(rig.notes(), [WebSocketEvent::Message { gap_ns: None }]);
     assert_eq!(rig.sent(), [(8, vec![0x03, 0xef])]);
 }
 
 #[test]
 fn another_answer_is_handed_back_whole() {
     let mut rig = asked(LISTENS);
-    assert_eq!(rig.take(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 ", 0), Ok(After::Continue));
+    assert_eq!(rig.take(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 ", 0), Ok(ReceiveOutcome::Continue));
     let refused = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno";
-    assert_eq!(rig.take(&refused[13..], 0), Ok(After::Refused(refused.to_vec())));
+    assert_eq!(rig.take(&refused[13..], 0), Ok(ReceiveOutcome::Refused(refused.to_vec())));
     assert!(!rig.socket.is_active());
     assert_eq!(asked(LISTENS).take(b"hello\r\n", 0), Err(Fault::NotHttp));
     let wrong = b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -176,10 +179,10 @@ proptest! {
         let read = |piece: usize| {
             let mut rig = asked(WebSocketPlan { sends: Some(3), ..LISTENS });
             let all = [rig.switching(), MESSAGE.repeat(count), bytes.clone()].concat();
-            let mut outcome = Ok(After::Continue);
+            let mut outcome = Ok(ReceiveOutcome::Continue);
             for part in all.chunks(piece) {
                 outcome = rig.take(part, 0);
-                if outcome != Ok(After::Continue) {
+                if outcome != Ok(ReceiveOutcome::Continue) {
                     break;
                 }
             }

@@ -179,7 +179,7 @@ fn trouble(state: &str) -> Option<&'static str> {
     match state {
         "lost" => Some("is lost"),
         "gone" => Some("is gone"),
-        "no broker" => Some("cannot be heard: the broker is away"),
+        "no broker" => Some("cannot be heard: the connection to the broker is lost"),
         _ => None,
     }
 }

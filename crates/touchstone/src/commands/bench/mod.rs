@@ -15,11 +15,11 @@ use touchstone_lab::result::{Disclosure, MixResult, ResultFile, RunStatus, Syste
 use touchstone_lab::{memory, peaks, verdict, warnings};
 use touchstone_lab_report::answers::{self, Answer};
 use touchstone_lab_report::planning::{self, Assumptions};
-use touchstone_lab_report::run_rules::Standing;
+use touchstone_lab_report::run_rules::Assessment;
 use touchstone_lab_report::{report, table};
 use touchstone_lab_run::bench::{self, BenchError, Finished, Options};
 use touchstone_lab_run::live::web::Bound;
-use touchstone_lab_run::placement::{Wishes, parse_list};
+use touchstone_lab_run::placement::{PlacementOptions, parse_list};
 use touchstone_load::Threshold;
 
 /// The arguments of `touchstone bench`.
@@ -323,7 +323,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         ramp_up: arguments.ramp_up,
         ramp_down: arguments.ramp_down,
         warm_up: arguments.warm_up,
-        placement: Wishes {
+        placement: PlacementOptions {
             cores: arguments.cores.iter().copied().max(),
             system: list("--sut-cores", arguments.sut_cores)?,
             load: list("--load-cores", arguments.load_cores)?,
@@ -432,9 +432,9 @@ fn answers(result: &ResultFile, raw: Option<&[RawMix]>) -> Vec<Answer> {
 
 /// The class of the result by the run rules, and what decided it.
 fn validity(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
-    let standing = Standing::of(result, raw);
-    let reasons: String = standing.reasons().map(|reason| format!("; {reason}")).collect();
-    format!("{}: {}{reasons}.", standing.class.name(), standing.meaning())
+    let assessment = Assessment::of(result, raw);
+    let reasons: String = assessment.reasons().map(|reason| format!("; {reason}")).collect();
+    format!("{}: {}{reasons}.", assessment.class.name(), assessment.meaning())
 }
 
 fn indented(text: &str) -> String {
@@ -451,7 +451,7 @@ fn summary_json(finished: &Finished) -> Value {
         "suite": result.suite.name,
         "answers": answers(result, raw.as_deref()),
         "verdict": verdict::sentences(result, raw.as_deref().unwrap_or_default()),
-        "class": Standing::of(result, raw.as_deref()).class,
+        "class": Assessment::of(result, raw.as_deref()).class,
         "spice": result.spice,
         "comparisons": result.comparisons,
         "speedups": result.speedups,

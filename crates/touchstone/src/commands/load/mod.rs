@@ -31,7 +31,7 @@ use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
 };
 
-/// Drive one URL, or a list of them, with virtual clients and print the figures.
+/// RunParameters one URL, or a list of them, with virtual clients and print the figures.
 ///
 /// Each virtual client has one request under way at a time, and sends the next when the last was answered.
 /// With --rate requests arrive at that rate instead, however the server answers, and latencies count from the

@@ -310,7 +310,7 @@ fn generated(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| letter()).collect()
 }
 
-/// A whole file, of at most so many bytes.
+/// A whole file, of at most this many bytes.
 pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let length = std::fs::metadata(path).map_err(failed)?.len();

@@ -10,7 +10,7 @@ use touchstone_load::{AbortWatch, Plan, Progress};
 /// How often a plain line is written where standard error is not a terminal.
 const PLAIN_LINE_EACH: Duration = Duration::from_secs(10);
 /// How often the interrupt is looked at.
-const LOOK_EACH: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Does the work and shows its progress meanwhile; hands the interrupt on to the engine.
 pub(super) fn shown_while<T>(
@@ -37,7 +37,7 @@ fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, watch: &AbortW
     let start = Instant::now();
     let (mut last, mut last_requests) = (start, 0);
     while !finished.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_EACH);
+        std::thread::sleep(CHECK_INTERVAL);
         if interrupt.load(Ordering::Relaxed) {
             progress.stop.store(true, Ordering::Relaxed);
         }

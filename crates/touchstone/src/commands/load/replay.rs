@@ -72,7 +72,7 @@ fn recording(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recor
     let is_har = format.is_none()
         && (file.ends_with(".har") || text.trim_start().starts_with('{') && har::looks_like(text));
     let read = match is_har {
-        true => har::read(file, text, &har::Wishes { origin: None, with_secrets: true }),
+        true => har::read(file, text, &har::HarOptions { origin: None, with_secrets: true }),
         false => access_log::read(file, text, format),
     };
     read.map_err(|error| error.to_string())

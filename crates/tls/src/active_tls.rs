@@ -31,7 +31,7 @@ pub struct ActiveTls {
 
 impl ActiveTls {
     /// The configuration for a client, and its policy's index.
-    pub(super) fn choose(&self, hello: &Hello) -> (Arc<ServerConfig>, usize) {
+    pub(super) fn config_for(&self, hello: &Hello) -> (Arc<ServerConfig>, usize) {
         if hello.is_acme_challenge && self.challenges.any() {
             return (self.challenge_config.clone(), self.default_policy);
         }

@@ -12,7 +12,7 @@ use touchstone_http::h3::qpack;
 
 /// The same header section in the forms for the states of a connection's compression.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct HeaderBlocks {
     /// Puts the fields that all requests of the target share into the server's table. `None` if that is not
     /// possible.
     pub(crate) first: Option<Vec<u8>>,
@@ -26,15 +26,15 @@ pub(crate) struct Blocks {
     pub(crate) h3: Arc<[u8]>,
 }
 
-impl Blocks {
+impl HeaderBlocks {
     /// Whether the request is one of HTTP/1.
     pub(crate) fn is_empty(&self) -> bool {
         self.without_table.is_empty() && self.h3.is_empty()
     }
 }
 
-impl Blocks {
-    pub(crate) fn new(plan: &Plan, request: &PlannedRequest, target: &Target) -> Blocks {
+impl HeaderBlocks {
+    pub(crate) fn new(plan: &Plan, request: &PlannedRequest, target: &Target) -> HeaderBlocks {
         let [method, scheme] = pseudo_method_and_scheme(request, target);
         let pseudo = [method, scheme, field(":path", &request.path)];
         let mut common = own_fields(plan, target);
@@ -50,10 +50,11 @@ impl Blocks {
             let all = [&pseudo[..], &with_authority(&all)].concat();
             qpack::encode_fields(as_bytes(&all), &mut section);
             let body = request.body.as_deref().unwrap_or_default();
-            return Blocks { h3: http3_request(&section, body), ..Blocks::default() };
+            return HeaderBlocks { h3: http3_request(&section, body), ..HeaderBlocks::default() };
         }
         let without_table = block(&[&pseudo, &with_authority(&all)]);
-        let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
+        let mut blocks =
+            HeaderBlocks { without_table, body: request.body.clone(), ..HeaderBlocks::default() };
 
         // A request that replaces a common field cannot share the table with the others.
         let shares = all[..common.len().min(all.len())] == common[..];

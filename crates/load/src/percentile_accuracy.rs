@@ -7,7 +7,7 @@ use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, Times};
 use crate::target::Target;
-use crate::websocket::{Effects, Note, WebSocket, WebSocketSetup};
+use crate::websocket::{WebSocket, WebSocketEvent, WebSocketOutput, WebSocketSetup};
 use crate::websocket_plan::WebSocketPlan;
 use hdrhistogram::Histogram;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() 
 /// A WebSocket on the server's clock.
 struct Socket {
     socket: WebSocket,
-    effects: Effects,
+    websocket_output: WebSocketOutput,
     random: Random,
 }
 
@@ -124,7 +124,7 @@ impl Socket {
         let mut random = Random::of_client(1, 0);
         let mut socket = WebSocket::default();
         socket.ask(&Arc::new(setup), None, &mut [], &mut random);
-        Socket { socket, effects: Effects::default(), random }
+        Socket { socket, websocket_output: WebSocketOutput::default(), random }
     }
 
     fn open(&mut self, at_ns: u64) {
@@ -133,14 +133,14 @@ impl Socket {
     }
 
     fn take(&mut self, bytes: &[u8], at_ns: u64) {
-        self.socket.take(bytes, at_ns, &mut self.effects, &mut self.random).expect("good frames");
+        self.socket.take(bytes, at_ns, &mut self.websocket_output, &mut self.random).expect("good frames");
     }
 
     /// Notes what happened at a moment, as the engine does.
     fn noted(&mut self, record: &mut Record, due_ns: u64, at_ns: u64) {
-        for note in self.effects.notes.drain(..) {
+        for note in self.websocket_output.notes.drain(..) {
             match note {
-                Note::Message { gap_ns } => record.message(due_ns, MessageNote { at_ns, gap_ns }),
+                WebSocketEvent::Message { gap_ns } => record.message(due_ns, MessageNote { at_ns, gap_ns }),
                 other => record.websocket(due_ns, at_ns, other),
             }
         }
@@ -207,7 +207,7 @@ fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
         let at_ns = due_ns.min(answer_ns);
         if due_ns <= answer_ns {
             // The engine comes a little late: the message counts from when it was due.
-            socket.socket.on_time(at_ns + MS / 100, 0, &mut socket.effects, &mut socket.random);
+            socket.socket.on_time(at_ns + MS / 100, 0, &mut socket.websocket_output, &mut socket.random);
         } else {
             answers.next();
             socket.take(MESSAGE, answer_ns);

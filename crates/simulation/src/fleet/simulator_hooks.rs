@@ -1,4 +1,4 @@
-//! The world of a simulated fleet, as the product's code asks it.
+//! The hooks by which the code of the fleet gets time, threads and the load engine from the simulator.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -7,12 +7,12 @@ use touchstone_fleet::runtime::Simulator;
 use touchstone_load::{Outcome, Plan, Portion, Progress};
 
 use super::load;
-use super::world::World;
+use super::scheduler::Scheduler;
 
-/// The world.
-pub struct Asked(pub Rc<World>);
+/// The hooks, with the scheduler that they call.
+pub struct SimulatorHooks(pub Rc<Scheduler>);
 
-impl Simulator for Asked {
+impl Simulator for SimulatorHooks {
     fn now(&self) -> Instant {
         self.0.now()
     }

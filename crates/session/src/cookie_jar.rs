@@ -12,7 +12,7 @@ const MAXIMUM_COOKIE_BYTES: usize = 8 * 1024;
 
 /// The cookies.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Jar {
+pub(crate) struct CookieJar {
     cookies: Vec<Cookie>,
 }
 
@@ -25,7 +25,7 @@ struct Cookie {
     is_secure: bool,
 }
 
-impl Jar {
+impl CookieJar {
     pub(crate) fn clear(&mut self) {
         self.cookies.clear();
     }
@@ -129,15 +129,15 @@ mod tests {
 
     const NOW: i64 = 1_700_000_000;
 
-    fn jar(fields: &[&str]) -> Jar {
-        let mut jar = Jar::default();
+    fn jar(fields: &[&str]) -> CookieJar {
+        let mut jar = CookieJar::default();
         let fields: Vec<(Vec<u8>, Vec<u8>)> =
             fields.iter().map(|field| (b"Set-Cookie".to_vec(), field.as_bytes().to_vec())).collect();
         jar.take(&fields, 0, b"/shop/basket?x=/y/z", NOW);
         jar
     }
 
-    fn sent(jar: &Jar, target: usize, path: &str, is_secure: bool) -> String {
+    fn sent(jar: &CookieJar, target: usize, path: &str, is_secure: bool) -> String {
         let mut out = Vec::new();
         jar.append(target, path.as_bytes(), is_secure, &mut out);
         String::from_utf8_lossy(&out).into_owned()

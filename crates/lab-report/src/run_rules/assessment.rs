@@ -1,4 +1,4 @@
-//! The standing of a result by the run rules, in words: its class, what that allows, and what decided it. The
+//! The assessment of a result by the run rules, in words: its class, what that allows, and what decided it. The
 //! report's first screen and the end of a run print the same.
 
 use super::recompute;
@@ -9,20 +9,20 @@ use touchstone_lab::result::ResultFile;
 
 /// The run rules and their outcomes.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct Assessment {
     /// Every rule.
     pub rules: Vec<Rule>,
     /// The class that follows.
     pub class: Class,
 }
 
-impl Standing {
+impl Assessment {
     /// Applies the rules; with the raw data every figure is computed again.
-    pub fn of(result: &ResultFile, raw: Option<&[RawMix]>) -> Standing {
+    pub fn of(result: &ResultFile, raw: Option<&[RawMix]>) -> Assessment {
         let recomputed = raw.map(|raw| recompute::result(result, raw));
         let audit = audit_outcomes(result);
         let rules = rules(&Evidence { result, recomputed: recomputed.as_ref(), audit: &audit });
-        Standing { class: class(&rules), rules }
+        Assessment { class: class(&rules), rules }
     }
 
     /// What the class allows, for a reader who does not know the rules.
@@ -52,12 +52,12 @@ mod tests {
     #[test]
     fn what_decides_is_told() {
         let mut result = sample::result();
-        let standing = Standing::of(&result, None);
-        assert_eq!(standing.class, Class::Indicative);
-        assert!(standing.reasons().any(|reason| reason.contains("one machine")), "{standing:?}");
+        let assessment = Assessment::of(&result, None);
+        assert_eq!(assessment.class, Class::Indicative);
+        assert!(assessment.reasons().any(|reason| reason.contains("one machine")), "{assessment:?}");
         result.systems[0].mixes[2].latency.mean_us *= 2.0;
-        let standing = Standing::of(&result, None);
-        assert_eq!((standing.class, standing.meaning()), (Class::Invalid, "nothing of it may be quoted"));
-        assert!(standing.reasons().any(|reason| reason.contains("Little")), "{standing:?}");
+        let assessment = Assessment::of(&result, None);
+        assert_eq!((assessment.class, assessment.meaning()), (Class::Invalid, "nothing of it may be quoted"));
+        assert!(assessment.reasons().any(|reason| reason.contains("Little")), "{assessment:?}");
     }
 }

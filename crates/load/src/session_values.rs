@@ -4,9 +4,9 @@
 use crate::answer::Answer;
 use crate::engine::Engine;
 use crate::failure::{Example, Failure};
-use crate::keeper::Keeper;
 use crate::outcome::ErrorKind;
-use crate::varying::Way;
+use crate::request_template::RedirectForm;
+use crate::retained_answer::RetainedAnswer;
 use std::time::{SystemTime, UNIX_EPOCH};
 use touchstone_session::{Problem, Start, resolve_location};
 
@@ -27,28 +27,28 @@ impl Engine<'_> {
     pub(crate) fn write_request(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let request = &self.shared.requests[client.request];
-        if request.is_kept || self.shared.script.has_cookies() {
-            client.keeper.get_or_insert_default().reset(request, self.shared.script.has_cookies());
+        if request.retains_answer || self.shared.script.has_cookies() {
+            client.retained.get_or_insert_default().reset(request, self.shared.script.has_cookies());
         } else {
-            client.keeper = None;
+            client.retained = None;
         }
         client.is_written = request.varying.is_some();
         if let (Some(varying), Some(state)) = (&request.varying, &client.script) {
             let written = client.written.get_or_insert_default();
-            varying.write(client.way, client.is_last, state, written);
+            varying.write(client.redirect_form, client.is_last, state, written);
         }
     }
 
     /// Looks at a valid answer: a redirect is followed, values are taken, and what must be true is checked.
     pub(crate) fn take_answer(&mut self, index: usize, answer: &Answer) -> Result<(), Failure> {
         let client = &mut self.clients[index];
-        let (Some(keeper), Some(state)) = (&client.keeper, &mut client.script) else { return Ok(()) };
+        let (Some(retained), Some(state)) = (&client.retained, &mut client.script) else { return Ok(()) };
         let request = &self.shared.requests[client.request];
         if self.shared.script.has_cookies()
             && let Some(written) = &client.written
         {
             let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-            state.take_cookies(&keeper.view(), request.target, &written.path, now_s as i64);
+            state.take_cookies(&retained.view(), request.target, &written.path, now_s as i64);
         }
         let Some(step) = &request.step else { return Ok(()) };
         if client.redirects < step.redirects()
@@ -56,9 +56,9 @@ impl Engine<'_> {
         {
             let client = &mut self.clients[index];
             client.redirects += 1;
-            client.way = match answer.status {
-                307 | 308 if client.way != Way::AsGet => Way::AsBefore,
-                _ => Way::AsGet,
+            client.redirect_form = match answer.status {
+                307 | 308 if client.redirect_form != RedirectForm::AsGet => RedirectForm::SameMethod,
+                _ => RedirectForm::AsGet,
             };
             client.is_redirected = true;
             if let Some(state) = &mut client.script {
@@ -67,8 +67,8 @@ impl Engine<'_> {
             return Ok(());
         }
         let client = &mut self.clients[index];
-        let (Some(keeper), Some(state)) = (&client.keeper, &mut client.script) else { return Ok(()) };
-        step.take(&keeper.view(), state).map_err(|problem| match problem {
+        let (Some(retained), Some(state)) = (&client.retained, &mut client.script) else { return Ok(()) };
+        step.take(&retained.view(), state).map_err(|problem| match problem {
             Problem::Extraction(number) => Failure::numbered(ErrorKind::Extraction, number),
             Problem::Assertion(number) => Failure::numbered(ErrorKind::Assertion, number),
         })
@@ -80,13 +80,13 @@ impl Engine<'_> {
             return None;
         }
         let client = &self.clients[index];
-        let location = client.keeper.as_ref()?.field(b"location")?;
+        let location = client.retained.as_ref()?.field(b"location")?;
         let target = self.shared.plan.targets().nth(self.shared.requests[client.request].target)?;
         let base = &client.written.as_ref()?.path;
         resolve_location(&location, target.tls.is_some(), &target.host, base)
     }
 
-    /// A request has failed: a session that lacks a value of its answer cannot go on.
+    /// A request has failed: a session that lacks a value of its answer cannot continue.
     pub(crate) fn end_session_without_value(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let step = &self.shared.requests[client.request].step;
@@ -94,7 +94,7 @@ impl Engine<'_> {
             client.page.made = usize::MAX;
             client.session_left = 0;
         }
-        (client.way, client.redirects, client.is_redirected) = (Way::Usual, 0, false);
+        (client.redirect_form, client.redirects, client.is_redirected) = (RedirectForm::None, 0, false);
     }
 
     /// The failed request in words, and the beginning of its answer where that says more.
@@ -103,7 +103,7 @@ impl Engine<'_> {
         let method = &self.shared.plan.requests[client.request].method;
         let written = client.written.as_ref().filter(|_| client.is_written);
         let request = written.map(|written| {
-            let method = if client.way == Way::AsGet { "GET" } else { method };
+            let method = if client.redirect_form == RedirectForm::AsGet { "GET" } else { method };
             format!("{method} {}", String::from_utf8_lossy(&written.path))
         });
         let is_told = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
@@ -112,15 +112,15 @@ impl Engine<'_> {
                 let layers = self.connections[client.connection].layers.as_ref();
                 layers.and_then(|layers| layers.last_words.as_deref()).map(visible)
             }
-            _ => client.keeper.as_deref().filter(|_| is_told).map(beginning),
+            _ => client.retained.as_deref().filter(|_| is_told).map(beginning),
         };
         Example { request, answer }
     }
 }
 
 /// The beginning of an answer's body.
-fn beginning(keeper: &Keeper) -> String {
-    let body = keeper.view().body;
+fn beginning(retained: &RetainedAnswer) -> String {
+    let body = retained.view().body;
     let text = String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]);
     let rest = if body.len() > EXAMPLE_BYTES { "..." } else { "" };
     format!("{}{rest}", visible(&text))

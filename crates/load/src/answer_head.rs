@@ -4,16 +4,16 @@ use touchstone_http::h2::hpack::{FieldList, KnownName};
 
 /// A header section. Without a status it is a trailer section, or malformed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Head {
+pub(crate) struct AnswerHead {
     pub(crate) status: Option<u16>,
     pub(crate) content_length: Option<u64>,
     pub(crate) is_valid: bool,
 }
 
-impl Head {
+impl AnswerHead {
     /// Looks at the fields; `is_whole` says whether all of them are in the list.
-    pub(crate) fn of(fields: &FieldList, is_whole: bool) -> Head {
-        let mut head = Head { is_valid: is_whole, ..Head::default() };
+    pub(crate) fn of(fields: &FieldList, is_whole: bool) -> AnswerHead {
+        let mut head = AnswerHead { is_valid: is_whole, ..AnswerHead::default() };
         for field in fields.fields() {
             head.is_valid &= field.is_valid;
             match field.known {

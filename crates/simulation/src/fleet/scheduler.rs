@@ -10,7 +10,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::broker::Broker;
-use super::ledger::Ledger;
+use super::sent_load::SentLoad;
 use crate::chance;
 
 /// The stack of a task, of which only what is used takes memory.
@@ -21,8 +21,8 @@ const MOST_TURNS_A_MOMENT: u64 = 100_000;
 
 type Task = Coroutine<(), Instant, (), DefaultStack>;
 
-/// The world of a fleet.
-pub struct World {
+/// Runs the tasks of all processes of a fleet, with virtual time.
+pub struct Scheduler {
     now: Cell<Instant>,
     start: Instant,
     tasks: RefCell<Vec<Waiting>>,
@@ -30,7 +30,7 @@ pub struct World {
     current: Cell<usize>,
     is_ending: Cell<bool>,
     pub broker: Broker,
-    pub ledger: RefCell<Ledger>,
+    pub sent_load: RefCell<SentLoad>,
 }
 
 struct Waiting {
@@ -44,7 +44,7 @@ struct Waiting {
 /// A process on a machine of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
-    /// Its clocks against the world's.
+    /// How far its clocks are ahead of the virtual time.
     pub monotonic_ahead_ns: u64,
     pub real_ahead_ns: i64,
     /// It is paused until then.
@@ -57,10 +57,10 @@ thread_local! {
     static YIELDER: Cell<*const Yielder<(), Instant>> = const { Cell::new(ptr::null()) };
 }
 
-impl World {
-    pub fn new() -> Rc<World> {
+impl Scheduler {
+    pub fn new() -> Rc<Scheduler> {
         let start = Instant::now();
-        Rc::new(World {
+        Rc::new(Scheduler {
             now: Cell::new(start),
             start,
             tasks: RefCell::default(),
@@ -68,11 +68,11 @@ impl World {
             current: Cell::new(0),
             is_ending: Cell::new(false),
             broker: Broker::new(),
-            ledger: RefCell::default(),
+            sent_load: RefCell::default(),
         })
     }
 
-    /// How long the world has lived.
+    /// The virtual time since the start.
     pub fn age(&self) -> Duration {
         self.now.get() - self.start
     }
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// Lives until this age, or until `is_over`.
-    pub fn live_until(&self, age: Duration, is_over: &dyn Fn() -> bool) {
+    pub fn run_until(&self, age: Duration, is_over: &dyn Fn() -> bool) {
         let end = self.start + age;
         let mut turns = 0;
         while !is_over() {
@@ -267,8 +267,8 @@ impl World {
     }
 }
 
-impl World {
-    /// Ends all tasks, which hold the world as it holds them.
+impl Scheduler {
+    /// Ends all tasks, which hold the scheduler as it holds them.
     pub fn end(&self) {
         if std::thread::panicking() {
             // A fault was found: what its tasks would do now could hide it.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 /// What was really sent, by the seed of the plan, which names the mix, and the agent.
 #[derive(Default)]
-pub struct Ledger {
-    pub sent: BTreeMap<(u64, String), Sent>,
+pub struct SentLoad {
+    pub sent: BTreeMap<(u64, String), AgentLoad>,
     /// The agents by the numbers of their processes.
     pub agents: BTreeMap<usize, String>,
 }
 
 /// The load of an agent in a mix.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Sent {
+pub struct AgentLoad {
     pub requests: u64,
     /// How often it was begun, and how often it came to an end.
     pub begun: u64,

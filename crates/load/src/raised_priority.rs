@@ -9,16 +9,16 @@ const SHORT_TURN_NS: u64 = 100_000;
 /// The lowest priority above all ordinary threads.
 const LOWEST_FIRST: u32 = 1;
 
-/// While this lives, the calling thread runs before ordinary ones, or, without the right to that
+/// While this value exists, the calling thread runs before ordinary threads, or, without the right to that
 /// (CAP_SYS_NICE or RLIMIT_RTPRIO), as soon as an ordinary thread can. It is for a thread that sleeps, and
 /// computes for less than a millisecond.
-pub(crate) struct SoonAwake {
+pub(crate) struct RaisedPriority {
     before: libc::sched_attr,
 }
 
-impl SoonAwake {
+impl RaisedPriority {
     /// `None` if the kernel has neither: then the thread only wakes later.
-    pub(crate) fn begin() -> Option<SoonAwake> {
+    pub(crate) fn begin() -> Option<RaisedPriority> {
         let before = attributes()?;
         let first = libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
@@ -27,11 +27,11 @@ impl SoonAwake {
             ..before
         };
         let short = libc::sched_attr { sched_runtime: SHORT_TURN_NS, ..before };
-        (set_attributes(&first) || set_attributes(&short)).then_some(SoonAwake { before })
+        (set_attributes(&first) || set_attributes(&short)).then_some(RaisedPriority { before })
     }
 }
 
-impl Drop for SoonAwake {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         // It was so before, and lowering is always allowed.
         set_attributes(&self.before);
@@ -78,7 +78,7 @@ mod tests {
         // In a separate thread, so that the scheduling of other tests does not change.
         let thread = std::thread::spawn(move || {
             let before = seen(attributes());
-            let soon = SoonAwake::begin();
+            let soon = RaisedPriority::begin();
             let meanwhile = seen(attributes());
             assert_eq!(meanwhile != before, soon.is_some());
             drop(soon);

@@ -9,7 +9,8 @@ impl Engine<'_> {
     /// Notes the messages that have come for a client.
     pub(crate) fn note_messages(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        let Some(messages) = client.keeper.as_mut().and_then(|keeper| keeper.kept.messages.as_mut()) else {
+        let Some(messages) = client.retained.as_mut().and_then(|retained| retained.parts.messages.as_mut())
+        else {
             return;
         };
         for message in messages.take_notes() {

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::messages::MessageNote;
 use crate::outcome::{CUT_WITHOUT_CLOSE, ErrorKind};
-use crate::websocket::{After, Effects, Fault, Note};
+use crate::websocket::{Fault, ReceiveOutcome, WebSocketEvent, WebSocketOutput};
 use rustix::net::{SendFlags, send};
 
 impl Engine<'_> {
@@ -35,23 +35,23 @@ impl Engine<'_> {
     /// answered otherwise.
     pub(crate) fn take_websocket(&mut self, index: usize, bytes: &[u8]) -> (bool, Option<Vec<u8>>) {
         let now_ns = now_ns();
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut websocket_output = std::mem::take(&mut self.websocket_output);
         let client = self.connections[index].first_client;
         let random = &mut self.clients[client].random;
         let layers = self.connections[index].layers.get_or_insert_default();
         let Some(socket) = &mut layers.websocket else { return (true, None) };
-        let after = socket.take(bytes, now_ns, &mut effects, random);
+        let after = socket.take(bytes, now_ns, &mut websocket_output, random);
         let is_open = socket.is_open();
-        self.carry_out(index, effects, now_ns);
+        self.carry_out(index, websocket_output, now_ns);
         match after {
-            Ok(After::Continue) => {
+            Ok(ReceiveOutcome::Continue) => {
                 if is_open {
                     self.set_websocket_timer(index, now_ns);
                 }
                 (true, None)
             }
-            Ok(After::Refused(beginning)) => (true, Some(beginning)),
-            Ok(After::Ended(ended)) => {
+            Ok(ReceiveOutcome::Refused(beginning)) => (true, Some(beginning)),
+            Ok(ReceiveOutcome::Ended(ended)) => {
                 self.record.websocket_closed(ended.code);
                 self.send_last(index);
                 if ended.is_complete {
@@ -83,13 +83,13 @@ impl Engine<'_> {
     /// Does what is due on a WebSocket.
     pub(crate) fn on_websocket_time(&mut self, index: usize) {
         let now_ns = now_ns();
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut websocket_output = std::mem::take(&mut self.websocket_output);
         let random = &mut self.clients[self.connections[index].first_client].random;
         let layers = self.connections[index].layers.get_or_insert_default();
         let unsent_bytes = layers.frames.len() + layers.out.len() - layers.sent;
         let Some(socket) = &mut layers.websocket else { return };
-        let next_ns = socket.on_time(now_ns, unsent_bytes, &mut effects, random);
-        self.carry_out(index, effects, now_ns);
+        let next_ns = socket.on_time(now_ns, unsent_bytes, &mut websocket_output, random);
+        self.carry_out(index, websocket_output, now_ns);
         self.set_connection_timer(index, next_ns, now_ns);
     }
 
@@ -108,20 +108,20 @@ impl Engine<'_> {
     }
 
     /// Sends the output of a WebSocket and records its events.
-    fn carry_out(&mut self, index: usize, mut effects: Effects, now_ns: u64) {
-        if !effects.out.is_empty() {
-            self.layers(index).frames.append(&mut effects.out);
+    fn carry_out(&mut self, index: usize, mut websocket_output: WebSocketOutput, now_ns: u64) {
+        if !websocket_output.out.is_empty() {
+            self.layers(index).frames.append(&mut websocket_output.out);
             self.mark_dirty(index);
         }
         let started_ns = self.clients[self.connections[index].first_client].started_ns;
-        for note in effects.notes.drain(..) {
-            if let Note::Message { gap_ns } = note {
+        for note in websocket_output.notes.drain(..) {
+            if let WebSocketEvent::Message { gap_ns } = note {
                 self.record.message(started_ns, MessageNote { at_ns: now_ns, gap_ns });
             } else {
                 self.record.websocket(started_ns, now_ns, note);
             }
         }
-        self.effects = effects;
+        self.websocket_output = websocket_output;
     }
 
     /// A WebSocket has ended as it should: it counts as an answer.
@@ -144,19 +144,19 @@ impl Engine<'_> {
         true
     }
 
-    /// The run is over: WebSockets that would go on for ever are closed.
+    /// The run is over: WebSockets that would continue forever are closed.
     pub(crate) fn close_endless_websockets(&mut self) {
         let now_ns = self.now_ns;
         for index in 0..self.connections.len() {
-            let mut effects = std::mem::take(&mut self.effects);
+            let mut websocket_output = std::mem::take(&mut self.websocket_output);
             let random = &mut self.clients[self.connections[index].first_client].random;
             let layers = self.connections[index].layers.as_mut();
             if let Some(socket) = layers.and_then(|layers| layers.websocket.as_mut())
                 && socket.is_endless()
             {
-                socket.close(now_ns, &mut effects, random);
+                socket.close(now_ns, &mut websocket_output, random);
             }
-            self.carry_out(index, effects, now_ns);
+            self.carry_out(index, websocket_output, now_ns);
         }
         self.flush_dirty();
     }

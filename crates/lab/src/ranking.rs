@@ -24,7 +24,7 @@ pub struct Server<'a> {
 
 /// What a comparison of two servers shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ComparisonOutcome {
     /// The first is ahead: the interval of several runs lies beyond the band.
     Ahead,
     /// The first seems to be ahead; there are too few runs to show it.
@@ -45,12 +45,12 @@ pub struct Distance<'a> {
     /// Runs of each peak, of the server that has fewer.
     pub runs: usize,
     /// What that shows.
-    pub shown: Shown,
+    pub shown: ComparisonOutcome,
 }
 
 /// The servers of a result, the best first.
 #[derive(Debug, Clone)]
-pub struct Standing<'a> {
+pub struct Ranking<'a> {
     /// The servers.
     pub servers: Vec<Server<'a>>,
     /// How far each other one is behind the first, in the same order.
@@ -63,11 +63,11 @@ pub struct Standing<'a> {
     is_open: bool,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> Ranking<'a> {
     /// By their first interface. Accelerated systems are ranked only if there is no server without an
     /// accelerator. Of an incomplete run, only the mixes that all servers completed are used: the others
     /// would compare different loads.
-    pub fn of(result: &'a ResultFile) -> Standing<'a> {
+    pub fn of(result: &'a ResultFile) -> Ranking<'a> {
         let servers = |accelerated: bool| -> Vec<&'a SystemResult> {
             let rivals = result.systems.iter().filter(|system| !system.is_limit && peak(system).is_some());
             rivals.filter(|system| system.origin.is_some() == accelerated).collect()
@@ -89,7 +89,7 @@ impl<'a> Standing<'a> {
                 .take(1)
                 .collect();
         }
-        Standing::of_servers(result, servers, is_complete)
+        Ranking::of_servers(result, servers, is_complete)
     }
 
     /// Of servers by the peaks that are given.
@@ -97,7 +97,7 @@ impl<'a> Standing<'a> {
         result: &'a ResultFile,
         mut servers: Vec<Server<'a>>,
         is_complete: bool,
-    ) -> Standing<'a> {
+    ) -> Ranking<'a> {
         let some_are_lower_bounds =
             servers.iter().any(|server| !rate_is_the_servers(server.system, server.peak));
         let all_watched = servers.iter().all(|server| Figure::ProcessorTime.of(server.peak).is_some());
@@ -112,24 +112,24 @@ impl<'a> Standing<'a> {
         let others =
             servers.iter().skip(1).filter_map(|other| distance(result, &sides, figure, servers[0], *other));
         let distances = others.collect();
-        Standing { servers, distances, figure, some_are_lower_bounds, is_complete, is_open: is_open(result) }
+        Ranking { servers, distances, figure, some_are_lower_bounds, is_complete, is_open: is_open(result) }
     }
 
     /// The systems of which this is shown.
-    pub fn shown(&self, shown: Shown) -> Vec<&Distance<'a>> {
+    pub fn shown(&self, shown: ComparisonOutcome) -> Vec<&Distance<'a>> {
         self.distances.iter().filter(|distance| distance.shown == shown).collect()
     }
 
     /// Which system is ahead, in a few words; absent if there is none.
     pub fn answer(&self) -> Option<String> {
         let name = self.servers.first()?.system.title.clone();
-        let level = self.shown(Shown::NoDifference);
+        let level = self.shown(ComparisonOutcome::NoDifference);
         if !level.is_empty() {
             let others = level.iter().map(|it| it.server.system.title.clone());
             let names: Vec<String> = std::iter::once(name).chain(others).collect();
             return Some(format!("No difference shown between {}", list(&names)));
         }
-        let indicative = !self.shown(Shown::Indicative).is_empty();
+        let indicative = !self.shown(ComparisonOutcome::Indicative).is_empty();
         Some(if indicative { format!("{name}, indicative") } else { name })
     }
 
@@ -144,11 +144,11 @@ impl<'a> Standing<'a> {
             Figure::Rate => "its peak rate",
             Figure::ProcessorTime => "its number of answers for the same processor time",
         };
-        let ahead = self.shown(Shown::Ahead);
+        let ahead = self.shown(ComparisonOutcome::Ahead);
         if !ahead.is_empty() {
             parts.push(format!("{first} is ahead: {what} is {}", list(&named(&ahead))));
         }
-        let indicative = self.shown(Shown::Indicative);
+        let indicative = self.shown(ComparisonOutcome::Indicative);
         if let Some(fewest) = indicative.iter().map(|distance| distance.runs).min() {
             let runs = if fewest == 1 { "one run".to_owned() } else { format!("{fewest} runs") };
             parts.push(format!(
@@ -156,7 +156,7 @@ impl<'a> Standing<'a> {
                 list(&named(&indicative))
             ));
         }
-        let level = self.shown(Shown::NoDifference);
+        let level = self.shown(ComparisonOutcome::NoDifference);
         if !level.is_empty() {
             let names: Vec<String> = level.iter().map(|distance| distance.level()).collect();
             let figure = self.figure.title();
@@ -188,7 +188,7 @@ impl Distance<'_> {
     fn behind(&self) -> String {
         let title = &self.server.system.title;
         let interval = match (&self.over_loads, self.shown) {
-            (Some(it), Shown::Ahead) => format!(
+            (Some(it), ComparisonOutcome::Ahead) => format!(
                 " (over all loads {}, 95 %: {} to {}, {} pairs of {} runs)",
                 significant(it.ratio.estimate),
                 significant(it.ratio.low),
@@ -235,8 +235,8 @@ fn peak_in_all<'a>(system: &'a SystemResult, rivals: &[&'a SystemResult]) -> Opt
         rival.mixes.iter().any(|other| same(other) && other.complete && other.requests > 0)
     };
     let first = &system.mixes.first()?.interface;
-    let standing = representatives(&system.mixes).into_iter().filter(|mix| mix.interface == *first);
-    let common = standing.filter(|mix| mix.complete && rivals.iter().all(|rival| has(rival, mix)));
+    let of_loads = representatives(&system.mixes).into_iter().filter(|mix| mix.interface == *first);
+    let common = of_loads.filter(|mix| mix.complete && rivals.iter().all(|rival| has(rival, mix)));
     common.reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
 }
 
@@ -269,13 +269,13 @@ fn runs_of(server: &Server<'_>) -> usize {
 }
 
 /// If peaks and loads have opposite outcomes, no difference is shown.
-fn shown(times: f64, runs: usize, over_loads: Option<&Comparison>) -> Shown {
+fn shown(times: f64, runs: usize, over_loads: Option<&Comparison>) -> ComparisonOutcome {
     match over_loads.map(|it| it.conclusion) {
-        Some(Conclusion::NoDifferenceShown | Conclusion::SecondHigher) => Shown::NoDifference,
-        Some(Conclusion::FirstHigher) if runs > 1 => Shown::Ahead,
+        Some(Conclusion::NoDifferenceShown | Conclusion::SecondHigher) => ComparisonOutcome::NoDifference,
+        Some(Conclusion::FirstHigher) if runs > 1 => ComparisonOutcome::Ahead,
         Some(Conclusion::FirstHigher | Conclusion::TooFewPairs) | None if times - 1.0 < EQUAL_BAND => {
-            Shown::NoDifference
+            ComparisonOutcome::NoDifference
         }
-        _ => Shown::Indicative,
+        _ => ComparisonOutcome::Indicative,
     }
 }

@@ -2,13 +2,13 @@
 //! clock. All preparation is done by then; what remains is to be awake at that moment and not after it.
 
 use crate::clock::{now_ns, timespec};
-use crate::priority::SoonAwake;
+use crate::raised_priority::RaisedPriority;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often a waiting thread checks whether the run was stopped.
-const LOOK_NS: u64 = 10_000_000;
+const CHECK_INTERVAL_NS: u64 = 10_000_000;
 /// How long before the start a thread is awake: a processor that slept takes up to some tenths of a
 /// millisecond to wake.
 const AWAKE_NS: u64 = 500_000;
@@ -17,7 +17,7 @@ const AWAKE_NS: u64 = 500_000;
 /// was stopped before.
 pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
     // Only until the start: a thread that begins first must not delay threads that have yet to begin.
-    let _soon = SoonAwake::begin();
+    let _priority = RaisedPriority::begin();
     loop {
         let now_ns = now_ns();
         if now_ns >= start_ns {
@@ -28,7 +28,7 @@ pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
         }
         let awake_ns = start_ns.saturating_sub(AWAKE_NS);
         if now_ns < awake_ns {
-            sleep_until(awake_ns.min(now_ns + LOOK_NS));
+            sleep_until(awake_ns.min(now_ns + CHECK_INTERVAL_NS));
         } else {
             // If several threads share a processor, all of them are awake at the start, and none blocks the
             // others.

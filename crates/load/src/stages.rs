@@ -39,34 +39,34 @@ impl Stage {
 
 /// Consecutive stages, from the run's start.
 #[derive(Debug, Clone)]
-pub(crate) struct Curve {
-    stages: Vec<Placed>,
+pub(crate) struct StageCurve {
+    stages: Vec<PlacedStage>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct PlacedStage {
     stage: Stage,
     start_s: f64,
     area_before: f64,
 }
 
-impl Curve {
-    pub(crate) fn new(stages: &[Stage]) -> Curve {
+impl StageCurve {
+    pub(crate) fn new(stages: &[Stage]) -> StageCurve {
         let (mut start_s, mut area_before) = (0.0, 0.0);
         let place = |stage: &Stage| {
-            let placed = Placed { stage: *stage, start_s, area_before };
+            let placed = PlacedStage { stage: *stage, start_s, area_before };
             start_s += stage.length.as_secs_f64();
             area_before += stage.area();
             placed
         };
-        Curve { stages: stages.iter().map(place).collect() }
+        StageCurve { stages: stages.iter().map(place).collect() }
     }
 
     /// When the integral reaches `area`, in seconds from the start. `None` when it never does. `cursor` is
     /// where the last look-up ended: the caller asks for areas in rising order.
     pub(crate) fn time_of_area(&self, area: f64, cursor: &mut usize) -> Option<f64> {
         loop {
-            let Placed { stage, start_s, area_before } = self.stages.get(*cursor)?;
+            let PlacedStage { stage, start_s, area_before } = self.stages.get(*cursor)?;
             if area - area_before < stage.area() {
                 return Some(start_s + stage.time_of_area(area - area_before));
             }
@@ -77,7 +77,7 @@ impl Curve {
     /// The integral of the value between two moments, in seconds from the start.
     #[cfg(test)]
     fn area_between(&self, from_s: f64, to_s: f64) -> f64 {
-        let within = |placed: &Placed| {
+        let within = |placed: &PlacedStage| {
             let length_s = placed.stage.length.as_secs_f64();
             let first = (from_s - placed.start_s).clamp(0.0, length_s);
             let last = (to_s - placed.start_s).clamp(0.0, length_s);
@@ -100,7 +100,7 @@ impl Curve {
     }
 }
 
-impl Placed {
+impl PlacedStage {
     fn next_above(&self, level: f64, from_s: f64) -> Option<f64> {
         let Stage { length, from, to } = self.stage;
         let length_s = length.as_secs_f64();
@@ -127,8 +127,8 @@ mod tests {
         Duration::from_secs_f64(count)
     }
 
-    fn steps_and_ramps() -> Curve {
-        Curve::new(&[
+    fn steps_and_ramps() -> StageCurve {
+        StageCurve::new(&[
             Stage::holding(seconds(10.0), 100.0),
             Stage { length: seconds(10.0), from: 100.0, to: 300.0 },
             Stage::holding(seconds(5.0), 0.0),
@@ -174,7 +174,7 @@ mod tests {
                 .iter()
                 .map(|&(length, from, to)| Stage { length: seconds(length), from, to })
                 .collect();
-            let curve = Curve::new(&stages);
+            let curve = StageCurve::new(&stages);
             let area = curve.area_between(0.0, 1e6) * part;
             if let Some(at_s) = curve.time_of_area(area, &mut 0) {
                 prop_assert!((curve.area_between(0.0, at_s) - area).abs() <= 1e-4 + area * 1e-6);

@@ -5,14 +5,14 @@ use crate::answer::Answer;
 use crate::arrivals::Arrival;
 use crate::client::{ClientState, Page, Phase};
 use crate::clock::now_ns;
-use crate::engine::{Engine, Pacing};
+use crate::engine::{Engine, LoadModel};
 use crate::failure::{Example, Failure};
 use crate::outcome::ErrorKind;
 use crate::plan::{ConnectionUse, TimeSpread};
 use crate::record::AnswerNote;
+use crate::request_template::RedirectForm;
 use crate::socket::new_socket;
 use crate::target::HttpVersion;
-use crate::varying::Way;
 use rustix::io::Errno;
 use rustix::net::connect;
 
@@ -21,14 +21,14 @@ const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
 
 impl Engine<'_> {
     /// A client's moment has come.
-    pub(crate) fn on_moment(&mut self, index: usize, due_ns: u64) {
-        match &self.pacing {
-            Pacing::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
-            Pacing::Open(_) if self.has_more_to_ask(index) => {
+    pub(crate) fn on_timer(&mut self, index: usize, due_ns: u64) {
+        match &self.load_model {
+            LoadModel::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
+            LoadModel::Open(_) if self.has_more_to_ask(index) => {
                 self.start_request(index, due_ns, self.now_ns, false);
             }
             // It has rested after an error.
-            Pacing::Open(_) => self.look_for_arrival(index),
+            LoadModel::Open(_) => self.take_due_arrival(index),
         }
     }
 
@@ -67,7 +67,7 @@ impl Engine<'_> {
         if std::mem::take(&mut self.clients[index].is_redirected) {
             return self.clients[index].request;
         }
-        (self.clients[index].way, self.clients[index].redirects) = (Way::Usual, 0);
+        (self.clients[index].redirect_form, self.clients[index].redirects) = (RedirectForm::None, 0);
         if let Some(request) = self.next_of_page(index) {
             self.clients[index].page.made += 1;
             return request;
@@ -108,7 +108,7 @@ impl Engine<'_> {
         client.service_started_ns = now_ns;
         self.under_way += 1;
         self.record.started(intended_ns, now_ns, has_waited);
-        if request.is_kept || self.clients[index].script.is_some() {
+        if request.retains_answer || self.clients[index].script.is_some() {
             self.write_request(index);
         }
         self.send_request(index, now_ns);
@@ -195,18 +195,18 @@ impl Engine<'_> {
         } else {
             connection.close();
         }
-        let has_right_hash = match &mut client.keeper {
-            Some(keeper) => keeper.has_hash(expected.body_sha256.as_ref()),
+        let has_right_hash = match &mut client.retained {
+            Some(retained) => retained.has_hash(expected.body_sha256.as_ref()),
             None => true,
         };
         self.record.has_status(answer.status, now_ns);
-        let taken = match client.keeper {
+        let taken = match client.retained {
             Some(_) if expected.has_status(answer.status) => self.take_answer(index, answer),
             _ => Ok(()),
         };
         let client = &mut self.clients[index];
-        let taken = match (&client.keeper, taken) {
-            (Some(keeper), Ok(())) => keeper.check_messages(),
+        let taken = match (&client.retained, taken) {
+            (Some(retained), Ok(())) => retained.check_messages(),
             (_, taken) => taken,
         };
         let failure = if !expected.has_status(answer.status) {
@@ -302,8 +302,8 @@ impl Engine<'_> {
         let client = &mut self.clients[index];
         client.retried = true;
         let request = &self.shared.requests[client.request];
-        if let Some(keeper) = &mut client.keeper {
-            keeper.reset(request, self.shared.script.has_cookies());
+        if let Some(retained) = &mut client.retained {
+            retained.reset(request, self.shared.script.has_cookies());
         }
         self.record.total_retries += 1;
         self.send_request(index, now_ns());
@@ -327,29 +327,29 @@ impl Engine<'_> {
         {
             self.close_connections(index);
         }
-        match &self.pacing {
-            Pacing::Closed(None) => self.think(index, now_ns, pause_ns),
-            Pacing::Closed(Some(curve)) => {
+        match &self.load_model {
+            LoadModel::Closed(None) => self.think(index, now_ns, pause_ns),
+            LoadModel::Closed(Some(curve)) => {
                 let now_s = now_ns.saturating_sub(self.shared.times.start_ns) as f64 / 1e9;
                 let level = self.clients[index].number as f64;
                 if curve.is_above(level, now_s) {
                     return self.think(index, now_ns, pause_ns);
                 }
-                // The stage has fewer clients: this one leaves, and comes back with a later stage.
+                // The stage has fewer clients: this one pauses until a later stage.
                 if let Some(next_s) = curve.next_above(level, now_s) {
                     self.timers.set(self.shared.times.start_ns + (next_s * 1e9) as u64, index);
                 }
                 self.close_connections(index);
             }
-            Pacing::Open(_) if self.has_more_to_ask(index) => self.think(index, now_ns, pause_ns),
-            Pacing::Open(_) => {
+            LoadModel::Open(_) if self.has_more_to_ask(index) => self.think(index, now_ns, pause_ns),
+            LoadModel::Open(_) => {
                 if self.shared.plan.session.is_some() {
                     self.close_connections(index);
                 }
                 if pause_ns > 0 {
                     self.timers.set(now_ns + pause_ns, index);
                 } else {
-                    self.look_for_arrival(index);
+                    self.take_due_arrival(index);
                 }
             }
         }
@@ -374,8 +374,8 @@ impl Engine<'_> {
     }
 
     /// The client takes on the arrival that waits longest, or waits for the next.
-    fn look_for_arrival(&mut self, index: usize) {
-        let Pacing::Open(arrivals) = &mut self.pacing else { return };
+    fn take_due_arrival(&mut self, index: usize) {
+        let LoadModel::Open(arrivals) = &mut self.load_model else { return };
         if let Some(arrival) = arrivals.next_for(index) {
             self.begin_session(index, arrival, true);
         }

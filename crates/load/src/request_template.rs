@@ -1,8 +1,8 @@
-//! Requests that are not the same every time: values stand in them, cookies go with them, or they follow a
-//! redirect. They are compiled before the run; it is written by concatenating its pieces.
+//! Requests that vary: they contain values or cookies, or follow a redirect. They are compiled before the
+//! run; it is written by concatenating its pieces.
 
-use crate::blocks::{Blocks, http3_request};
 use crate::fields::{Field, header_fields, pseudo_method_and_scheme};
+use crate::header_blocks::{HeaderBlocks, http3_request};
 use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::target::HttpVersion;
@@ -12,28 +12,28 @@ use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h3::qpack;
 use touchstone_session::{Place, Script, State, Template, has_variables};
 
-/// The ways to write a request that varies.
+/// A request that varies, in all its forms.
 #[derive(Debug)]
-pub(crate) struct Varying {
-    usual: Form,
+pub(crate) struct RequestTemplate {
+    usual: FormTemplate,
     /// After a redirect: as a GET without a body, and with the same method and body.
-    redirected: Option<[Form; 2]>,
+    redirected: Option<[FormTemplate; 2]>,
 }
 
-/// Which of the ways.
+/// In which form a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Way {
+pub(crate) enum RedirectForm {
     #[default]
-    Usual,
-    /// A redirect that is asked for with GET (301, 302 and 303).
+    None,
+    /// After a redirect that changes the method to GET (301, 302 and 303).
     AsGet,
-    /// One that keeps method and body (307 and 308).
-    AsBefore,
+    /// After a redirect that keeps method and body (307 and 308).
+    SameMethod,
 }
 
-/// One way to write it.
+/// One form of the request.
 #[derive(Debug)]
-struct Form {
+struct FormTemplate {
     version: HttpVersion,
     target: usize,
     is_secure: bool,
@@ -43,7 +43,7 @@ struct Form {
     path: Template,
     /// HTTP/1: the method and a space.
     method: Box<[u8]>,
-    /// HTTP/1: what follows the path, but for Cookie, Content-Length and the empty line.
+    /// HTTP/1: what follows the path, except for Cookie, Content-Length and the empty line.
     head: Template,
     /// The same for the last request of a connection, where only some are.
     last_head: Option<Template>,
@@ -56,11 +56,11 @@ struct Form {
 
 /// A request as one client sends it, in memory that is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenRequest {
     /// HTTP/1.
     pub(crate) bytes: Vec<u8>,
     /// HTTP/2 and 3.
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: HeaderBlocks,
     /// Path and query.
     pub(crate) path: Vec<u8>,
     pub(crate) body: Vec<u8>,
@@ -69,13 +69,13 @@ pub(crate) struct Written {
     ends: Vec<usize>,
 }
 
-impl Varying {
+impl RequestTemplate {
     /// Compiles a request; `None`: it is the same every time.
     pub(crate) fn compile(
         plan: &Plan,
         request: &PlannedRequest,
         script: &Script,
-    ) -> Result<Option<Varying>, PlanError> {
+    ) -> Result<Option<RequestTemplate>, PlanError> {
         if plan.script.is_none() {
             return Ok(None);
         }
@@ -83,7 +83,8 @@ impl Varying {
         if !redirects && !script.has_cookies() && !texts(plan, request).any(has_variables) {
             return Ok(None);
         }
-        let form = |path: Template, request: &PlannedRequest| Form::compile(plan, request, script, path);
+        let form =
+            |path: Template, request: &PlannedRequest| FormTemplate::compile(plan, request, script, path);
         let path = compiled(&request.path, Place::Target, script)?;
         let redirected = match redirects {
             false => None,
@@ -94,21 +95,27 @@ impl Varying {
                 Some([form(location(), &get)?, form(location(), request)?])
             }
         };
-        Ok(Some(Varying { usual: form(path, request)?, redirected }))
+        Ok(Some(RequestTemplate { usual: form(path, request)?, redirected }))
     }
 
     /// The variables that it needs.
     pub(crate) fn variables(&self) -> impl Iterator<Item = usize> {
-        let Form { path, head, fields, cookie, body, .. } = &self.usual;
+        let FormTemplate { path, head, fields, cookie, body, .. } = &self.usual;
         let fields = fields.iter().map(|(_, value)| value);
         [path, head].into_iter().chain(fields).chain(cookie).chain(body).flat_map(Template::variables)
     }
 
     /// Writes the request of a client.
-    pub(crate) fn write(&self, way: Way, is_last: bool, state: &State, out: &mut Written) {
-        match (way, &self.redirected) {
-            (Way::AsGet, Some([get, _])) => get.write(is_last, state, out),
-            (Way::AsBefore, Some([_, same])) => same.write(is_last, state, out),
+    pub(crate) fn write(
+        &self,
+        redirect_form: RedirectForm,
+        is_last: bool,
+        state: &State,
+        out: &mut WrittenRequest,
+    ) {
+        match (redirect_form, &self.redirected) {
+            (RedirectForm::AsGet, Some([get, _])) => get.write(is_last, state, out),
+            (RedirectForm::SameMethod, Some([_, same])) => same.write(is_last, state, out),
             _ => self.usual.write(is_last, state, out),
         }
     }
@@ -131,13 +138,13 @@ fn compiled(text: &str, place: Place, script: &Script) -> Result<Template, PlanE
     Template::compile(text, place, |name| script.variable(name)).map_err(|error| PlanError(error.0))
 }
 
-impl Form {
+impl FormTemplate {
     fn compile(
         plan: &Plan,
         request: &PlannedRequest,
         script: &Script,
         path: Template,
-    ) -> Result<Form, PlanError> {
+    ) -> Result<FormTemplate, PlanError> {
         let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
         let version = plan.version_of(target);
         let body = match &request.body {
@@ -151,7 +158,7 @@ impl Form {
         };
         let is_cookie = |(name, _): &Field| name.eq_ignore_ascii_case("cookie");
         let is_length = |(name, _): &Field| name.eq_ignore_ascii_case("content-length");
-        let mut form = Form {
+        let mut form = FormTemplate {
             version,
             target: request.target,
             is_secure: target.tls.is_some(),
@@ -189,7 +196,7 @@ impl Form {
         Ok(form)
     }
 
-    fn write(&self, is_last: bool, state: &State, out: &mut Written) {
+    fn write(&self, is_last: bool, state: &State, out: &mut WrittenRequest) {
         out.path.clear();
         self.path.render(&state.values, &mut out.path);
         into_origin_form(&mut out.path);
@@ -216,7 +223,7 @@ impl Form {
         }
     }
 
-    fn write_http1(&self, is_last: bool, state: &State, out: &mut Written) {
+    fn write_http1(&self, is_last: bool, state: &State, out: &mut WrittenRequest) {
         out.bytes.clear();
         out.bytes.extend_from_slice(&self.method);
         out.bytes.extend_from_slice(&out.path);
@@ -237,7 +244,7 @@ impl Form {
         }
     }
 
-    fn write_multiplexed(&self, state: &State, out: &mut Written) {
+    fn write_multiplexed(&self, state: &State, out: &mut WrittenRequest) {
         out.values.clear();
         out.ends.clear();
         for (_, value) in &self.fields {

@@ -20,7 +20,7 @@ pub(crate) struct EngineTarget {
 }
 
 /// What one thread is to do.
-pub(crate) struct Part {
+pub(crate) struct ThreadShare {
     pub(crate) clients: Range<usize>,
     pub(crate) thread: usize,
     pub(crate) threads: usize,
@@ -85,7 +85,7 @@ mod tests {
             prop_assert_eq!(parts[0].start, 0);
             prop_assert_eq!(parts[threads - 1].end, clients);
             prop_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
-            // Groups stay whole, but for the last.
+            // Groups stay whole, except for the last.
             prop_assert!(parts.iter().all(|part| part.start % streams == 0 || part.start == clients));
             let groups = |part: &Range<usize>| part.len().div_ceil(streams);
             let most = parts.iter().map(groups).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its length, where the plan asks for more: its hash, its fields, its body.
+//! The parts of an answer that are retained if the plan needs more than its length: hash, fields, body.
 
 use crate::body::BodySink;
 use crate::failure::Failure;
@@ -15,15 +15,15 @@ const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The kept parts of the answer that a client waits for.
 #[derive(Default)]
-pub(crate) struct Keeper {
+pub(crate) struct RetainedAnswer {
     /// The head of an answer of HTTP/1.
     pub(crate) head: ResponseHead,
-    pub(crate) kept: Kept,
+    pub(crate) parts: RetainedParts,
 }
 
 /// All but the head of HTTP/1.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct RetainedParts {
     hasher: Option<Sha256>,
     wants_body: bool,
     body: Vec<u8>,
@@ -36,23 +36,23 @@ pub(crate) struct Kept {
     pub(crate) messages: Option<MessageReader>,
 }
 
-impl Keeper {
+impl RetainedAnswer {
     /// Makes room for the answer to a request.
     pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
         let step = request.step.as_ref();
-        self.kept.hasher = request.expected.body_sha256.map(|_| Sha256::new());
-        self.kept.wants_body = step.is_some_and(|step| step.wants_body());
+        self.parts.hasher = request.expected.body_sha256.map(|_| Sha256::new());
+        self.parts.wants_body = step.is_some_and(|step| step.wants_body());
         let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
-        self.kept.wants_fields = step.is_some() || keeps_cookies || is_grpc;
-        self.kept.messages = request.messages.map(MessageReader::new);
-        self.kept.is_http1 = request.blocks.is_empty();
-        self.kept.body.clear();
-        self.kept.fields.clear();
+        self.parts.wants_fields = step.is_some() || keeps_cookies || is_grpc;
+        self.parts.messages = request.messages.map(MessageReader::new);
+        self.parts.is_http1 = request.blocks.is_empty();
+        self.parts.body.clear();
+        self.parts.fields.clear();
     }
 
     /// Whether the hash of the body is this one; true where none was wanted.
     pub(crate) fn has_hash(&mut self, wanted: Option<&[u8; 32]>) -> bool {
-        match (wanted, self.kept.hasher.take()) {
+        match (wanted, self.parts.hasher.take()) {
             (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
             _ => true,
         }
@@ -60,7 +60,7 @@ impl Keeper {
 
     /// What is wrong with the messages of a complete answer, if anything.
     pub(crate) fn check_messages(&self) -> Result<(), Failure> {
-        let Some(messages) = &self.kept.messages else { return Ok(()) };
+        let Some(messages) = &self.parts.messages else { return Ok(()) };
         if messages.is_wrong() {
             return Err(ErrorKind::Malformed.into());
         }
@@ -82,7 +82,7 @@ impl Keeper {
 
     /// The answer, when it is complete.
     pub(crate) fn view(&self) -> AnswerView<'_> {
-        AnswerView { fields: self, body: &self.kept.body }
+        AnswerView { fields: self, body: &self.parts.body }
     }
 
     /// The first field of that name.
@@ -96,17 +96,17 @@ impl Keeper {
     }
 }
 
-impl FieldSource for Keeper {
+impl FieldSource for RetainedAnswer {
     fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
-        if !self.kept.is_http1 {
-            return self.kept.fields.each(name, take);
+        if !self.parts.is_http1 {
+            return self.parts.fields.each(name, take);
         }
         let fields = self.head.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         let _ = fields.map(|(_, value)| value).any(take);
     }
 }
 
-impl Kept {
+impl RetainedParts {
     /// Takes a header section of HTTP/2 or 3.
     pub(crate) fn take_section(&mut self, fields: &FieldList) {
         if self.wants_fields {
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-impl BodySink for Kept {
+impl BodySink for RetainedParts {
     fn take(&mut self, part: &[u8]) {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(part);

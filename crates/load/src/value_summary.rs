@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Sums of values, and the extremes among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Moments {
+pub struct ValueSummary {
     /// Values in it.
     pub count: u64,
     /// Their sum.
@@ -17,7 +17,7 @@ pub struct Moments {
     pub max: u64,
 }
 
-impl Moments {
+impl ValueSummary {
     /// Takes in a value.
     pub(crate) fn note(&mut self, value: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
@@ -28,7 +28,7 @@ impl Moments {
     }
 
     /// Takes in the values of another.
-    pub fn merge(&mut self, other: &Moments) {
+    pub fn merge(&mut self, other: &ValueSummary) {
         if other.count == 0 {
             return;
         }
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(values: &[u64]) -> Moments {
-        let mut moments = Moments::default();
+    fn of(values: &[u64]) -> ValueSummary {
+        let mut moments = ValueSummary::default();
         values.iter().for_each(|value| moments.note(*value));
         moments
     }
@@ -68,7 +68,7 @@ mod tests {
     fn values_of_one_size_have_no_deviation() {
         let moments = of(&[5_248_000; 1000]);
         assert_eq!((moments.mean(), moments.stddev()), (5_248_000.0, 0.0));
-        assert_eq!((Moments::default().mean(), Moments::default().stddev()), (0.0, 0.0));
+        assert_eq!((ValueSummary::default().mean(), ValueSummary::default().stddev()), (0.0, 0.0));
     }
 
     proptest! {
