@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::breadcrumb::{Breadcrumb, breadcrumb};
 
 const SIGNALS: [(c_int, &CStr); 5] = [
-    (libc::SIGSEGV, c"SIGSEGV (memory that is not there)"),
-    (libc::SIGBUS, c"SIGBUS (memory that is not there)"),
+    (libc::SIGSEGV, c"SIGSEGV (invalid memory reference)"),
+    (libc::SIGBUS, c"SIGBUS (invalid memory reference)"),
     (libc::SIGFPE, c"SIGFPE (a division by zero)"),
     (libc::SIGILL, c"SIGILL (no instruction)"),
-    (libc::SIGABRT, c"SIGABRT (it gave up)"),
+    (libc::SIGABRT, c"SIGABRT (abort)"),
 ];
 
 /// The previous signal actions, which are used afterwards.

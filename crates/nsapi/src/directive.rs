@@ -44,7 +44,7 @@ impl Directive {
         let pattern = |name: &str| match parameter(&directive.parameters, name) {
             Some(text) if is_service => Pattern::new(text)
                 .map(Some)
-                .map_err(|error| format!("the pattern of {name} is wrong: {error}")),
+                .map_err(|error| format!("the pattern of {name} is not valid: {error}")),
             _ => Ok(None),
         };
         let is_error = directive.stage == Stage::Error;
@@ -214,7 +214,7 @@ impl ClientRules {
                 format!("{:?} is not an attribute of <Client>", String::from_utf8_lossy(&name))
             })?;
             let pattern = Pattern::new(text).map_err(|error| {
-                format!("the pattern of {} is wrong: {error}", String::from_utf8_lossy(&name))
+                format!("the pattern of {} is not valid: {error}", String::from_utf8_lossy(&name))
             })?;
             conditions.push((condition, pattern));
         }

@@ -212,8 +212,9 @@ impl Engine {
             self.log(
                 LOG_WARN,
                 &format!(
-                    "{location}: no ending of a file and no ObjectType line gives the type {media_type}: its \
-                     files may be sent as they are. Name their endings in mime_types of the site"
+                    "{location}: no file name extension and no ObjectType line has the type \
+                     {media_type}: files of the type may be sent as they are. Add their extensions to \
+                     mime_types of the site"
                 ),
             );
         }
@@ -235,7 +236,7 @@ impl Engine {
         if self.functions.find(&name).is_none()
             && let Some(instead) = crate::builtin::init_without_effect(&name)
         {
-            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.location));
+            self.log(LOG_INFORM, &format!("{}: {name} is ignored: {instead}", init.location));
             return Ok(());
         }
         let function = self.functions.find(&name).ok_or_else(|| unknown(&self.functions, &name))?;
@@ -451,7 +452,7 @@ fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<
         && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
     {
         return Ok(DirectiveOutcome::LeftOut(format!(
-            "{}: {name} is left out: {instead}",
+            "{}: {name} is ignored: {instead}",
             directive.location
         )));
     }
@@ -463,9 +464,12 @@ fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<
 
 fn unknown(functions: &Functions, name: &str) -> String {
     match functions.nearest(name) {
-        Some(nearest) => format!("there is no function {name:?}; did you mean {nearest:?}?"),
+        Some(nearest) => format!("the function {name:?} does not exist; did you mean {nearest:?}?"),
         None => {
-            format!("there is no function {name:?}: no load-modules above names it, and it is not built in")
+            format!(
+                "the function {name:?} does not exist: it is not built in, and no load-modules line \
+                above has it"
+            )
         }
     }
 }
@@ -473,7 +477,7 @@ fn unknown(functions: &Functions, name: &str) -> String {
 fn missing_root_object(configuration: &Configuration) -> Option<Problem> {
     let name = root_object_name(configuration);
     let is_there = configuration.objects.iter().any(|object| object.name.as_deref() == Some(name.as_bytes()));
-    let message = format!("there is no <Object name={name:?}>, where every request begins");
+    let message = format!("<Object name={name:?}>, the first object of each request, is missing");
     (!is_there).then(|| Problem { location: in_configuration(1), message })
 }
 
@@ -563,7 +567,7 @@ fn init_name(init: &Init) -> Result<String, String> {
 fn unknown_inline(name: &str) -> Problem {
     Problem {
         location: in_configuration(1),
-        message: format!("'inline' names {name:?}, which no plug-in has"),
+        message: format!("'inline' contains {name:?}, which is not a function of a plug-in"),
     }
 }
 
@@ -771,7 +775,7 @@ pub fn unsupported(name: &'static str) {
         let plugin = if plugin.is_empty() { "a plug-in".into() } else { String::from_utf8_lossy(plugin) };
         engine.log(
             LOG_WARN,
-            &format!("{plugin} has called {name}, which is not supported: it answers with failure"),
+            &format!("{plugin} has called {name}, which is not supported and returns an error"),
         );
     }
 }

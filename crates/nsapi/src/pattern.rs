@@ -48,9 +48,9 @@ impl std::fmt::Display for InvalidPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             InvalidPattern::TooLong => "it is longer than 4096 bytes",
-            InvalidPattern::Bracket => "'[' needs something in it, and ']'",
-            InvalidPattern::Parenthesis => "'(' and ')' do not belong together",
-            InvalidPattern::Backslash => "'\\' at its end has nothing to stand before",
+            InvalidPattern::Bracket => "'[' must be closed by ']' and contain at least one character",
+            InvalidPattern::Parenthesis => "'(' and ')' are not balanced",
+            InvalidPattern::Backslash => "'\\' at the end escapes no character",
         })
     }
 }

@@ -320,7 +320,7 @@ impl StageRun<'_> {
     fn restart(&mut self) -> Phase {
         let restarts = self.pipeline().restarts + 1;
         if restarts > MOST_RESTARTS {
-            self.engine.log(LOG_FAILURE, "a request begins anew again and again: it is given up");
+            self.engine.log(LOG_FAILURE, "a request was restarted too often: it is abandoned");
             self.set_status(500);
             return Phase::Error;
         }
@@ -444,7 +444,7 @@ impl StageRun<'_> {
             while let Some(name) = pblock::find(vars, b"name") {
                 let Some(index) = self.engine.object_of_name(name) else {
                     let name = String::from_utf8_lossy(name).into_owned();
-                    self.engine.log(LOG_MISCONFIG, &format!("there is no <Object name={name:?}>"));
+                    self.engine.log(LOG_MISCONFIG, &format!("<Object name={name:?}> does not exist"));
                     self.set_status(500);
                     return false;
                 };

@@ -25,8 +25,8 @@ impl Plugin {
         if let Err(error) = std::fs::File::open(path) {
             return Err(format!("the plug-in {} cannot be read: {error}", path.display()));
         }
-        let c_path =
-            CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path holds a NUL byte".to_string())?;
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| "the path contains a NUL byte".to_string())?;
         let before = crate::crash::loaded_code_ranges();
         // SAFETY: loading runs the plug-in's own initialisation, which the operator has asked for.
         let library = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -75,8 +75,8 @@ fn explain(error: &str) -> String {
     let hint = if error.contains("undefined symbol: __nsapi") {
         "; the program that loads it does not export the NSAPI tables"
     } else if error.contains("undefined symbol") {
-        "; it needs a function that neither NSAPI 3 nor a library it names has: it is for another interface, \
-         or was linked without one of its libraries"
+        "; it needs a function that is neither in NSAPI 3 nor in its libraries: it is for another \
+         interface, or was linked without one of its libraries"
     } else if error.contains("wrong ELF class")
         || error.contains("invalid ELF header")
         || error.contains("file too short")

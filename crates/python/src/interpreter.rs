@@ -51,7 +51,7 @@ impl Interpreter {
         let answer = ask(&program)?;
         let lines: Vec<&str> = answer.lines().collect();
         let [version, executable, base, libdir, soname, ld_version, free, multiarch] = lines[..] else {
-            return Err(format!("{} does not say what it is: {answer:?}", program.display()));
+            return Err(format!("{} does not report its version: {answer:?}", program.display()));
         };
         let minor = version.strip_prefix("3.").and_then(|minor| minor.parse::<u32>().ok());
         if !minor.is_some_and(|minor| VERSIONS.contains(&minor)) {
@@ -63,8 +63,8 @@ impl Interpreter {
         let libpython =
             library(&Library { base, libdir, soname, ld_version, multiarch }).ok_or_else(|| {
                 format!(
-                    "there is no library of Python {version} for {}: install it (on Debian and Ubuntu the \
-                 package libpython{ld_version}), or use a Python that was built with --enable-shared",
+                    "the library of Python {version} for {} is missing: install it (on Debian and Ubuntu \
+                 the package libpython{ld_version}), or use a Python that was built with --enable-shared",
                     program.display()
                 )
             })?;
@@ -90,7 +90,7 @@ fn program(virtual_environment: Option<&Path>) -> Result<PathBuf, String> {
         return Ok(active.join("bin/python3"));
     }
     find_program("python3", Path::new("")).ok_or_else(|| {
-        "there is no python3 on the PATH: install Python, or name a virtual environment".to_string()
+        "python3 was not found on the PATH: install Python, or name a virtual environment".to_string()
     })
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let error = Interpreter::find(Some(directory.path())).unwrap_err();
         assert!(error.contains("is not a virtual environment"), "{error}");
         let error = Interpreter::find(Some(Path::new("/bin/true"))).unwrap_err();
-        assert!(error.contains("does not say what it is"), "{error}");
+        assert!(error.contains("does not report its version"), "{error}");
         let error = Interpreter::find(Some(Path::new("/bin/false"))).unwrap_err();
         assert!(error.contains("does not work"), "{error}");
     }

@@ -58,7 +58,7 @@ pub struct Limits {
     pub drain: Duration,
     /// Bytes of memory of a worker; 0: no limit.
     pub memory: u64,
-    /// A worker is replaced after so many requests; 0: never.
+    /// A worker is replaced after this many requests; 0: never.
     pub requests: u64,
     /// The most requests that may wait in a worker.
     pub queue: usize,

@@ -40,7 +40,7 @@ pub fn broken_archives(settings: &RouteSettings) -> Vec<(PathBuf, String)> {
 fn check_archive(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut archive = ZipArchive::new(BufReader::new(file))
-        .map_err(|error| format!("it is not a whole archive ({error}): was it copied to its end?"))?;
+        .map_err(|error| format!("it is not a complete archive ({error}): was it copied completely?"))?;
     for position in 0..archive.len() {
         let problem = archive.by_index_raw(position).err().map(|error| error.to_string());
         if let Some(problem) = problem {
@@ -79,7 +79,7 @@ mod tests {
         let whole = archive();
         assert_eq!(check(&whole), Ok(()));
         for bytes in [&b""[..], b"no archive", &whole[..whole.len() / 2], &whole[..whole.len() - 10]] {
-            assert!(check(bytes).unwrap_err().contains("it is not a whole archive"));
+            assert!(check(bytes).unwrap_err().contains("it is not a complete archive"));
         }
         let mut changed = whole.clone();
         changed[..4].copy_from_slice(b"gone");

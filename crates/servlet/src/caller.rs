@@ -250,7 +250,7 @@ impl Caller for RouteCaller {
                 return CallResult::ConnectionReturned;
             }
         };
-        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
+        // SAFETY: Java has returned, and writes to the slab only for requests that continue.
         let written = unsafe { slab.output.get(length) };
         let piece = worker::read_answer(&self.pool, &self.written, end, written);
         slab.set_java_call(None);

@@ -92,7 +92,7 @@ impl ClassArchive {
         let make = move || {
             std::thread::sleep(DELAY);
             if let Err(message) = self.make(&java, &place) {
-                log(3, &format!("no archive of Java's classes could be made: {message}"));
+                log(3, &format!("the archive of Java's classes cannot be created: {message}"));
             }
         };
         // If no thread can be started, the next start takes as long as this one.

@@ -1,4 +1,5 @@
-//! Tells a core that something has happened on Java's threads: a list, and one wake-up for all entries in it.
+//! Informs a core that something has happened on Java's threads: a list, and one wake-up for all entries in
+//! it.
 //!
 //! Waking a core costs a system call and, if it sleeps, tens of microseconds. So a thread that has more work
 //! adds finished exchanges to the list, and wakes the core with the last one, or after a while; the

@@ -101,7 +101,7 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
         // If the sticky bit is set, as for /tmp, other users cannot rename or remove files of this user.
         let is_shared = facts.mode() & 0o022 != 0 && facts.mode() & 0o1000 == 0;
         if !is_trusted || is_shared {
-            return Err(failed(place, &"other users may write there, and what is kept below it is run"));
+            return Err(failed(place, &"other users can write to it, but the server runs files below it"));
         }
     }
     let path = parent.join(name);
@@ -113,7 +113,7 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
     // A directory to which others could write may already hold their files, so it is refused. One that they
     // could only read is closed to them now.
     if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o022 != 0 {
-        return Err(failed(&path, &"it is not a directory that only this user may write to"));
+        return Err(failed(&path, &"it must be a directory that only this user can write to"));
     }
     if facts.mode() & 0o077 != 0 {
         let closed = Permissions::from_mode(0o700);
@@ -191,7 +191,7 @@ mod tests {
         for mode in [0o770, 0o702, 0o777] {
             set_mode(&made, mode);
             let problem = private_directory_in(&parent, "mine").expect_err("others may have written there");
-            let expected = "parent/mine: it is not a directory that only this user may write to";
+            let expected = "parent/mine: it must be a directory that only this user can write to";
             assert!(problem.ends_with(expected), "{problem}");
         }
         set_mode(&made, 0o755);
@@ -203,7 +203,7 @@ mod tests {
         }
         set_mode(around.path(), 0o777);
         let problem = private_directory_in(&parent, "mine").expect_err("it could be moved away");
-        assert!(problem.contains(": other users may write there"), "{problem}");
+        assert!(problem.contains(": other users can write to it"), "{problem}");
         set_mode(around.path(), 0o700);
         symlink(&made, parent.join("linked")).expect("a link");
         assert!(private_directory_in(&parent, "linked").is_err());

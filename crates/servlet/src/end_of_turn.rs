@@ -1,4 +1,4 @@
-//! The end of a core's turn: when all received data was read, threads are told of the requests.
+//! The end of a core's turn: when all received data was read, threads are notified of the requests.
 //!
 //! Tasks run in the order in which they were woken. So this task, woken by the first request of a turn, runs
 //! after all connections that had data to read in that turn.
@@ -39,7 +39,7 @@ impl EndOfTurn {
         }
     }
 
-    /// Tells the pool of requests, until [`EndOfTurn::close`]. It runs as a task of the core.
+    /// Notifies the pool of requests, until [`EndOfTurn::close`]. It runs as a task of the core.
     pub async fn announce(self: Rc<Self>, pool: Arc<Pool>) {
         poll_fn(|context| {
             if self.has_request.replace(false) {

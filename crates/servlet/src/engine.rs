@@ -75,14 +75,18 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engine) = ENGINE.get() {
         if engine.settings != *settings {
-            log(1, "[java] has changed: Java can be started only once, so the change takes a restart");
+            log(
+                1,
+                "[java] has changed: restart the server to apply the change, because Java can be \
+                started only once",
+            );
         }
         return Ok(engine);
     }
     let library = find::find(settings.home.as_deref())?;
     let jars = jars(settings)?;
     let archive = archive(&library, &jars, settings);
-    let no_directory = |error| format!("no directory for Java: {error}");
+    let no_directory = |error| format!("a directory for Java cannot be created: {error}");
     let (private, directory) = match OWN_DIRECTORY.get() {
         Some(own) => (own.clone(), None),
         None => {
@@ -90,7 +94,12 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
             (directory.path().to_path_buf(), Some(directory))
         }
     };
-    let runtime = JavaRuntime::start().map_err(|error| format!("no thread for Java: {error}"))?;
+    let runtime = JavaRuntime::start().map_err(|error| {
+        format!(
+            "a thread for Java cannot be started: \
+        {error}"
+        )
+    })?;
     let (tasks, to_do) = channel();
     let (start_outcome, started) = sync_channel(1);
     let engine = Engine {
@@ -107,7 +116,7 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
         ends_with_java: OWN_DIRECTORY.get().is_some(),
     };
     let engine = ENGINE.get_or_init(|| engine);
-    let no_thread = |error| format!("no thread for Java: {error}");
+    let no_thread = |error| format!("a thread for Java cannot be started: {error}");
     std::thread::Builder::new()
         .name("java-start".to_string())
         .stack_size(START_STACK_BYTES)
@@ -134,7 +143,7 @@ pub fn stop() {
         && engine.tasks.send(Task::Stop(done)).is_ok()
         && is_done.recv_timeout(STOP_TIMEOUT).is_err()
     {
-        log(1, "applications in Java have not stopped in time: the server ends without them");
+        log(1, "Java applications did not stop in time: the server ends without waiting for them");
     }
     // Files that stay are in a directory for temporary files.
     let _ = std::fs::remove_dir_all(&engine.private);
@@ -155,7 +164,7 @@ pub fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
         .collect();
     jars.sort();
     if !jars.iter().any(|jar| jar.ends_with(OWN_JAR)) {
-        return Err(format!("{} does not hold {OWN_JAR}: run 'make java'", library.display()));
+        return Err(format!("{} does not contain {OWN_JAR}: run 'make java'", library.display()));
     }
     jars.extend(settings.class_path.iter().cloned());
     Ok(jars)
@@ -174,7 +183,8 @@ const OWN_JAR: &str = "touchstone-servlet.jar";
 /// The library relative to the program: `target/java` for a program that was just built,
 /// `share/touchstone/java` for an installed one.
 fn usual_library() -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| format!("where the program lies: {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("the directory of the program: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
     let mut is_forbidden = false;
     for candidate in ["../java", "../../java", "../share/touchstone/java"] {
@@ -186,14 +196,15 @@ fn usual_library() -> Result<PathBuf, String> {
         }
     }
     Err(if is_forbidden {
-        // For example, the program is below /root, and the server has given up root's rights.
+        // For example, the program is below /root, and the server has dropped root's rights.
         format!(
-            "the user that the server runs as may not look for the jars for servlets beside {}: copy them \
-             elsewhere, and name their directory with 'library' of [java]",
+            "the user of the server has no permission to read the jars for servlets beside {}: copy them \
+             elsewhere, and set 'library' of [java] to their directory",
             directory.display()
         )
     } else {
-        "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]"
+        "the jars for servlets are missing: run 'make java', or set 'library' of [java] to their \
+         directory"
             .to_string()
     })
 }
@@ -231,7 +242,7 @@ impl Engine {
         let java = match started {
             Ok(java) => java,
             Err(message) => {
-                log(0, &format!("servlets cannot be answered: {message}"));
+                log(0, &format!("requests to servlets cannot be answered: {message}"));
                 return self.refuse(to_do, &message);
             }
         };
@@ -246,7 +257,13 @@ impl Engine {
                     let (id, work) = (route.id, work.clone());
                     match self.route_thread(route, work, is_closed) {
                         Ok(thread) => drop(routes.insert(id, (close, thread))),
-                        Err(error) => log(0, &format!("no thread for the applications of a route: {error}")),
+                        Err(error) => log(
+                            0,
+                            &format!(
+                                "a thread for the applications of a route cannot \
+                            be started: {error}"
+                            ),
+                        ),
                     }
                 }
                 // The route's thread closes it. This may take as long as its applications take to stop.
@@ -408,7 +425,7 @@ impl Engine {
 }
 
 /// Called when the machine wants to end the process: an application has called Runtime.exit, or the machine
-/// has given up.
+/// has abandoned.
 ///
 /// All of Java's threads have stopped by then and do not run again. A process that only runs applications
 /// ends, and the next one takes over. The server has its own threads and continues with everything else, so
@@ -425,13 +442,13 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
     }
 }
 
-/// Called when the machine has given up. If it was running, this is a fault in it, and the process ends as
+/// Called when the machine has aborted. If it was running, this is a fault in it, and the process ends as
 /// Java ends it, with all information for finding the fault. If it was starting, it cannot run with its
 /// options. It has done nothing yet, so the server continues without it. The thread that was starting it
 /// never returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
-    let message = "Java does not start: it has said why in the standard error of the server";
+    let message = "Java did not start; its messages are in the standard error of the server";
     if !engine.ends_with_java && engine.report_start(Err(message.to_string())) {
         loop {
             std::thread::park();
@@ -450,8 +467,8 @@ impl Engine {
         log(
             0,
             &format!(
-                "{message}: servlets get 503 from now on; start the server anew, and think of \
-                 isolation = \"isolated\""
+                "{message}: requests to servlets are answered with 503 until the server is restarted; \
+                 isolation = \"isolated\" prevents this"
             ),
         );
         self.all_have_failed();

@@ -47,14 +47,14 @@ const NAMED_BYTES: usize = 80;
 impl fmt::Display for Fault {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Form => to.write_str("it is not written as the jars of this version write it"),
+            Fault::Form => to.write_str("it does not have the form of the jars of this version"),
             Fault::Status(status) => {
-                write!(to, "{status} is not a status: a response has one from 200 to 999")
+                write!(to, "{status} is not a valid status: it must be from 200 to 999")
             }
             Fault::Field(name) => write!(
                 to,
-                "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a \
-                 value has no control characters",
+                "the header field \"{}\" is refused: its name may contain letters, digits and hyphens, \
+                 and its value no control characters",
                 name.escape_ascii()
             ),
         }

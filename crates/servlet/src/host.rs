@@ -71,7 +71,7 @@ fn serve(directory: &Path) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
-        .map_err(|error| format!("no event loop: {error}"))?;
+        .map_err(|error| format!("the event loop cannot be created: {error}"))?;
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async move {
         if route.started().await != RouteState::Ready {

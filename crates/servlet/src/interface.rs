@@ -155,7 +155,7 @@ impl Handler for ServletOfCore {
     }
 }
 
-/// A request that was passed to Java. Dropping it tells Java that the core has given the request up.
+/// A request that was passed to Java. Dropping it informs Java that the core has given the request up.
 struct JavaRequest {
     /// Keeps the applications running, even if the configuration was replaced.
     _handler: Rc<ServletOfCore>,
@@ -249,8 +249,11 @@ impl ServletOfCore {
         let through = match pool {
             Some(pool) => {
                 if pool.submit(java_call.clone(), written).is_err() {
-                    let message = format!("threads and queue of {} are full", self.route.settings().name());
-                    self.server.log(Level::Warning, "no thread for a servlet", &message);
+                    let message = format!(
+                        "all threads of {} are in use, and its queue is full",
+                        self.route.settings().name()
+                    );
+                    self.server.log(Level::Warning, "servlets: all threads are in use", &message);
                     return None;
                 }
                 self.end_of_turn.note_request();
@@ -313,8 +316,9 @@ impl ServletOfCore {
             Some(limit) => match tokio::time::timeout(limit, first).await {
                 Ok(output) => output,
                 Err(_) => {
-                    let message = format!("a servlet of {} has not answered", self.route.settings().name());
-                    self.server.log(Level::Warning, "a servlet takes too long", &message);
+                    let message =
+                        format!("a servlet of {} did not answer in time", self.route.settings().name());
+                    self.server.log(Level::Warning, "servlets: no answer in time", &message);
                     return Some(Answer::error(504));
                 }
             },
@@ -377,7 +381,7 @@ async fn pass_on(java_request: JavaRequest, mut sender: pipe::Sender) {
             None => {}
             Some(AnswerEnd::Whole) => return sender.finish_with_trailers(output.trailers),
             Some(_) => {
-                return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
+                return sender.fail(std::io::Error::other("the answer of the servlet is incomplete"));
             }
         }
     }

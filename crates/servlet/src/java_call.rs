@@ -190,7 +190,7 @@ impl JavaCall {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the core that there is output, now or together with the next one.
+    /// Informs the core that there is output, now or together with the next one.
     fn announce(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: bool) {
         self.send_back(&mut state);
         let Some(core) = state.core.clone() else { return };
@@ -389,7 +389,7 @@ impl JavaCall {
     }
 
     /// Called when the call has ended on the thread of its connection. Returns false if the connection has
-    /// gone back to its core, which must be told of the end.
+    /// gone back to its core, which must be notified of the end.
     pub fn end_direct_call(&self) -> bool {
         let mut state = self.lock();
         let end_direct_call = state.connection_return.take().is_some();

@@ -96,8 +96,8 @@ impl Route {
             std::thread::sleep(limit);
             if let Some(route) = route.upgrade() {
                 let message = format!(
-                    "requests to {} have gone on for {limit:?} after the configuration has changed: they are \
-                     ended",
+                    "requests to {} were still in progress {limit:?} after a change of the \
+                     configuration: they are ended",
                     route.settings.name()
                 );
                 log(1, &message);

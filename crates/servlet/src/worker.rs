@@ -18,7 +18,7 @@ use crate::slab::Slab;
 const KIND_SHIFT: u32 = 28;
 const LENGTH_MASK: i32 = (1 << KIND_SHIFT) - 1;
 
-/// How long finished answers may wait for others, so that their core is told of all together.
+/// How long finished answers may wait for others, so that their core is notified of all together.
 const TOGETHER: Duration = Duration::from_micros(100);
 
 /// The number of the last request; events refer to requests by number.
@@ -98,7 +98,7 @@ struct Worker<'w> {
     pool: &'w Arc<Pool>,
     java: &'w Attached<'w>,
     slab: Option<Arc<Slab>>,
-    /// Cores that must still be told of answers.
+    /// Cores that must still be notified of answers.
     unwoken: Vec<Arc<CoreQueue>>,
     since: Option<Instant>,
     is_running: bool,
@@ -180,7 +180,7 @@ impl Worker<'_> {
                 return self.pool.hold(java_call.clone(), request);
             }
         };
-        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
+        // SAFETY: Java has returned, and writes to the slab only for requests that continue.
         let written = unsafe { slab.output.get(length) };
         let piece = read_answer(self.pool, &request, end, written);
         slab.set_java_call(None);

@@ -105,7 +105,7 @@ fn escaped(text: &[u8], stays: impl Fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// Like `util_uri_escape`, but for a whole address: `?`, `#` and `%` are not escaped.
+/// Like `util_uri_escape`, except for a whole address: `?`, `#` and `%` are not escaped.
 pub unsafe extern "C" fn util_url_escape(to: *mut c_char, from: *const c_char) -> *mut c_char {
     escape(to, from, |byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
 }

@@ -338,10 +338,10 @@ unsafe fn server_url(session: &Session, request: &Request) -> Vec<u8> {
 
 fn bounded(text: Vec<u8>) -> Result<Vec<u8>, String> {
     if text.len() > LONGEST_TEXT_BYTES {
-        return Err(format!("an expression makes a text longer than {LONGEST_TEXT_BYTES} bytes"));
+        return Err(format!("the result of an expression is longer than {LONGEST_TEXT_BYTES} bytes"));
     }
     if text.contains(&0) {
-        return Err("an expression makes a text with a NUL byte".to_string());
+        return Err("the result of an expression contains a NUL byte".to_string());
     }
     Ok(text)
 }
@@ -349,8 +349,9 @@ fn bounded(text: Vec<u8>) -> Result<Vec<u8>, String> {
 fn wildcard(text: &Value, pattern: &Value) -> Result<bool, String> {
     let pattern = pattern.text();
     let read = Pattern::new(&pattern);
-    let read = read
-        .map_err(|error| format!("the pattern {:?} is wrong: {error}", String::from_utf8_lossy(&pattern)))?;
+    let read = read.map_err(|error| {
+        format!("the pattern {:?} is not valid: {error}", String::from_utf8_lossy(&pattern))
+    })?;
     Ok(match text {
         Value::Flag(_) => text.texts().iter().any(|text| read.matches_any_case(text)),
         _ => read.matches(&text.text()),

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn vs_register_cb(
     init: Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>,
     _destroy: Option<unsafe extern "C" fn(*const c_void)>,
 ) -> c_int {
-    // The site exists already, so the plug-in is told of it at once.
+    // The site exists already, so the plug-in is notified of it at once.
     match (init, current()) {
         (Some(init), Some(engine)) => init(engine.as_virtual_server(), ptr::null()),
         _ => REQ_PROCEED,

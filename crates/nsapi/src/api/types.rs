@@ -51,7 +51,7 @@ pub unsafe extern "C" fn cinfo_nothing() {}
 
 pub unsafe extern "C" fn cinfo_merge(_file: *mut c_char) -> *mut c_char {
     crate::engine::unsupported("cinfo_merge");
-    memory::text(b"files of types are not read: mime_types of the site has them")
+    memory::text(b"files of media types are not read: use mime_types of the site")
 }
 
 pub unsafe extern "C" fn cinfo_dump_database(_out: *mut c_void) {

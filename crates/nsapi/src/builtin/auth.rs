@@ -20,7 +20,7 @@ pub unsafe extern "C" fn basic_auth(
     let is_basic = pblock::find(block, b"auth-type").is_none_or(|kind| kind.eq_ignore_ascii_case(b"basic"));
     let (Some(user_function), true) = (pblock::find(block, b"userfn"), is_basic) else {
         if let Some(engine) = crate::engine::current() {
-            engine.log(LOG_MISCONFIG, "basic-auth needs userfn=, and knows auth-type=basic only");
+            engine.log(LOG_MISCONFIG, "basic-auth needs userfn=, and supports auth-type=basic only");
         }
         return REQ_ABORTED;
     };

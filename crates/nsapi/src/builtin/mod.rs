@@ -65,11 +65,11 @@ pub const FUNCTIONS: &[(&str, FuncPtr, AllowedThreads)] = &[
 
 /// Init functions without effect, each with how Touchstone does this work.
 pub fn init_without_effect(name: &str) -> Option<&'static str> {
-    const LOGS: &str = "access_log says what is logged";
-    const CACHE: &str = "the section cache says what is kept";
-    const THREADS: &str = "the route says how many threads there are";
-    const ACCESS: &str = "allow, deny and basic_authentication say who is let in";
-    const SERVLETS: &str = "servlets are for a route of their own";
+    const LOGS: &str = "use access_log";
+    const CACHE: &str = "use the section [cache]";
+    const THREADS: &str = "use the keys of the route for threads";
+    const ACCESS: &str = "use allow, deny and basic_authentication";
+    const SERVLETS: &str = "use a separate route with servlet";
     const ELSEWHERE: [(&str, &str); 27] = [
         ("flex-init", LOGS),
         ("init-clf", LOGS),
@@ -79,25 +79,25 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
         ("time-cache-init", CACHE),
         ("dns-cache-init", CACHE),
         ("thread-pool-init", THREADS),
-        ("pool-init", "memory of requests is always pooled"),
+        ("pool-init", "the memory of requests is always pooled"),
         ("perf-init", "the lab measures"),
         ("define-perf-bucket", "the lab measures"),
         ("stats-init", "the lab measures"),
-        ("init-cgi", "cgi of a route says how programs run"),
-        ("init-uhome", "unix-home reads the system's users"),
-        ("shtml-init", "the site says which pages are parsed"),
-        ("cindex-init", "directory_listing says how directories are shown"),
-        ("load-types", "its files have been read"),
+        ("init-cgi", "use cgi of a route"),
+        ("init-uhome", "unix-home uses the users of the system"),
+        ("shtml-init", "use includes of the site"),
+        ("cindex-init", "use directory_listing"),
+        ("load-types", "its files are read at the start"),
         ("dbm-userdb", ACCESS),
         ("cert2user", ACCESS),
         ("acl-register-module", ACCESS),
         ("NSServletEarlyInit", SERVLETS),
         ("NSServletLateInit", SERVLETS),
         ("init-j2ee", SERVLETS),
-        ("init-filter-order", "there are no filters"),
-        ("register-http-method", "every method is let through"),
-        ("init-request-limits", "rate_limit says how much a client may ask for"),
-        ("qos-handler", "rate_limit says how much a client may ask for"),
+        ("init-filter-order", "filters are not supported"),
+        ("register-http-method", "all methods are allowed"),
+        ("init-request-limits", "use rate_limit"),
+        ("qos-handler", "use rate_limit"),
     ];
     let name = name.replace('_', "-");
     ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
@@ -109,41 +109,39 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
     let name = name.replace('_', "-");
     let refused = |instead: &str| Err(format!("{name} is not supported: {instead}"));
     Ok(Some(match name.as_str() {
-        "flex-log" | "common-log" | "record-useragent" | "record-keysize" => "access_log says what is logged",
-        "qos-handler" | "qos-error" | "check-request-limits" => {
-            "rate_limit says how much a client may ask for"
-        }
+        "flex-log" | "common-log" | "record-useragent" | "record-keysize" => "use access_log",
+        "qos-handler" | "qos-error" | "check-request-limits" => "use rate_limit",
         "match-browser" | "image-switch" | "html-switch" | "append-trailer" | "detect-vulnerable"
-        | "mozilla-redirect" | "ssl-logout" => "it makes no difference any more",
-        "service-dump" | "service-nsfc-dump" | "stats-xml" => "the admin listener shows what the server does",
+        | "mozilla-redirect" | "ssl-logout" => "it has no effect",
+        "service-dump" | "service-nsfc-dump" | "stats-xml" => "use the admin listener",
         "NSServletNameTrans" | "NSServletService" | "ntrans-j2ee" | "service-j2ee" | "find-index-j2ee"
-        | "type-j2ee" | "error-j2ee" => "servlets are for a route of their own",
-        "service-trace" => "TRACE shows a client what it must not see, and is refused",
-        "ntrans-dav" | "pcheck-dav" | "service-dav" | "type-dav" => "there is no WebDAV",
-        "get-sslid" => "TLS sessions have no number to ask for",
-        "find-compressed" => "compression of the site does it",
+        | "type-j2ee" | "error-j2ee" => "use a separate route with servlet",
+        "service-trace" => "TRACE is always refused, because its answer can contain secrets",
+        "ntrans-dav" | "pcheck-dav" | "service-dav" | "type-dav" => "use a separate route with webdav",
+        "get-sslid" => "TLS sessions have no identifier for plug-ins",
+        "find-compressed" => "use compression of the site",
         "check-acl" if matches!(parameter(parameters, "acl"), Some(b"default" | b"es-internal")) => {
-            "allow and deny of the site say who is let in"
+            "use allow and deny of the site"
         }
         "check-acl" | "load-config" => {
             return refused(
-                "without it the server would give out what it protects. Say who is let in with allow, deny \
-                and basic_authentication of a route, and take the line out",
+                "without it the server would send what it protects. Use allow, deny and \
+                basic_authentication of a route, and remove the line",
             );
         }
         "basic-auth" if parameter(parameters, "userfn").is_some() => return Ok(None),
         "basic-auth" | "basic-ncsa" | "set-basic-auth" | "user2name" => {
             return refused(
-                "basic_authentication of the site or its routes asks for passwords; plug-ins find the user \
-                in auth-user. Take the line out",
+                "use basic_authentication of the site or its routes; plug-ins find the user in \
+                auth-user. Remove the line",
             );
         }
         "map" | "reverse-map" | "regexp-map" | "regexp-redirect" | "service-http" | "proxy-retrieve"
         | "set-origin-server" => {
-            return refused("proxy, redirect and rewrite of a route do that. Take the line out");
+            return refused("use proxy, redirect or rewrite of a route, and remove the line");
         }
         "upload-file" | "delete-file" | "list-dir" | "make-dir" | "remove-dir" | "rename-file" => {
-            return refused("files are not changed by requests. Take the line out");
+            return refused("requests cannot change files. Remove the line");
         }
         _ => return Ok(None),
     }))

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn assign_name(
         match Pattern::new(from) {
             Ok(pattern) if pattern.matches(ppath(request)) => {}
             Ok(_) => return REQ_NOACTION,
-            Err(_) => return misconfigured("the pattern of from is wrong"),
+            Err(_) => return misconfigured("the pattern of from= is not valid"),
         }
     }
     if pblock::find((*request).vars, b"name").is_none() {
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn redirect(
             Ok(pattern) if pattern.has_wildcards() && pattern.matches(&path) => {}
             Ok(pattern) if !pattern.has_wildcards() && path.starts_with(from) => rest = &path[from.len()..],
             Ok(_) => return REQ_NOACTION,
-            Err(_) => return misconfigured("the pattern of from is wrong"),
+            Err(_) => return misconfigured("the pattern of from= is not valid"),
         }
     }
     let target = match (pblock::find(block, b"url"), pblock::find(block, b"url-prefix")) {
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rewrite(block: *mut Pblock, _session: *mut Session, req
         match Pattern::new(from) {
             Ok(pattern) if pattern.matches(ppath(request)) => {}
             Ok(_) => return REQ_NOACTION,
-            Err(_) => return misconfigured("the pattern of from is wrong"),
+            Err(_) => return misconfigured("the pattern of from= is not valid"),
         }
     }
     if let Some(name) = pblock::find(block, b"name") {
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn restart(block: *mut Pblock, _session: *mut Session, req
         match Pattern::new(from) {
             Ok(pattern) if pattern.matches(ppath(request)) => {}
             Ok(_) => return REQ_NOACTION,
-            Err(_) => return misconfigured("the pattern of from is wrong"),
+            Err(_) => return misconfigured("the pattern of from= is not valid"),
         }
     }
     match pblock::find(block, b"uri") {

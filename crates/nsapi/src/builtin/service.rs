@@ -129,7 +129,7 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
     let plugin_request = of_session(session);
     if plugin_request.is_null() || request != &raw mut (*plugin_request).request {
         if let Some(engine) = crate::engine::current() {
-            engine.log(LOG_WARN, "a request within a request is for a file only");
+            engine.log(LOG_WARN, "an internal request can only be for a file");
         }
         set_status(&mut *request, 501, &[]);
         return REQ_ABORTED;

@@ -230,7 +230,7 @@ impl Expression {
         reader.skip_space();
         match reader.rest() {
             b"" => Ok(expression),
-            rest => Err(format!("{:?} is not understood there", shown(rest))),
+            rest => Err(format!("{:?} is not valid there", shown(rest))),
         }
     }
 
@@ -332,7 +332,7 @@ impl Reader<'_> {
 
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth == DEEPEST {
-            return Err(format!("more than {DEEPEST} expressions stand within each other"));
+            return Err(format!("expressions are nested deeper than {DEEPEST}"));
         }
         self.depth += 1;
         let value = read(self);
@@ -382,7 +382,7 @@ impl Reader<'_> {
     fn primary(&mut self) -> Result<Expression, String> {
         self.skip_space();
         match (self.peek(), self.rest().get(1).copied()) {
-            (None, _) => Err("something to compare is missing at the end".to_string()),
+            (None, _) => Err("an operand is missing at the end".to_string()),
             (Some(b'('), _) => {
                 self.position += 1;
                 let inner = self.binary(0)?;
@@ -413,7 +413,7 @@ impl Reader<'_> {
                 self.position += 1;
                 match self.variable()? {
                     Some(variable) => Ok(Expression::Variable(variable)),
-                    None => Err("'$' has no name behind it".to_string()),
+                    None => Err("'$' must be followed by a name".to_string()),
                 }
             }
             (Some(digit), _) if digit.is_ascii_digit() => self.number(),
@@ -435,8 +435,8 @@ impl Reader<'_> {
     fn file_test(&mut self, test: u8) -> Result<Expression, String> {
         let is_alone = !self.rest().get(2).copied().is_some_and(is_word);
         if !is_alone || !b"deflrs".contains(&test) {
-            let reason = "-d, -e, -f, -l, -r and -s ask for files; -U is not supported";
-            return Err(format!("{:?} is not known: {reason}", shown(self.rest())));
+            let reason = "-d, -e, -f, -l, -r and -s test files; -U is not supported";
+            return Err(format!("{:?} is unknown: {reason}", shown(self.rest())));
         }
         self.position += 2;
         let path = self.binary(FILE_TEST_TAKES)?;
@@ -477,7 +477,9 @@ impl Reader<'_> {
             return Ok(Expression::Variable(Variable::Predefined(known)));
         }
         if name == "external" {
-            return Err("external() is not supported: it would run a program for each request".to_string());
+            return Err(
+                "external() is not supported, because it would run a program for each request".to_string()
+            );
         }
         let what = if name.is_empty() { shown(&self.text[begin..]) } else { name };
         Err(format!("{what:?} is neither a function nor a variable of the server"))
@@ -501,7 +503,7 @@ impl Reader<'_> {
         }
         self.expect(b')')?;
         if !(least..=most).contains(&arguments.len()) {
-            return Err(format!("{name}() has {} arguments: it takes {least} to {most}", arguments.len()));
+            return Err(format!("{name}() has {} arguments, but needs {least} to {most}", arguments.len()));
         }
         Ok(Expression::Call(function, arguments))
     }
@@ -544,7 +546,7 @@ impl Reader<'_> {
             Some(quote @ (b'\'' | b'"')) => {
                 self.position += 1;
                 let length = self.rest().iter().position(|byte| *byte == quote);
-                let length = length.ok_or("a quote of a variable's entry has no partner")?;
+                let length = length.ok_or("the quotation mark of an entry's name is not closed")?;
                 let key = self.rest()[..length].to_vec();
                 self.position += length + 1;
                 key
@@ -565,7 +567,7 @@ impl Reader<'_> {
         let mut text = Vec::new();
         loop {
             match (self.peek(), self.rest().get(1)) {
-                (None, _) => return Err("a \"'\" has no partner".to_string()),
+                (None, _) => return Err("a \"'\" is not closed".to_string()),
                 (Some(b'\''), _) => {
                     self.position += 1;
                     return Ok(Template(vec![Piece::Literal(text)]));
@@ -588,7 +590,7 @@ impl Reader<'_> {
         let mut text = Vec::new();
         loop {
             match (self.peek(), self.rest().get(1).copied()) {
-                (None, _) if quote.is_some() => return Err("a '\"' has no partner".to_string()),
+                (None, _) if quote.is_some() => return Err("a '\"' is not closed".to_string()),
                 (byte, _) if byte == quote => break,
                 (Some(b'\\'), Some(b'$')) | (Some(b'$'), Some(b'$')) => {
                     text.push(b'$');
@@ -651,7 +653,7 @@ fn combined(operator: Operator, left: Expression, right: Expression) -> Result<E
         && let Some(text) = template.literal()
     {
         crate::pattern::Pattern::new(text)
-            .map_err(|error| format!("the pattern {:?} is wrong: {error}", shown(text)))?;
+            .map_err(|error| format!("the pattern {:?} is not valid: {error}", shown(text)))?;
     }
     if let Operator::NumberEqual | Operator::NumberNotEqual = operator {
         for side in [&left, &right] {
@@ -661,7 +663,7 @@ fn combined(operator: Operator, left: Expression, right: Expression) -> Result<E
                 && !text.iter().any(u8::is_ascii_digit)
             {
                 let text = shown(text);
-                return Err(format!("== and != compare numbers: eq, ne or = compare with {text:?}"));
+                return Err(format!("== and != compare numbers; use eq, ne or = to compare with {text:?}"));
             }
         }
     }
@@ -675,7 +677,7 @@ pub fn regular_expression(text: &[u8]) -> Result<Regex, String> {
     regex::bytes::RegexBuilder::new(readable).unicode(false).build().map_err(|error| {
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default().to_string();
-        format!("the regular expression {readable:?} is not understood: {reason}")
+        format!("the regular expression {readable:?} is not valid: {reason}")
     })
 }
 
@@ -687,20 +689,20 @@ mod tests {
     #[test]
     fn what_is_wrong_with_an_expression_is_named() {
         for (text, expected) in [
-            ("", "something to compare is missing"),
-            ("$uri =", "something to compare is missing"),
-            ("$uri = 'a", "has no partner"),
-            ("$uri = \"a", "has no partner"),
-            ("$uri =~ '(a'", "is not understood"),
+            ("", "an operand is missing"),
+            ("$uri =", "an operand is missing"),
+            ("$uri = 'a", "is not closed"),
+            ("$uri = \"a", "is not closed"),
+            ("$uri =~ '(a'", "is not valid: "),
             ("$uri =~ '(?!a)'", "look-around"),
-            ("$uri = '(a'", "the pattern \"(a\" is wrong"),
+            ("$uri = '(a'", "the pattern \"(a\" is not valid"),
             ("($uri", "')' is missing"),
-            ("$uri) and 1", "is not understood there"),
+            ("$uri) and 1", "is not valid there"),
             ("-U $uri", "-U is not supported"),
             ("lc()", "0 arguments"),
             ("external('a')", "not supported"),
             ("someone = 'a'", "neither a function nor a variable"),
-            ("$ eq 'a'", "no name behind it"),
+            ("$ eq 'a'", "must be followed by a name"),
             ("1x", "is not an integer"),
             ("1.5", "is not an integer"),
             ("$uri != '/a'", "compare numbers"),

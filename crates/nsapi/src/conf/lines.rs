@@ -41,7 +41,7 @@ pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) 
         }
         let location = SourceLocation { file: file.clone(), line: index + 1 };
         if words.contains(&0) {
-            problems.push(Problem { location, message: "the line holds a NUL byte".to_string() });
+            problems.push(Problem { location, message: "the line contains a NUL byte".to_string() });
             continue;
         }
         let is_continuation = raw[0].is_ascii_whitespace() && !begins_a_line(words);

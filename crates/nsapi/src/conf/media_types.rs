@@ -35,13 +35,13 @@ fn read_line(line: &[u8], types: &mut Vec<(String, String)>) -> Result<(), &'sta
     let (media_type, endings): (String, Vec<String>) = if first.contains(&b'=') {
         let parameters = parse_parameters(line)?;
         let Some(media_type) = parameter(&parameters, "type") else { return Ok(()) };
-        let endings = parameter(&parameters, "exts").ok_or("a type needs exts=, the endings of its files")?;
+        let endings = parameter(&parameters, "exts").ok_or("a type needs exts=, its file name extensions")?;
         (text(media_type), endings.split(|byte| *byte == b',').map(text).collect())
     } else {
         (text(first), words.map(text).collect())
     };
     if !media_type.contains('/') {
-        return Err("a line is type=TYPE exts=ENDING,ENDING or TYPE ENDING ENDING");
+        return Err("a line must be type=TYPE exts=EXTENSION,EXTENSION or TYPE EXTENSION EXTENSION");
     }
     let endings =
         endings.iter().map(|ending| ending.trim_start_matches('.')).filter(|ending| !ending.is_empty());

@@ -85,8 +85,8 @@ impl Reader<'_> {
                 return self.unused_stage(&line.location, &name, rest);
             }
             let message = format!(
-                "{name:?} is not a directive: {} and Init are, and what continues a line begins with white \
-                 space",
+                "{name:?} is not a directive; directives are {} and Init. A continuation of a line \
+                 begins with white space",
                 Stage::ALL.map(Stage::name).join(", ")
             );
             self.problem(&line.location, message);
@@ -98,7 +98,7 @@ impl Reader<'_> {
         let directive = Directive { stage, location, parameters, client, branch, templates: Vec::new() };
         match &mut self.object {
             Some(object) => object.directives.push(directive),
-            None => self.problem(&line.location, format!("{name} stands in no <Object>")),
+            None => self.problem(&line.location, format!("{name} is outside of <Object>")),
         }
     }
 
@@ -128,8 +128,10 @@ impl Reader<'_> {
         }
         if let Some(other) = other {
             let (stage, other) = (stage.name(), other.name());
-            let message =
-                format!("an <If> holds directives of one stage: put {stage} into another than {other}");
+            let message = format!(
+                "an <If> can contain directives of one stage only: write {stage} and {other} in \
+                    separate <If>"
+            );
             self.problem(location, message);
         }
     }
@@ -145,7 +147,7 @@ impl Reader<'_> {
             (Some(b"remove-filter"), _) => true,
             _ => false,
         };
-        let message = format!("the stage {name} is not supported: take the line out");
+        let message = format!("the stage {name} is not supported: remove the line");
         match &mut self.object {
             Some(_) if is_left_out => {}
             Some(object) => object.refused.push(Problem { location: location.clone(), message }),
@@ -170,12 +172,12 @@ impl Reader<'_> {
                     match (word, rest) {
                         (b"elseif", _) => self.begin_branch(location, rest, earlier),
                         (_, b"") => self.open_branch(location, None, earlier),
-                        _ => self.problem(location, "an <Else> has no condition: <ElseIf> has one"),
+                        _ => self.problem(location, "<Else> takes no condition: use <ElseIf>"),
                     }
                 }
                 _ => self.problem(
                     location,
-                    "an <ElseIf> or <Else> follows the end of an <If> or <ElseIf> at once",
+                    "an <ElseIf> or <Else> must directly follow the end of an <If> or <ElseIf>",
                 ),
             },
             b"/if" | b"/elseif" | b"/else" => {
@@ -187,7 +189,13 @@ impl Reader<'_> {
             }
             other => {
                 let name = String::from_utf8_lossy(other).into_owned();
-                self.problem(location, format!("<{name}> is not known: <Object>, <Client> and <If> are"));
+                self.problem(
+                    location,
+                    format!(
+                        "<{name}> is unknown; the tags are <Object>, <Client> and \
+                    <If>"
+                    ),
+                );
             }
         }
     }
@@ -200,7 +208,7 @@ impl Reader<'_> {
                 self.problem(location, message);
             }
             (Some(object), None) => self.configuration.objects.push(object),
-            (None, None) => self.problem(location, "</Object> has no <Object> before it"),
+            (None, None) => self.problem(location, "</Object> is without <Object>"),
         }
     }
 
@@ -220,7 +228,7 @@ impl Reader<'_> {
                 None
             }
             None => {
-                self.problem(location, format!("{tag} has nothing before it that it ends"));
+                self.problem(location, format!("{tag} is without its opening tag"));
                 None
             }
         }
@@ -228,11 +236,11 @@ impl Reader<'_> {
 
     fn begin_branch(&mut self, location: &SourceLocation, condition: &[u8], earlier: Vec<Arc<Condition>>) {
         if earlier.len() > MOST_ALTERNATIVES {
-            self.problem(location, format!("more than {MOST_ALTERNATIVES} <ElseIf> follow an <If>"));
+            self.problem(location, format!("an <If> has more than {MOST_ALTERNATIVES} <ElseIf>"));
             return;
         }
         let expression = Expression::parse(condition).unwrap_or_else(|message| {
-            self.problem(location, format!("the condition is wrong: {message}"));
+            self.problem(location, format!("the condition is not valid: {message}"));
             Expression::Number(0)
         });
         let condition = Arc::new(Condition { location: location.clone(), expression });
@@ -251,10 +259,10 @@ impl Reader<'_> {
 
     fn open_block(&mut self, location: &SourceLocation, kind: BlockKind) {
         if self.object.is_none() {
-            self.problem(location, format!("{} stands in no <Object>", kind.name()));
+            self.problem(location, format!("{} is outside of <Object>", kind.name()));
         }
         if self.open.len() == DEEPEST {
-            self.problem(location, format!("more than {DEEPEST} <If> and <Client> stand within each other"));
+            self.problem(location, format!("<If> and <Client> are nested deeper than {DEEPEST}"));
         } else {
             self.open.push(OpenBlock { location: location.clone(), kind });
         }
@@ -271,7 +279,7 @@ impl Reader<'_> {
                 let name = String::from_utf8_lossy(name).into_owned();
                 self.problem(
                     location,
-                    format!("{name:?} is not a parameter of <Object>: name and ppath are"),
+                    format!("{name:?} is not a parameter of <Object>; the parameters are name and ppath"),
                 );
             }
         }
@@ -281,11 +289,11 @@ impl Reader<'_> {
             self.problem(location, "an <Object> needs a name or a ppath");
         }
         if let Some(Err(error)) = ppath.as_deref().map(Pattern::new) {
-            self.problem(location, format!("the pattern of ppath is wrong: {error}"));
+            self.problem(location, format!("the pattern of ppath is not valid: {error}"));
         }
         let twice = name.is_some() && self.configuration.objects.iter().any(|object| object.name == name);
         if twice {
-            self.problem(location, "there is an <Object> of this name already");
+            self.problem(location, "another <Object> has the same name");
         }
         let (directives, refused) = (Vec::new(), Vec::new());
         self.object = Some(Object { location: location.clone(), name, ppath, directives, refused });
@@ -302,7 +310,7 @@ impl Reader<'_> {
             Some(value) if value.eq_ignore_ascii_case(b"any") => Needed::Any,
             Some(value) if value.eq_ignore_ascii_case(b"none") => Needed::None,
             Some(_) => {
-                self.problem(location, "match is all, any or none");
+                self.problem(location, "match must be all, any or none");
                 Needed::All
             }
         };
@@ -319,10 +327,10 @@ impl Reader<'_> {
 
     fn end(&mut self) {
         for open in std::mem::take(&mut self.open) {
-            self.problem(&open.location, format!("this {} does not end", open.kind.name()));
+            self.problem(&open.location, format!("this {} is not closed", open.kind.name()));
         }
         if let Some(object) = self.object.take() {
-            self.problem(&object.location, "this <Object> does not end");
+            self.problem(&object.location, "this <Object> is not closed");
         }
     }
 
@@ -378,35 +386,38 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, expected) in [
-            ("Service fn=x", "obj.conf:1: Service stands in no <Object>"),
+            ("Service fn=x", "obj.conf:1: Service is outside of <Object>"),
             ("\n<Object name=a>\nServe fn=x\n</Object>", "obj.conf:3: \"Serve\" is not a directive"),
-            ("<Object name=a>", "obj.conf:1: this <Object> does not end"),
+            ("<Object name=a>", "obj.conf:1: this <Object> is not closed"),
             ("<Object>\n</Object>", "obj.conf:1: an <Object> needs a name or a ppath"),
-            ("<Object ppath=\"(a\">\n</Object>", "obj.conf:1: the pattern of ppath is wrong"),
-            ("<Object name=a>\nService fn=\"x\n</Object>", "obj.conf:2: a '\"' has no partner"),
+            ("<Object ppath=\"(a\">\n</Object>", "obj.conf:1: the pattern of ppath is not valid"),
+            ("<Object name=a>\nService fn=\"x\n</Object>", "obj.conf:2: a '\"' is not closed"),
             ("<Object name=a>\n<If $uri>\n</Object>", "obj.conf:3: a <If>, <ElseIf> or <Else> does not end"),
             (
                 "<Object name=a>\n<If $uri =>\n</If>\n</Object>",
-                "obj.conf:2: the condition is wrong: something",
+                "obj.conf:2: the condition is not valid: something",
             ),
             (
                 "<Object name=a>\n<If 1>\n<Client ip=*>\n</If>\n</Object>",
                 "obj.conf:4: the <Client> at obj.conf:3",
             ),
-            ("<Object name=a>\n<Else>\n</Else>\n</Object>", "obj.conf:2: an <ElseIf> or <Else> follows"),
+            (
+                "<Object name=a>\n<Else>\n</Else>\n</Object>",
+                "obj.conf:2: an <ElseIf> or <Else> must directly",
+            ),
             (
                 "<Object name=a>\n<If 1>\n</If>\nService fn=x\n<Else>",
-                "obj.conf:5: an <ElseIf> or <Else> follows",
+                "obj.conf:5: an <ElseIf> or <Else> must directly",
             ),
-            ("<Object name=a>\n<If 1>\n</If>\n<Else 1>", "obj.conf:4: an <Else> has no condition"),
+            ("<Object name=a>\n<If 1>\n</If>\n<Else 1>", "obj.conf:4: <Else> takes no condition"),
             (
                 "<Object name=a>\n<If 1>\nService fn=x\nError fn=x",
-                "obj.conf:4: an <If> holds directives of one",
+                "obj.conf:4: an <If> can contain directives of one",
             ),
-            ("<If 1>\n</If>", "obj.conf:1: <If>, <ElseIf> or <Else> stands in no <Object>"),
+            ("<If 1>\n</If>", "obj.conf:1: <If>, <ElseIf> or <Else> is outside of <Object>"),
             ("<Object name=a>\n<Client ip=1>\n</Object>", "obj.conf:3: a <Client> does not end"),
-            ("</Object>", "obj.conf:1: </Object> has no <Object>"),
-            ("<Object name=a>\n</Object>\n<Object name=a>\n</Object>", "obj.conf:3: there is an <Object>"),
+            ("</Object>", "obj.conf:1: </Object> is without <Object>"),
+            ("<Object name=a>\n</Object>\n<Object name=a>\n</Object>", "obj.conf:3: another <Object> has"),
             ("<Object name=a", "obj.conf:1: a tag does not end with '>'"),
             ("  continued", "obj.conf:1: the first line begins with white space"),
         ] {
@@ -465,8 +476,8 @@ mod tests {
         assert_eq!(
             refused,
             [
-                "obj.conf:3: the stage Input is not supported: take the line out",
-                "obj.conf:4: the stage Output is not supported: take the line out"
+                "obj.conf:3: the stage Input is not supported: remove the line",
+                "obj.conf:4: the stage Output is not supported: remove the line"
             ]
         );
     }

@@ -48,7 +48,7 @@ fn parse_value(text: &[u8]) -> Result<(Vec<u8>, usize), &'static str> {
     let mut position = 1;
     loop {
         match (text.get(position), text.get(position + 1)) {
-            (None, _) => return Err("a '\"' has no partner"),
+            (None, _) => return Err("a '\"' is not closed"),
             (Some(b'"'), _) => return Ok((value, position + 1)),
             (Some(b'\\'), Some(&escaped @ (b'"' | b'\\'))) => {
                 value.push(escaped);

@@ -44,7 +44,7 @@ fn fill(directive: &mut Directive, own: &BTreeSet<Vec<u8>>) -> Vec<Problem> {
                 None => directive.templates.push((at, template)),
             },
             Ok(None) => {}
-            Err(message) => problems.push(format!("the value of {shown} is wrong: {message}")),
+            Err(message) => problems.push(format!("the value of {shown} is not valid: {message}")),
         }
         if is_setting(directive) && name.starts_with(b"$") && set_variable(name).is_none() {
             let maps = SETTABLE_MAPS.join(", ");
@@ -119,7 +119,7 @@ fn template_of(
     template.for_each_variable(&mut |variable| match variable {
         Variable::Own(name) if !own.contains(name) => wrong = Some(no_variable(name)),
         Variable::Group(_) if !has_groups => {
-            wrong = Some("$1 and its like stand within <If> and <ElseIf> only".to_string());
+            wrong = Some("$1 to $9 are defined within <If> and <ElseIf> only".to_string());
         }
         _ => {}
     });
@@ -127,7 +127,7 @@ fn template_of(
         Some(message) if must_fit => Err(message),
         Some(_) => Ok(None),
         None if template.literal().is_none() && chooses(name, directive.stage) => match must_fit {
-            true => Err("it chooses the line, and has no variables: <If> compares them".to_string()),
+            true => Err("it selects the line, and cannot contain variables: use <If>".to_string()),
             false => Ok(None),
         },
         // Patterns have `\$`, so only `$$` is read as a `$` in a file that may be older than version 7.

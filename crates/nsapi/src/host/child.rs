@@ -56,7 +56,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
                     .name("nsapi-worker".to_string())
                     .spawn(move || requests(&engine, stream));
                 if let Err(error) = spawned {
-                    print_line("log", &format!("3 no thread for a connection: {error}"));
+                    print_line("log", &format!("3 a thread for a connection cannot be started: {error}"));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -257,7 +257,7 @@ impl NsapiOfCore {
         match with_known_length(request).await {
             Ok(request) => self.handle(request).await,
             Err(error) => {
-                let message = format!("a request's body broke off: {error}");
+                let message = format!("the body of a request is incomplete: {error}");
                 self.server.log(Level::Debug, "request body", &message);
                 Handled::Answer(Answer::error(400))
             }
@@ -379,7 +379,7 @@ impl NsapiOfCore {
             }
         };
         if let Err(TooBusy) = self.workers.run(Box::new(job)) {
-            return self.no_worker("threads and queue of the route are full");
+            return self.no_worker("all threads of the route are in use, and its queue is full");
         }
         let is_head = request.received.method_text() == b"HEAD";
         let limit = self.hosting.time_limit;
@@ -404,7 +404,7 @@ impl NsapiOfCore {
                 self.delegated(delegated, request).await
             }
             Event::Message(_) => Handled::Answer(Answer::error(502)),
-            Event::NoWorker => self.no_worker("it has waited for longer than function_timeout"),
+            Event::NoWorker => self.no_worker("it waited for longer than function_timeout"),
             Event::Hangs => {
                 self.give_up(&core_end);
                 Handled::Answer(Answer::error(504))
@@ -413,7 +413,7 @@ impl NsapiOfCore {
     }
 
     fn no_worker(&self, why: &str) -> Handled {
-        self.server.log(Level::Warning, "nsapi has no thread for a request", why);
+        self.server.log(Level::Warning, "nsapi: no thread can be started for a request", why);
         Handled::Answer(Answer::error(503).field("Retry-After", "1"))
     }
 
@@ -423,8 +423,8 @@ impl NsapiOfCore {
         counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
         let most = self.hosting.most_threads;
         let message = format!(
-            "{} has neither ended nor read nor written for {:?} (function_timeout): its request is \
-             given up. Of {most} threads {} hang, and others take their place, up to {most}",
+            "{} has not returned, read or written for {:?} (function_timeout): its request is abandoned. \
+             {} of at most {most} threads are blocked; other threads replace them",
             core_end.running(),
             self.hosting.time_limit,
             self.workers.hanging(),
@@ -441,7 +441,7 @@ impl NsapiOfCore {
         loop {
             let event = tokio::select! {
                 event = core_end.next(self.hosting.time_limit) => event,
-                // Dropping the core's end tells the worker that the client has disconnected.
+                // Dropping the core's end informs the worker that the client has disconnected.
                 () = sender.gone() => return,
             };
             let message = match event {
@@ -469,7 +469,7 @@ impl NsapiOfCore {
                 }
                 _ => {
                     self.log.write_to(&*self.server);
-                    sender.fail(std::io::Error::other("the plug-in has left its answer incomplete"));
+                    sender.fail(std::io::Error::other("the answer of the plug-in is incomplete"));
                     return;
                 }
             }

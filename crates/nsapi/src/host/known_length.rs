@@ -25,7 +25,7 @@ pub async fn with_known_length(mut request: Request) -> io::Result<Request> {
         !name.eq_ignore_ascii_case(b"transfer-encoding") && !name.eq_ignore_ascii_case(b"content-length")
     };
     let received = request.received.with_fields(stays, [(&b"Content-Length"[..], length.as_bytes())]);
-    request.received = Rc::new(received.ok_or_else(|| io::Error::other("the head cannot be written anew"))?);
+    request.received = Rc::new(received.ok_or_else(|| io::Error::other("the head cannot be rebuilt"))?);
     let (sender, body) = pipe::pipe(AHEAD_BYTES);
     request.body = body;
     tokio::task::spawn_local(pass_on(upload, sender));

@@ -46,7 +46,7 @@ const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// How often a worker that waits for the child checks whether the client is still connected.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A child that is kept running.
 pub struct Child {
@@ -67,7 +67,7 @@ struct State {
     /// The wait before the next child is started.
     wait: Duration,
     idle: Vec<UnixStream>,
-    /// The number of its functions that were given up.
+    /// The number of its functions that were abandoned.
     hanging: usize,
     is_stopping: bool,
 }
@@ -89,11 +89,11 @@ impl Child {
         match first.recv() {
             Ok(Ok(())) => Ok(child),
             Ok(Err(problems)) => Err(problems),
-            Err(_) => Err(vec!["the process for plug-ins has ended before it was ready".to_string()]),
+            Err(_) => Err(vec!["the process for plug-ins ended before it was ready".to_string()]),
         }
     }
 
-    /// Tells its plug-ins to end, then kills it if it still runs.
+    /// Orders its plug-ins to end, then kills it if it still runs.
     pub fn stop(&self) {
         let (pid, stream) = {
             let mut state = self.lock();
@@ -138,7 +138,7 @@ impl Child {
         client.abandon();
     }
 
-    /// Counts a function that was given up and still hangs in the child. If as many hang as there are
+    /// Counts a function that was abandoned and still hangs in the child. If as many hang as there are
     /// threads, the child is killed, and another is started.
     pub fn note_hanging(&self, most: usize) {
         let mut state = self.lock();
@@ -146,7 +146,7 @@ impl Child {
         let Some(pid) = state.pid.filter(|_| state.hanging >= most) else { return };
         self.log.write(
             LOG_CATASTROPHE,
-            &format!("{most} functions hang in the process for plug-ins: it is ended"),
+            &format!("{most} functions are blocked in the process for plug-ins: it is ended"),
         );
         // SAFETY: the child was not waited for yet, so the number is still its own.
         unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
@@ -209,10 +209,8 @@ impl Child {
             let was_ready = problems.is_empty() && ended.as_ref().is_ok_and(|(_, was_ready)| *was_ready);
             if is_first && !was_ready {
                 if problems.is_empty() {
-                    problems.push(format!(
-                        "the process for plug-ins has ended before it was ready: {}",
-                        how(&ended)
-                    ));
+                    problems
+                        .push(format!("the process for plug-ins ended before it was ready: {}", how(&ended)));
                 }
                 let _ = first.send(Err(problems));
                 let _ = std::fs::remove_dir_all(&self.directory);
@@ -221,7 +219,7 @@ impl Child {
             is_first = false;
             self.log.write(
                 LOG_CATASTROPHE,
-                &format!("the process for plug-ins has ended ({}): it is started again", how(&ended)),
+                &format!("the process for plug-ins ended ({}) and is started again", how(&ended)),
             );
             wait = if begun.elapsed() > RAN_WELL { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
             let mut state = self.lock();
@@ -299,7 +297,7 @@ pub fn check_in_child(settings: &Settings) -> Vec<String> {
             said.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
         if problems.is_empty() && !output.status.success() {
             let how = how(&Ok((output.status, false)));
-            problems.push(format!("the process that checks the plug-ins has ended {how}"));
+            problems.push(format!("the process that checks the plug-ins ended {how}"));
         }
         Ok(problems)
     };
@@ -325,7 +323,7 @@ fn how(ended: &io::Result<(ExitStatus, bool)>) -> String {
         Ok((status, _)) => match (status.signal(), status.code()) {
             (Some(signal), _) => format!("by signal {signal}"),
             (None, Some(code)) => format!("with exit code {code}"),
-            (None, None) => "without a known exit status".to_string(),
+            (None, None) => "with an unknown exit status".to_string(),
         },
         Err(error) => error.to_string(),
     }
@@ -343,7 +341,7 @@ fn plugin_request(
     request: &OwnedRequest,
     client: &mut WorkerEnd,
 ) -> Result<(UnixStream, RequestEnd), Failed> {
-    if stream.set_read_timeout(Some(LOOK)).is_err()
+    if stream.set_read_timeout(Some(CHECK_INTERVAL)).is_err()
         || write_frame(&mut stream, Kind::Request, &request.encode()).is_err()
     {
         return Err(Failed::BeforeAnything);

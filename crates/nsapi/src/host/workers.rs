@@ -40,7 +40,7 @@ struct Queue {
     threads: usize,
     /// Threads that check for work, or sleep.
     idle: usize,
-    /// Threads that hang in a job that was given up: others are started in their place.
+    /// Threads that hang in a job that was abandoned: others are started in their place.
     hanging: isize,
 }
 
@@ -49,7 +49,7 @@ struct Queue {
 pub struct TooBusy;
 
 impl Workers {
-    /// At most so many threads, and so many waiting jobs.
+    /// At most this many threads, and this many waiting jobs.
     pub fn new(most_threads: usize, most_waiting: usize, stack_bytes: usize) -> Workers {
         let pool = WorkerPool {
             queue: Mutex::default(),
@@ -91,7 +91,7 @@ impl Workers {
         if needs_thread {
             match pool.start_thread() {
                 Ok(()) => queue.threads += 1,
-                // Without any thread, the job would wait for ever.
+                // Without any thread, the job would wait forever.
                 Err(_) if queue.threads == 0 => return Err(TooBusy),
                 Err(_) => {}
             }
@@ -213,7 +213,7 @@ mod tests {
         };
         let (first_begun, first) = hang();
         first_begun.recv().unwrap();
-        // The second waits until the first is given up.
+        // The second waits until the first is abandoned.
         let (second_begun, second) = hang();
         assert_eq!(second_begun.try_recv(), Err(mpsc::TryRecvError::Empty));
         workers.note_hanging();

@@ -62,7 +62,7 @@ pub struct AccessLog {
     messages: Sender<Message>,
     problems: Arc<Problems>,
     setting: Arc<Setting>,
-    /// The thread, and what is disconnected when it has ended; `None`: it was told to finish.
+    /// The thread, and what is disconnected when it has ended; `None`: it was ordered to finish.
     thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
@@ -183,7 +183,7 @@ pub struct CoreBuffer {
     code: u64,
     /// Its lines; `None`: the log is off.
     form: Option<Lines>,
-    /// How many requests it was told of that the condition lets through, for the sample.
+    /// How many requests have passed the condition, for the sample.
     seen: u64,
     clock: LogClock,
     /// Holds a line whose maximum length was not known.
@@ -403,7 +403,7 @@ struct Setting {
 #[derive(Clone)]
 struct Lines {
     format: LineFormat,
-    /// Fields for the journal stand behind each line.
+    /// Fields for the journal follow each line.
     has_fields: bool,
     /// Not every request has a line.
     is_selective: bool,

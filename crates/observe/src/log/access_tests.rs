@@ -435,7 +435,7 @@ fn a_core_that_comes_too_late_is_counted() {
     assert_eq!(said.all(), ["access log: it cannot be written fast enough; 2 lines lost"]);
 }
 
-/// After the first buffers, records reuse memory: a buffer that was written comes back.
+/// After the first buffers, records reuse memory: a buffer that was written is returned.
 #[test]
 fn buffers_come_back() {
     let directory = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ pub(super) fn wait_until_writable(file: &File, milliseconds: u32) {
 /// Opens a file to append to. Its mode keeps clients' addresses from other users of the machine.
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-    // Without NONBLOCK, opening a pipe that no one reads would never return; with it, that is an error
+    // Without NONBLOCK, opening a pipe that no process reads would never return; with it, that is an error
     // (ENXIO).
     let file = openat(CWD, path, flags | OFlags::NONBLOCK, Mode::from_raw_mode(0o640))?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;

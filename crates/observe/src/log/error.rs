@@ -26,7 +26,7 @@ pub const LIMITED_LINES_A_SECOND: u32 = 5;
 /// How often [`ErrorLog::failing`] says of one thing that it fails.
 pub const FAILING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What has not failed for so long is forgotten: it may be gone from the configuration.
+/// A source without a failure for this long is forgotten: it may be removed from the configuration.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes
@@ -171,7 +171,7 @@ impl ErrorLog {
         self.reconfigure(&config)
     }
 
-    /// Goes on with another destination or level (SIGHUP). Where that cannot be opened, everything stays.
+    /// Continues with another destination or level (SIGHUP). Where that cannot be opened, everything stays.
     pub fn reconfigure(&self, config: &ErrorLogConfig) -> io::Result<()> {
         let sink = Arc::new(Sink::open(config)?);
         *self.shared.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
@@ -330,8 +330,8 @@ impl Sink {
             destination::wait_until_writable(file, 100);
             written = file.write_all(line.as_bytes());
         }
-        // A full disk must not silence the log: there may be someone at standard error. If not, there is no
-        // one to tell.
+        // A full disk must not silence the log: the message goes to standard error as well. If that fails
+        // too, the message is lost.
         if written.is_err() && matches!(self.config.destination, LogDestination::File(_)) {
             let _ = io::stderr().write_all(line.as_bytes());
         }

@@ -53,7 +53,7 @@ impl Journal {
                 self.send_in_file(entry)
             }
             Err(error) if is_full(&error) => Err(error),
-            // It was started anew.
+            // It was started again.
             Err(_) => {
                 self.socket = connect(&self.path)?;
                 self.socket.send(entry).map(|_| ())
@@ -119,7 +119,7 @@ mod tests {
         let expected = "MESSAGE=GET / 200\nPRIORITY=6\nSYSLOG_IDENTIFIER=touchstone\nSYSLOG_FACILITY=3\n\
                         TOUCHSTONE_LOG=access\nHTTP_STATUS=200\nHTTP_METHOD=GET\n";
         assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap(), expected);
-        // It is started anew.
+        // It is started again.
         drop(receiver);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(journal.send(6, [&b"lost"[..]].into_iter()).unwrap_err().0, 1);

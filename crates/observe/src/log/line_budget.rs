@@ -1,4 +1,4 @@
-//! So many lines a second: a program that fails in a loop must not fill the disk with its messages.
+//! Limits the lines a second, so that a program that fails in a loop does not fill the disk with messages.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub struct LineBudget {
 }
 
 impl LineBudget {
-    /// A budget of so many lines a second.
+    /// A budget of this many lines a second.
     pub fn new(most: usize) -> LineBudget {
         LineBudget { most, since: None, taken: 0 }
     }

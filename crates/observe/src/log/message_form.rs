@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// What stands before each field behind a line. No line contains it, because control bytes are escaped there.
+/// What is before each field behind a line. No line contains it, because control bytes are escaped there.
 pub(super) const FIELD: u8 = 0x1F;
 
 /// How long a message may wait for a local receiver or for TCP.

@@ -5,16 +5,16 @@
 //! 2026-11-20T10:00:00.123Z error java |     at shop.Cart.add(Cart.java:42)
 //! ```
 //!
-//! What a client has sent may stand in such a message, line feeds included. So that it cannot be taken for an
+//! What a client has sent may be in such a message, line feeds included. So that it cannot be taken for an
 //! entry of its own, each line but the first has a mark where the first one has a colon, and nothing in a
 //! message can put that there.
 
 use std::borrow::Cow;
 
-/// So many lines of a message are written at its beginning, where it says what has happened.
+/// The lines at the beginning of a message that are written: they describe what has happened.
 const FIRST_LINES: usize = 150;
 
-/// So many at its end, where a stack of Java says what the cause was.
+/// The lines at its end that are written: in a stack trace of Java they contain the cause.
 const LAST_LINES: usize = 50;
 
 /// The lines of a message from `who`, in the place of those in the middle of a long one a line that says how

@@ -1,6 +1,6 @@
 //! Destinations that take messages in place of lines: syslog servers and the journal.
 //!
-//! Lines come as in a file, each with its end. Behind a line may stand fields, see `message_form`.
+//! Lines come as in a file, each with its end. Fields may follow a line, see `message_form`.
 
 use std::io;
 

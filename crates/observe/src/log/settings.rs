@@ -15,9 +15,9 @@ pub struct AccessLogConfig {
     pub format: LineFormat,
     /// Which requests have a line; `None`: all.
     pub when: Option<Condition>,
-    /// One in so many of them has a line; 1: all.
+    /// One in this many of them has a line; 1: all.
     pub sample: u64,
-    /// What syslog and journald are told of the sender.
+    /// The facts about the sender for syslog and journald.
     pub identity: LogIdentity,
 }
 
@@ -49,7 +49,7 @@ pub enum SyslogServer {
     Tcp(String),
 }
 
-/// What syslog and journald are told of the sender.
+/// The facts about the sender for syslog and journald.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The number of the facility, 0 to 23.
@@ -80,7 +80,7 @@ pub struct ErrorLogConfig {
     pub level: LogLevel,
     /// Each line is a JSON object.
     pub is_json: bool,
-    /// What syslog and journald are told of the sender.
+    /// The facts about the sender for syslog and journald.
     pub identity: LogIdentity,
 }
 

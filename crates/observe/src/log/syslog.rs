@@ -26,7 +26,7 @@ pub(super) struct Syslog {
     socket: Option<Socket>,
     failed: Option<Instant>,
     facility: u8,
-    /// What stands between the time and the message.
+    /// The text between the time and the message.
     sender: String,
 }
 
@@ -78,7 +78,7 @@ impl Syslog {
         let sent = self.socket()?.send(message);
         match sent {
             Ok(()) => Ok(()),
-            // The receiver was started anew: its old socket is gone.
+            // The receiver was started again: its old socket is gone.
             Err(error) if matches!(self.server, SyslogServer::Unix(_)) && !is_full(&error) => {
                 self.socket = None;
                 self.socket()?.send(message).inspect_err(|_| self.has_failed())
@@ -241,7 +241,7 @@ mod tests {
             let (priority, tag, text) = parts(&buffer[..length]);
             assert_eq!((&*priority, &*tag, &*text), ("<190>1", "webshop", expected));
         }
-        // The receiver is started anew.
+        // The receiver is started again.
         drop(receiver);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(syslog.send(6, [&b"lost"[..]].into_iter()).unwrap_err().0, 1);

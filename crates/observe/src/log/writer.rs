@@ -53,7 +53,7 @@ pub(super) struct Output {
     /// What takes messages in place of lines.
     messages: Option<Messages>,
     identity: LogIdentity,
-    /// Whether the last byte that was written stands within a line.
+    /// Whether the last byte that was written is within a line.
     mid_line: bool,
 }
 
@@ -126,7 +126,7 @@ impl Writer {
         Writer { messages, problems, output, former: None, _alive: alive }
     }
 
-    /// Writes until it is told to finish, or no one is left who could ask for anything.
+    /// Writes until it gets the order to finish, or all senders are gone.
     pub(super) fn run(mut self) {
         loop {
             match self.next() {

@@ -57,7 +57,7 @@ impl LineFormat {
         }
     }
 
-    /// Appends one line, with its end, as it stands in the log.
+    /// Appends one line, with its end, as it is written in the log.
     #[inline]
     pub fn append(&self, line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
         match self {
@@ -137,7 +137,7 @@ fn append_common_fields(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_
     }
 }
 
-/// The user stands without quotes: a space in the name would be taken for the next field.
+/// The user is written without quotes: a space in the name would be taken for the next field.
 fn append_user(line: &mut Vec<u8>, user: &[u8]) {
     if user.is_empty() {
         return line.extend_from_slice(b"\"\"");

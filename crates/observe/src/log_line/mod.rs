@@ -6,7 +6,7 @@
 //! | `form` | Common, Combined, JSON |
 //! | `template` | a format string |
 //! | `variable` | how a variable is written into a line |
-//! | `number` | seconds, and numbers with so many digits |
+//! | `number` | seconds, and numbers with this many digits |
 //! | `escape` | bytes from outside as they may stand in a line |
 //! | `clock` | the time, written once a second |
 //!

@@ -9,7 +9,7 @@ pub(super) fn append_seconds(microseconds: u64, line: &mut Vec<u8>) {
     append_padded::<6>(line, microseconds % 1_000_000);
 }
 
-/// A number with so many digits.
+/// A number with this many digits.
 pub(super) fn append_padded<const DIGITS: usize>(line: &mut Vec<u8>, mut value: u64) {
     let mut digits = [b'0'; DIGITS];
     for digit in digits.iter_mut().rev() {

@@ -25,7 +25,7 @@ pub(super) fn append(variable: &Variable, line: &mut Vec<u8>, clock: &LogClock, 
     }
 }
 
-/// A value as it may stand in a line; nothing is a hyphen.
+/// A value as it may be in a line; nothing is a hyphen.
 pub(super) fn given(line: &mut Vec<u8>, value: &[u8]) {
     append_common(line, if value.is_empty() { b"-" } else { value });
 }

@@ -17,23 +17,23 @@ pub static COMPONENT_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_wasm_requests",
         kind: Kind::Counter,
-        help: "Requests that a WebAssembly component was given.",
+        help: "Requests that were passed to a WebAssembly component.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.requests),
     },
     Definition {
         name: "touchstone_wasm_failures",
         kind: Kind::Counter,
-        help: "Requests that have got no answer of a component, or not all of it.",
+        help: "Requests to a component without a complete answer.",
         labels: &[
             SITE,
             ROUTE,
             COMPONENT,
             (
                 "cause",
-                "`fault`: a trap, or an answer that is none; `memory`: the same, after it was refused \
-                 memory; `timeout`: `computing_timeout` or `answer_timeout`; `full`: there was no room for \
-                 the request",
+                "`fault`: a trap, or an answer that is not valid; `memory`: the same, after more memory \
+                 was refused; `timeout`: `computing_timeout` or `answer_timeout`; `full`: too many \
+                 requests were in progress or waiting",
             ),
         ],
         collect: |totals, samples| {
@@ -48,36 +48,35 @@ pub static COMPONENT_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_wasm_requests_under_way",
         kind: Kind::Gauge,
-        help: "Requests that a component is busy with.",
+        help: "Requests in progress in a component.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.busy),
     },
     Definition {
         name: "touchstone_wasm_instances_made",
         kind: Kind::Counter,
-        help: "Instances of a component that were made.",
+        help: "Instances of a component that were created.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.made),
     },
     Definition {
         name: "touchstone_wasm_instances",
         kind: Kind::Gauge,
-        help: "Instances of a component that there are: those with a request, and those that are kept for \
-            later ones.",
+        help: "Present instances of a component: with a request, and kept for later requests.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.instances),
     },
     Definition {
         name: "touchstone_wasm_memory_bytes",
         kind: Kind::Gauge,
-        help: "The memories of these instances, as large as the component has made them.",
+        help: "The linear memory of these instances.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.memory_bytes),
     },
     Definition {
         name: "touchstone_wasm_computations_moved",
         kind: Kind::Counter,
-        help: "Computations that have gone on in a thread beside their core.",
+        help: "Computations that were moved from their core to a thread.",
         labels: &[SITE, ROUTE, COMPONENT],
         collect: |totals, samples| each(totals, samples, |component| component.moved),
     },

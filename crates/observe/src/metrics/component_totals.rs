@@ -23,7 +23,7 @@ pub struct ComponentTotals {
     pub instances: u64,
     /// Bytes of their memories.
     pub memory_bytes: u64,
-    /// Computations that have gone on beside their core.
+    /// Computations that have continued beside their core.
     pub moved: u64,
     /// Requests that have failed, by [`Cause`].
     pub failures: [u64; Cause::ALL.len()],

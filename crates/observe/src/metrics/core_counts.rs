@@ -139,7 +139,7 @@ pub struct CoreCounts {
     pub resumptions: [Count; 3],
     /// Handshakes that failed, by [`HANDSHAKE_FAILURES`].
     pub handshake_failures: [Count; 10],
-    /// Connections that spoke HTTP/2.
+    /// Connections that used HTTP/2.
     pub http2_connections: Count,
     /// Streams that clients reset.
     pub http2_resets_received: Count,
@@ -147,7 +147,7 @@ pub struct CoreCounts {
     pub http2_resets_sent: Count,
     /// HTTP/2 connections that ended because the client broke the protocol.
     pub http2_broken: Count,
-    /// Connections that spoke HTTP/3.
+    /// Connections that used HTTP/3.
     pub http3_connections: Count,
     /// Requests whose file was in the cache, though they were no plain hits.
     pub cache_hits: Count,

@@ -1,7 +1,7 @@
 //! A core's hand in the metrics: what connections call when they have answered.
 //!
 //! An answer from the cache costs two additions in memory of the core's own ([`CoreMetrics::hit`]). Reading a
-//! clock would cost more than the rest of the count, so only one in so many of them is timed.
+//! clock would cost more than the rest of the count, so only one in this many of them is timed.
 
 use std::sync::Arc;
 use std::time::Instant;

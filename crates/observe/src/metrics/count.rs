@@ -30,7 +30,7 @@ impl Count {
     }
 }
 
-/// So many counts, all zero.
+/// This many counts, all zero.
 pub(super) fn zeroed<const COUNT: usize>() -> [Count; COUNT] {
     std::array::from_fn(|_| Count::default())
 }

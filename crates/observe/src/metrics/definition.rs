@@ -14,9 +14,8 @@ use super::origin_totals::OriginTotals;
 use super::route_counts::CLASSES;
 use super::totals::Totals;
 
-pub(super) const SITE: (&str, &str) =
-    ("site", "the site's first host, or its first address; `-`: no site was reached");
-pub(super) const ROUTE: (&str, &str) = ("route", "what the route matches; `-`: none did");
+pub(super) const SITE: (&str, &str) = ("site", "the site's first host, or its first address; `-`: no site");
+pub(super) const ROUTE: (&str, &str) = ("route", "the path of the route; `-`: no route");
 
 const ORIGIN: (&str, &str) = ("origin", "its URL");
 
@@ -36,14 +35,14 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_build",
         kind: Kind::Info,
-        help: "The program that runs.",
+        help: "Version of the program, as a label of a metric with the value 1.",
         labels: &[("version", "its version")],
         collect: |_, samples| samples.add(&[env!("CARGO_PKG_VERSION")], 1),
     },
     Definition {
         name: "touchstone_requests",
         kind: Kind::Counter,
-        help: "Requests answered, by version of HTTP.",
+        help: "Requests that were answered, by version of HTTP.",
         labels: &[("version", "`1.0`, `1.1`, `2` or `3`")],
         collect: |totals, samples| {
             for protocol in PROTOCOLS {
@@ -54,7 +53,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_responses",
         kind: Kind::Counter,
-        help: "Responses sent, by status.",
+        help: "Responses that were sent, by status.",
         labels: &[("class", "`1xx` to `5xx`"), ("code", "the status code")],
         collect: |totals, samples| {
             for (status, count) in &totals.statuses {
@@ -66,7 +65,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_route_responses",
         kind: Kind::Counter,
-        help: "Responses sent, by site, route and class of the status.",
+        help: "Responses that were sent, by site, route and class of the status.",
         labels: &[SITE, ROUTE, ("class", "`1xx` to `5xx`")],
         collect: |totals, samples| {
             for route in &totals.routes {
@@ -79,7 +78,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_route_cache_hits",
         kind: Kind::Counter,
-        help: "Responses sent straight from the file cache, ready before the request came.",
+        help: "Responses that were sent as prepared responses of the file cache.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.hits > 0) {
@@ -90,7 +89,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_route_response_body_bytes",
         kind: Kind::Counter,
-        help: "Bytes of response bodies sent, without heads and framing.",
+        help: "Bytes of response bodies that were sent, without heads and framing.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in &totals.routes {
@@ -101,8 +100,9 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_request_duration_seconds",
         kind: Kind::Histogram,
-        help: "From the head of a request to the last byte of its response handed to the system; every \
-            request that is not answered straight from the file cache.",
+        help: "Seconds from the head of a request until the last byte of its response was passed to the \
+            kernel. Requests that the file cache answered with a prepared response are in \
+            touchstone_cached_request_duration_seconds.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.durations.count > 0) {
@@ -113,8 +113,9 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_cached_request_duration_seconds",
         kind: Kind::Histogram,
-        help: "The same for requests answered straight from the file cache. One in `admin.sample_hits` is \
-            timed and counts for all of them, so the count is an estimate.",
+        help: "The same for requests that the file cache answered with a prepared response. One in \
+            `admin.sample_hits` of them is measured and represents the others, so the count is an \
+            estimate.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.hit_durations.count > 0) {
@@ -125,15 +126,16 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_origin_up",
         kind: Kind::Gauge,
-        help: "How an origin is: 1 for the state that it is in.",
+        help: "The state of an origin: 1 for the present state, 0 for the others.",
         labels: &[
             SITE,
             ROUTE,
             ORIGIN,
             (
                 "state",
-                "`up`; `slow_start`: it has come back and gets a part of its share; `ejected`: it has failed \
-                 and is left alone; `down`: its checks fail",
+                "`up`; `slow_start`: it is up again and gets a part of its share of the requests; \
+                 `ejected`: it gets no requests because requests failed; `down`: it gets no requests \
+                 because active checks fail",
             ),
         ],
         collect: |totals, samples| {
@@ -147,21 +149,22 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_origin_requests",
         kind: Kind::Counter,
-        help: "Requests sent to an origin; one that was sent to several counts for each.",
+        help: "Requests that were sent to an origin. A request that was sent to several origins counts \
+            for each of them.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| each_origin(totals, samples, |origin| origin.requests),
     },
     Definition {
         name: "touchstone_origin_retries",
         kind: Kind::Counter,
-        help: "Those of them that another origin had failed at before.",
+        help: "Requests to an origin that are repetitions: the request failed at another origin before.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| each_origin(totals, samples, |origin| origin.retries),
     },
     Definition {
         name: "touchstone_origin_responses",
         kind: Kind::Counter,
-        help: "An origin's responses, by class of the status.",
+        help: "Responses of an origin, by class of the status.",
         labels: &[SITE, ROUTE, ORIGIN, ("class", "`1xx` to `5xx`")],
         collect: |totals, samples| {
             for origin in &totals.origins {
@@ -174,17 +177,18 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_origin_failures",
         kind: Kind::Counter,
-        help: "Requests that an origin gave no whole response to.",
+        help: "Requests to an origin without a complete response.",
         labels: &[
             SITE,
             ROUTE,
             ORIGIN,
             (
                 "reason",
-                "`resolve`: its host was not found; `connect`: no connection; `tls`: no TLS; `closed`: \
-                 closed without a response; `response`: no valid response; `broken`: broke off behind its \
-                 head; `timeout`: too slow; `full`: no room within the limits; `client`: the client's own \
-                 body broke off",
+                "`resolve`: the host name has no address; `connect`: the connection failed; `tls`: the \
+                 TLS handshake failed; `closed`: the origin closed the connection without a response; \
+                 `response`: the response is not valid; `broken`: the response ended before its end; \
+                 `timeout`: a time limit was exceeded; `full`: the limits allow no further request; \
+                 `client`: the body of the client's request is incomplete",
             ),
         ],
         collect: |totals, samples| {
@@ -201,21 +205,22 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_origin_ejections",
         kind: Kind::Counter,
-        help: "How often an origin was left alone for a time because it had failed.",
+        help: "How often an origin was ejected: it got no requests for a time because requests had \
+            failed.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| each_origin(totals, samples, |origin| origin.ejections),
     },
     Definition {
         name: "touchstone_origin_requests_under_way",
         kind: Kind::Gauge,
-        help: "Requests that an origin is busy with, open WebSockets among them.",
+        help: "Requests in progress at an origin, including open WebSockets.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| each_origin(totals, samples, |origin| origin.under_way),
     },
     Definition {
         name: "touchstone_origin_connections_opened",
         kind: Kind::Counter,
-        help: "Connections opened to an origin.",
+        help: "Connections to an origin that were opened.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| each_origin(totals, samples, |origin| origin.opened),
     },
@@ -223,7 +228,7 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_origin_connections",
         kind: Kind::Gauge,
         help: "Open connections to an origin.",
-        labels: &[SITE, ROUTE, ORIGIN, ("state", "`idle`: kept, without a request; `open`: all others")],
+        labels: &[SITE, ROUTE, ORIGIN, ("state", "`idle`: kept, without a request; `open`: with a request")],
         collect: |totals, samples| {
             for origin in &totals.origins {
                 samples.add(&origin_labels(origin, "idle"), origin.idle);
@@ -234,7 +239,8 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_origin_response_seconds",
         kind: Kind::Histogram,
-        help: "From sending a request to an origin, connecting included, to the head of its response.",
+        help: "Seconds from the start of a request to an origin, including a new connection, until the \
+            head of the response.",
         labels: &[SITE, ROUTE, ORIGIN],
         collect: |totals, samples| {
             for origin in totals.origins.iter().filter(|origin| origin.times_count > 0) {
@@ -247,14 +253,16 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_received_bytes",
         kind: Kind::Counter,
-        help: "Bytes received from clients, heads, framing and TLS included; up to 0.2 s old.",
+        help: "Bytes that were received from clients, including heads, framing and TLS. The figure is up \
+            to 0.2 s old.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.received_bytes),
     },
     Definition {
         name: "touchstone_sent_bytes",
         kind: Kind::Counter,
-        help: "Bytes sent to clients, heads, framing and TLS included; up to 0.2 s old.",
+        help: "Bytes that were sent to clients, including heads, framing and TLS. The figure is up to \
+            0.2 s old.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.sent_bytes),
     },
@@ -268,11 +276,12 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_connections_refused",
         kind: Kind::Counter,
-        help: "Connections that were not served.",
+        help: "Connections that were refused.",
         labels: &[(
             "reason",
-            "`per_client`: limits.connections_per_client; `limit`: limits.connections, once for each pause; \
-             `accept_failed`: the system could not; `proxy_header`: no good PROXY header came",
+            "`per_client`: limits.connections_per_client; `limit`: limits.connections, counted once for \
+             each pause; `accept_failed`: the kernel returned an error; `proxy_header`: the PROXY header \
+             is missing or not valid",
         )],
         collect: |totals, samples| {
             for reason in Refused::ALL {
@@ -283,12 +292,12 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_connections",
         kind: Kind::Gauge,
-        help: "Open connections by what they do, up to 0.2 s old; those that are answered and closed at once \
-            are never among them.",
+        help: "Open connections, by state. The figure is up to 0.2 s old. Connections that are answered \
+            and closed at once are not counted.",
         labels: &[(
             "state",
-            "`idle`: kept, waiting for a request; `reading`: part of a request has come; `answering`: a \
-             request is being answered; `writing`: the client is to take more of the answer",
+            "`idle`: waiting for a request; `reading`: a part of a request was received; `answering`: a \
+             request is in progress; `writing`: the answer waits until the client receives more",
         )],
         collect: |totals, samples| {
             for state in ConnectionState::ALL {
@@ -299,12 +308,12 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_timeouts",
         kind: Kind::Counter,
-        help: "Connections that were ended because the client was too slow, or idle too long.",
+        help: "Connections that were closed because the client was too slow, or idle for too long.",
         labels: &[(
             "kind",
             "`header`: limits.header_timeout; `idle`: limits.keep_alive_timeout, or no first request; \
-             `body`: a request body; `send`: a response (in HTTP/3, its stream); `made_room`: idle, ended \
-             for another connection at limits.connections",
+             `body`: the body of a request; `send`: a response (in HTTP/3, its stream); `made_room`: an \
+             idle connection, closed in favour of a new one at limits.connections",
         )],
         collect: |totals, samples| {
             for kind in Timeout::ALL {
@@ -332,11 +341,13 @@ pub static METRICS: &[Definition] = &[
         help: "TLS handshakes that failed.",
         labels: &[(
             "reason",
-            "`plain_http`: HTTP without TLS; `ended_by_client`: by an alert, such as for a certificate that \
-             it does not trust; `nothing_in_common`: version, cipher or application protocol; \
-             `client_certificate`: none, or not trusted; `no_certificate`: none for that name; `broken`: the \
-             client broke the protocol; `too_much`: the client sent too much; `abandoned`: the client went \
-             away; `keys_used_up` and `not_open`: should not happen",
+            "`plain_http`: the client sent HTTP without TLS; `ended_by_client`: the client sent an \
+             alert, for example because it does not trust the certificate; `nothing_in_common`: no \
+             common version, cipher or application protocol; `client_certificate`: the client's \
+             certificate is missing or not trusted; `no_certificate`: no certificate for the requested \
+             name; `broken`: the client broke the protocol; `too_much`: the client sent too many bytes; \
+             `abandoned`: the client closed the connection; `keys_used_up` and `not_open`: internal \
+             errors",
         )],
         collect: |totals, samples| {
             for (reason, count) in HANDSHAKE_FAILURES.iter().zip(totals.handshake_failures) {
@@ -347,7 +358,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_http2_connections",
         kind: Kind::Counter,
-        help: "Connections that spoke HTTP/2.",
+        help: "Connections that used HTTP/2.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.http2_connections),
     },
@@ -364,28 +375,30 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_http2_broken_connections",
         kind: Kind::Counter,
-        help: "HTTP/2 connections that were ended because the client broke the protocol or a limit.",
+        help: "HTTP/2 connections that were closed because the client broke the protocol or exceeded a \
+            limit.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.http2_broken),
     },
     Definition {
         name: "touchstone_http3_connections",
         kind: Kind::Counter,
-        help: "Connections that spoke HTTP/3.",
+        help: "Connections that used HTTP/3.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.http3_connections),
     },
     Definition {
         name: "touchstone_cache_hits",
         kind: Kind::Counter,
-        help: "Requests for files that were in the file cache.",
+        help: "Requests for files that the file cache had.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.cache_hits),
     },
     Definition {
         name: "touchstone_cache_misses",
         kind: Kind::Counter,
-        help: "Requests for files that were not: new, changed, too large to keep, or not there at all.",
+        help: "Requests for files that the file cache did not have: new, changed, too large, or missing \
+            on disk.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.cache_misses),
     },
@@ -403,7 +416,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_cache_bytes",
         kind: Kind::Gauge,
-        help: "Memory that the files in the file cache take.",
+        help: "Memory of the files in the file cache.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(cache) = totals.cache {
@@ -414,7 +427,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_cache_evictions",
         kind: Kind::Counter,
-        help: "Files that left the file cache to make room.",
+        help: "Files that were removed from the file cache because it was full.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(cache) = totals.cache {
@@ -425,7 +438,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_cache_invalidations",
         kind: Kind::Counter,
-        help: "Files that left the file cache because they changed on disk.",
+        help: "Files that were removed from the file cache because they changed on disk.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(cache) = totals.cache {
@@ -447,16 +460,16 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_requests",
         kind: Kind::Counter,
-        help: "Requests of routes with a cache, by what the cache did.",
+        help: "Requests of routes with a cache, by the result of the look-up.",
         labels: &[
             SITE,
             ROUTE,
             (
                 "result",
-                "`hit`: answered from what is stored, or with a response that another request had asked for; \
-                 `miss`: from the origin or program; `stale`: from what is stored although it was stale; \
-                 `revalidated`: from what is stored, which the origin has said to be right; `bypass`: of a \
-                 kind that the cache has nothing to do with",
+                "`hit`: answered with a stored response, or with the response to another request for the \
+                 same target; `miss`: answered by the origin or program; `stale`: answered with a stored \
+                 response that is stale; `revalidated`: answered with a stored response that the origin \
+                 confirmed; `bypass`: the cache was not used",
             ),
         ],
         collect: |totals, samples| {
@@ -470,7 +483,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_objects",
         kind: Kind::Gauge,
-        help: "Responses that are stored in memory.",
+        help: "Responses in the memory of the cache.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -481,7 +494,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_bytes",
         kind: Kind::Gauge,
-        help: "Memory that stored responses take.",
+        help: "Memory of the stored responses.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -492,7 +505,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_limit_bytes",
         kind: Kind::Gauge,
-        help: "The most memory that they may take: accelerator.memory.",
+        help: "The limit of this memory: accelerator.memory.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -503,7 +516,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_evictions",
         kind: Kind::Counter,
-        help: "Stored responses that left to make room.",
+        help: "Stored responses that were removed from the memory because it was full.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -514,7 +527,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_refused",
         kind: Kind::Counter,
-        help: "Responses that were not stored because they are too large for what is known of their use.",
+        help: "Responses that were not stored: they are large, and were requested too rarely.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -525,7 +538,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_purged",
         kind: Kind::Counter,
-        help: "Stored responses that were purged, or that an unsafe request has made stale.",
+        help: "Stored responses that were purged, or made stale by a request with an unsafe method.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator {
@@ -536,7 +549,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_objects",
         kind: Kind::Gauge,
-        help: "Responses of which there is a copy on disk.",
+        help: "Stored responses with a copy on disk.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -547,7 +560,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_bytes",
         kind: Kind::Gauge,
-        help: "What the copies take on disk.",
+        help: "Bytes of these copies.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -558,7 +571,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_loads",
         kind: Kind::Counter,
-        help: "Copies that were read into memory again.",
+        help: "Copies that were read from disk into memory.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -569,7 +582,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_corrupt",
         kind: Kind::Counter,
-        help: "Copies that were not what had been written, and were dropped.",
+        help: "Copies that were damaged, and were removed.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -580,7 +593,8 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_unwritten",
         kind: Kind::Counter,
-        help: "Responses of which no copy was made: too much to write, no room, or purged meanwhile.",
+        help: "Responses that were not copied to disk: the queue was full, the disk was full, or the \
+            response was purged meanwhile.",
         labels: &[],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -591,11 +605,11 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_accelerator_disk_faults",
         kind: Kind::Counter,
-        help: "How often the directory of the copies could not be written to or read from.",
+        help: "Errors in the directory of the copies.",
         labels: &[(
             "cause",
-            "`full`: there was no room; `read_only`: it must not be written to; `missing`: it, or a file in \
-             it, has been taken away; `write`, `read`: any other failure",
+            "`full`: the disk is full; `read_only`: the directory cannot be written to; `missing`: the \
+             directory or a file in it was removed; `write`, `read`: other errors",
         )],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -611,8 +625,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_access_log_lost_lines",
         kind: Kind::Counter,
-        help: "Lines of the access log that were dropped because they could not be written, or not fast \
-            enough.",
+        help: "Lines of the access log that were dropped because writing failed or was too slow.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.lost_lines),
     },
@@ -626,15 +639,19 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_config_taken_up_seconds",
         kind: Kind::Gauge,
-        help: "When the present configuration was applied, in seconds since 1970.",
+        help: "The time of the last change of the configuration, in seconds since 1970.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.taken_up_at),
     },
     Definition {
         name: "touchstone_config_reloads",
         kind: Kind::Counter,
-        help: "Times that the configuration was read again.",
-        labels: &[("result", "`taken_up`, or `failed`: the one before stays")],
+        help: "Reloads of the configuration.",
+        labels: &[(
+            "result",
+            "`taken_up`: the new configuration was applied; `failed`: the previous one \
+            remains in use",
+        )],
         collect: |totals, samples| {
             samples.add(&["failed"], totals.reloads[0]);
             samples.add(&["taken_up"], totals.reloads[1]);
@@ -643,7 +660,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_draining",
         kind: Kind::Gauge,
-        help: "1 while the server finishes what was begun before it stops, otherwise 0.",
+        help: "1 while the server finishes the requests in progress before it stops, otherwise 0.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], u64::from(totals.draining)),
     },
@@ -651,7 +668,11 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_core_cpu_seconds",
         kind: Kind::Counter,
         help: "Processor time that each core's event loop has used.",
-        labels: &[("core", "its number, from 0; its thread for calls of programs comes after all cores")],
+        labels: &[(
+            "core",
+            "the number of the core, from 0; threads that call programs follow after all \
+            cores",
+        )],
         collect: |totals, samples| {
             for (index, core) in totals.cores.iter().enumerate() {
                 samples.add_float(&[&index.to_string()], core.cpu_seconds);
@@ -662,7 +683,11 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_core_connections_accepted",
         kind: Kind::Counter,
         help: "Connections that each core has accepted.",
-        labels: &[("core", "its number, from 0; its thread for calls of programs comes after all cores")],
+        labels: &[(
+            "core",
+            "the number of the core, from 0; threads that call programs follow after all \
+            cores",
+        )],
         collect: |totals, samples| {
             for (index, core) in totals.cores.iter().enumerate() {
                 samples.add(&[&index.to_string()], core.accepted);
@@ -672,18 +697,18 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_nsapi_functions_given_up",
         kind: Kind::Counter,
-        help: "Functions of NSAPI plug-ins that have hung for longer than `function_timeout`.",
+        help: "Functions of NSAPI plug-ins that did not return within `function_timeout`.",
         labels: &[],
         collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
     },
     Definition {
         name: "touchstone_telemetry_spans",
         kind: Kind::Counter,
-        help: "Spans of traced requests, by what became of them; absent where nothing is traced.",
+        help: "Spans of traced requests, by result. Absent if nothing is traced.",
         labels: &[(
             "result",
-            "`sent`: the collector has accepted it; `dropped`: the queue was full; `failed`: the collector \
-             refused it, or was away for too long",
+            "`sent`: the collector accepted the span; `dropped`: the queue was full; `failed`: the \
+             collector refused the span, or did not answer for too long",
         )],
         collect: |totals, samples| {
             for (result, count) in totals.telemetry.iter().flat_map(|telemetry| telemetry.spans) {
@@ -694,7 +719,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_telemetry_exports",
         kind: Kind::Counter,
-        help: "Requests to the collector of traces and metrics; absent where there is none.",
+        help: "Requests to the collector of traces and metrics. Absent without a collector.",
         labels: &[("result", "`accepted` or `failed`")],
         collect: |totals, samples| {
             for (result, count) in totals.telemetry.iter().flat_map(|telemetry| telemetry.exports) {
@@ -712,14 +737,14 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "process_resident_memory_bytes",
         kind: Kind::Gauge,
-        help: "Memory of the process that is really there.",
+        help: "Resident memory of the process.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.process.resident_bytes),
     },
     Definition {
         name: "process_virtual_memory_bytes",
         kind: Kind::Gauge,
-        help: "Addresses that the process uses.",
+        help: "Virtual memory of the process.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.process.virtual_bytes),
     },
@@ -733,21 +758,21 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "process_open_fds",
         kind: Kind::Gauge,
-        help: "Files and sockets that the process has open.",
+        help: "Open files and sockets of the process.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.process.open_files),
     },
     Definition {
         name: "process_max_fds",
         kind: Kind::Gauge,
-        help: "The most files and sockets that the process may have open.",
+        help: "The limit of open files and sockets of the process.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.process.most_open_files),
     },
     Definition {
         name: "process_start_time_seconds",
         kind: Kind::Gauge,
-        help: "When the process started, in seconds since 1970.",
+        help: "The start of the process, in seconds since 1970.",
         labels: &[],
         collect: |totals, samples| samples.add_float(&[], totals.started_at),
     },

@@ -22,7 +22,7 @@ pub struct Definition {
 /// What kind of number a metric is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, until the process starts anew.
+    /// It only grows, until the process starts again.
     Counter,
     /// It goes up and down.
     Gauge,

@@ -18,7 +18,7 @@ use super::telemetry_counts::TelemetryCounts;
 use crate::log::access::LostLines;
 
 /// The most pairs of site and route that have their own counters, including those of former configurations.
-/// Any others share one set of counters, so that a configuration that is generated anew every hour cannot
+/// Any others share one set of counters, so that a configuration that is generated again every hour cannot
 /// fill memory.
 const MOST_ROUTES: usize = 10_000;
 

@@ -11,7 +11,7 @@ pub struct TelemetryCounts {
     pub spans_sent: AtomicU64,
     /// Spans that were dropped because the queue was full.
     pub spans_dropped: AtomicU64,
-    /// Spans that the collector refused, or that were given up.
+    /// Spans that the collector refused, or that were abandoned.
     pub spans_failed: AtomicU64,
     /// Requests to the collector that it accepted.
     pub exports_done: AtomicU64,

@@ -39,7 +39,7 @@ pub struct Totals {
     pub handshakes: [[u64; 2]; 3],
     /// Handshakes that failed, by reason.
     pub handshake_failures: [u64; 10],
-    /// Connections that spoke HTTP/2.
+    /// Connections that used HTTP/2.
     pub http2_connections: u64,
     /// Streams that clients reset.
     pub http2_resets_received: u64,
@@ -47,7 +47,7 @@ pub struct Totals {
     pub http2_resets_sent: u64,
     /// HTTP/2 connections that ended by an error of the client.
     pub http2_broken: u64,
-    /// Connections that spoke HTTP/3.
+    /// Connections that used HTTP/3.
     pub http3_connections: u64,
     /// Requests whose file was in the cache.
     pub cache_hits: u64,

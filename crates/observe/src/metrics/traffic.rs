@@ -10,13 +10,13 @@ thread_local! {
     static SENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// So many bytes came in.
+/// Counts received bytes.
 #[inline]
 pub fn received(bytes: usize) {
     RECEIVED.set(RECEIVED.get().wrapping_add(bytes as u64));
 }
 
-/// So many bytes went out.
+/// Counts sent bytes.
 #[inline]
 pub fn sent(bytes: usize) {
     SENT.set(SENT.get().wrapping_add(bytes as u64));

@@ -61,7 +61,7 @@ impl<T: Functions> NativeType<T> {
             flags: TYPE_FLAGS_DEFAULT,
             slots: slots.as_mut_ptr(),
         }));
-        // SAFETY: the description is whole, and lives for ever.
+        // SAFETY: the description is whole, and lives forever.
         let kind = gil.owned(unsafe { (gil.api().PyType_FromSpec)(spec) })?;
         Ok(NativeType { kind, offset, _holds: PhantomData })
     }
@@ -138,7 +138,7 @@ impl Function {
 
     /// The function, bound to an object that holds a value of its type.
     pub fn bind(&'static self, gil: Gil, object: &Object) -> Result<Object, PythonException> {
-        // SAFETY: the description lives for ever, and is not changed by Python.
+        // SAFETY: the description lives forever, and is not changed by Python.
         gil.owned(unsafe {
             let definition = ptr::from_ref(&self.0).cast_mut();
             (gil.api().PyCFunction_NewEx)(definition, object.raw(), ptr::null_mut())

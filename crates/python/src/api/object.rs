@@ -194,7 +194,7 @@ impl Gil {
     /// `None`
     pub fn none(self) -> Object {
         let raw: Raw = self.api._Py_NoneStruct.cast();
-        // SAFETY: it lives for ever, and is not null.
+        // SAFETY: it lives forever, and is not null.
         unsafe {
             (self.api.Py_IncRef)(raw);
             Object { raw: NonNull::new_unchecked(raw), api: self.api }
@@ -517,7 +517,7 @@ impl Gil {
         }
         .cast();
         let text = std::ffi::CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-        // SAFETY: the class lives for ever, and the text is copied.
+        // SAFETY: the class lives forever, and the text is copied.
         unsafe { (self.api.PyErr_SetString)(*kind, text.as_ptr().cast::<c_char>()) };
         PythonException
     }

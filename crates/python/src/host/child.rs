@@ -40,7 +40,7 @@ pub struct WorkerProcess {
     pub has_failed: bool,
     /// When it stopped taking requests; it ends when its requests have ended.
     pub retired: Option<Instant>,
-    /// It was told to end.
+    /// It was ordered to end.
     pub was_told: Option<Instant>,
     /// When it is killed.
     pub kill_at: Option<Instant>,
@@ -137,7 +137,7 @@ impl WorkerProcess {
         self.outputs.retain_mut(|output| output.read(&mut line));
     }
 
-    /// Tells it to end when its requests have ended.
+    /// Orders it to end when its requests have ended.
     pub fn tell_to_end(&mut self) {
         if self.was_told.is_none() {
             self.was_told = Some(Instant::now());
@@ -209,7 +209,7 @@ pub fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("by signal {signal}"),
         (None, Some(code)) => format!("with exit code {code}"),
-        (None, None) => "without a known exit status".to_string(),
+        (None, None) => "with an unknown exit status".to_string(),
     }
 }
 

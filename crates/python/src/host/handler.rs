@@ -40,7 +40,7 @@ const LONGEST_REQUEST: usize = REQUEST_RING_BYTES / 4;
 /// How often a safe request is repeated after its worker has ended.
 const MOST_REPEATS: u32 = 1;
 
-/// The core's own worker is preferred until it has so many more requests than another worker.
+/// The core's own worker is preferred until it has this many more requests than another worker.
 const PREFERENCE: usize = 4;
 
 /// The pause in which the end of a worker should be noticed.
@@ -110,8 +110,8 @@ impl PythonOfCore {
                 None => match Link::open(worker.clone(), self.end_of_turn.clone()) {
                     Ok(link) => links.push(link),
                     Err(error) => {
-                        let message = format!("no link to worker {}: {error}", worker.pid);
-                        self.server.log(Level::Warning, "no link to a Python worker", &message);
+                        let message = format!("worker {} cannot be linked: {error}", worker.pid);
+                        self.server.log(Level::Warning, "a Python worker cannot be linked", &message);
                         // The next request tries again.
                         self.changes.set(u64::MAX);
                     }
@@ -202,8 +202,8 @@ impl PythonOfCore {
             let sent = match sent {
                 Ok(worker_request) => Rc::new(worker_request),
                 Err(Refused::Full) => {
-                    let message = format!("all workers of {} have as many requests as may wait", self.name());
-                    self.server.log(Level::Warning, "Python workers are full", &message);
+                    let message = format!("the queues of all workers of {} are full", self.name());
+                    self.server.log(Level::Warning, "the queues of Python workers are full", &message);
                     self.pool.counts().full.fetch_add(1, Ordering::Relaxed);
                     return unavailable();
                 }
@@ -309,7 +309,7 @@ impl PythonOfCore {
     fn took_too_long(&self, worker_request: &WorkerRequest) -> Answer {
         let pid = worker_request.link.worker.pid;
         let message = format!("{}: a request in worker {pid} takes longer than 'limits.answer'", self.name());
-        self.server.log(Level::Warning, "a Python application takes too long", &message);
+        self.server.log(Level::Warning, "a Python application exceeded its time limit", &message);
         self.pool.counts().too_long.fetch_add(1, Ordering::Relaxed);
         // A thread cannot be stopped. A task that waits in an event loop can; a worker reports a loop that
         // does not return itself.
@@ -466,7 +466,7 @@ async fn pass_on(handler: Rc<PythonOfCore>, worker_request: Rc<WorkerRequest>, m
             }
             Event::Hints(_) | Event::File(_) => {}
             Event::End(_) | Event::Lost | Event::Whole(_) | Event::Head(_) => {
-                sender.fail(std::io::Error::other("the application has left its answer incomplete"));
+                sender.fail(std::io::Error::other("the answer of the application is incomplete"));
                 break;
             }
         }

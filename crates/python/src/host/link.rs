@@ -58,7 +58,8 @@ struct Slot {
     request_events: Option<Rc<RequestEvents>>,
 }
 
-/// A request that was sent to a worker. Dropping it tells the worker that the core has given the request up.
+/// A request that was sent to a worker. Dropping it informs the worker that the core has given the request
+/// up.
 pub struct WorkerRequest {
     /// The link.
     pub link: Rc<Link>,
@@ -197,7 +198,7 @@ impl Link {
                 Poll::Pending => false,
             };
             if self.read_all().is_err() {
-                let text = "what a worker has written cannot be read: it is given up";
+                let text = "the messages of a worker cannot be read: the worker is abandoned";
                 log(Level::Error, text);
                 return Poll::Ready(());
             }
@@ -345,7 +346,7 @@ impl State {
 }
 
 impl WorkerRequest {
-    /// Tells the worker that so many bytes were sent to the client.
+    /// Reports to the worker that this many bytes were sent to the client.
     pub fn took(&self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.link.push(Kind::Credit, 0, self.number, &bytes.to_le_bytes());

@@ -364,7 +364,7 @@ impl Worker {
         let begun = segments.iter().fold(0u64, |sum, segment| sum.wrapping_add(segment.begun()));
         let (requests, under_way) =
             (self.requests.load(Ordering::Relaxed), self.under_way.load(Ordering::Relaxed) as u64);
-        // The worker may write any number, and counts go on while they are read.
+        // The worker may write any number, and counts continue while they are read.
         let queue = requests.saturating_sub(begun).min(under_way);
         WorkerStatus {
             process: self.pid,

@@ -62,7 +62,7 @@ struct State {
     whole: Option<(Frame, u64)>,
     events: VecDeque<Event>,
     waker: Option<Waker>,
-    /// Bytes of the request's body that the worker wants; negative: so many more were sent than it wanted.
+    /// Bytes of the request's body that the worker wants; negative: this many more were sent than it wanted.
     wanted: i64,
     body_waker: Option<Waker>,
     /// When a part of the body was last sent.
@@ -74,7 +74,7 @@ struct State {
 }
 
 impl RequestEvents {
-    /// A request for whose body the worker initially accepts so many bytes.
+    /// A request for whose body the worker initially accepts this many bytes.
     pub fn new(wanted: usize) -> RequestEvents {
         let wanted = as_credit(wanted);
         RequestEvents { state: RefCell::new(State { wanted, ..State::default() }) }
@@ -99,7 +99,7 @@ impl RequestEvents {
         }
     }
 
-    /// The worker wants so many more bytes of the request's body; 0: the application waits for bytes that
+    /// The worker wants this many more bytes of the request's body; 0: the application waits for bytes that
     /// were requested before.
     pub fn want(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// Why a worker was replaced, or started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The server was told to reload.
+    /// The server was ordered to reload.
     Reload,
     /// A source file has changed.
     Change,

@@ -24,10 +24,10 @@ use crate::shared::control;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A worker that has run for so long counts as working: it is started again at once.
+/// A worker that ran for at least this long is started again at once.
 const WELL_AFTER: Duration = Duration::from_secs(5);
 
-/// After so many failed starts in a row, requests are refused at once.
+/// After this many failed starts in a row, requests are refused at once.
 const FAILURES_TO_REFUSE: u32 = 3;
 
 /// How often the thread checks things that do not wake it: ended requests and memory.
@@ -106,7 +106,7 @@ impl Supervisor {
             if let Some(pool) = &pool
                 && pool.orders().take_replace()
             {
-                self.replace_all(pool, Reason::Reload, "the server was told to reload");
+                self.replace_all(pool, Reason::Reload, "the configuration was reloaded");
                 // The interpreter may have been replaced.
                 self.interpreter = None;
             }
@@ -237,7 +237,7 @@ impl Supervisor {
             let requests = process.worker.requests.load(Ordering::Relaxed);
             let memory = if limits.memory > 0 { process.worker.resident_bytes() } else { 0 };
             let (reason, text) = if process.worker.is_stuck() {
-                (Reason::Answer, "has a request that takes longer than it may".to_string())
+                (Reason::Answer, "exceeded the time limit of a request".to_string())
             } else if limits.requests > 0 && requests >= jittered(limits.requests, process.worker.number) {
                 (Reason::Requests, format!("has had {requests} requests"))
             } else if limits.memory > 0 && memory > limits.memory / 100 * MEMORY_PERCENT {
@@ -340,7 +340,7 @@ impl Supervisor {
             read_messages(&mut next, &name);
             let how = child::how(status);
             let text = format!("a new worker has ended {how} before it was ready");
-            log(Level::Error, &format!("{name}: {text}: the workers that there are go on"));
+            log(Level::Error, &format!("{name}: {text}: the present workers remain"));
             if let Some(pool) = pool {
                 pool.counts().restarts.add(Reason::Start, &text);
                 self.failed(pool, index);

@@ -52,14 +52,14 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Form => to.write_str("it is not written as a worker of this version writes it"),
+            Fault::Form => to.write_str("it does not have the form of a worker of this version"),
             Fault::Status(status) => {
-                write!(to, "{status} is not a status: an answer has one from 200 to 999")
+                write!(to, "{status} is not a valid status: it must be from 200 to 999")
             }
             Fault::Field(name) => write!(
                 to,
-                "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a \
-                 value has no control characters",
+                "the header field \"{}\" is refused: its name may contain letters, digits and hyphens, \
+                 and its value no control characters",
                 name.escape_ascii()
             ),
         }

@@ -47,9 +47,9 @@ impl Application {
 pub fn load(gil: Gil, settings: &RouteSettings) -> Result<Application, String> {
     let text = CString::new(BOOTSTRAP).map_err(|error| error.to_string())?;
     let raised = |PythonException| "Python cannot be set up".to_string();
-    let names = gil.run(&text, c"touchstone").map_err(|PythonException| {
-        format!("the Python side of the worker does not run: {}", plain_error(gil))
-    })?;
+    let names = gil
+        .run(&text, c"touchstone")
+        .map_err(|PythonException| format!("the Python part of the worker failed: {}", plain_error(gil)))?;
     let mut application = Application { app: gil.none(), protocol: String::new(), names };
     let traces = application.find(gil, c"touchstone_enable_traces")?;
     let signal =

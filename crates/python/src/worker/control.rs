@@ -14,7 +14,7 @@ use crate::shared::control::{self, Message};
 use crate::shared::segment::Segment;
 
 /// How often source files are checked.
-const LOOK_AT_FILES: Duration = Duration::from_millis(500);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Starts the thread.
 pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result<()> {
@@ -69,7 +69,7 @@ pub fn watch_files(files: Vec<PathBuf>, loaded_at: SystemTime) {
     }
     let run = move || {
         loop {
-            std::thread::sleep(LOOK_AT_FILES);
+            std::thread::sleep(FILE_CHECK_INTERVAL);
             let now: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
             let mut pairs = files.iter().zip(now.iter().zip(&known));
             if let Some((file, _)) = pairs.find(|(_, (now, before))| now != before) {

@@ -107,7 +107,7 @@ impl Hub {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Tells the worker to end.
+    /// Orders the worker to end.
     pub fn quit(&self) {
         self.is_quitting.store(true, Ordering::SeqCst);
         self.idle.notify_all();
@@ -301,7 +301,7 @@ impl Hub {
         true
     }
 
-    /// Tells the cores of answers, if they were not told for a while or there is nothing else to do.
+    /// Notifies the cores of answers, if they were not told for a while or there is nothing else to do.
     pub fn wake_cores(&self, all: bool) {
         self.lock().links.wake_cores(all);
     }

@@ -17,7 +17,7 @@ use crate::shared::frame::Kind;
 use crate::shared::ring::{Frame, Reader, Writer};
 use crate::shared::segment::{Direction, Segment};
 
-/// A core that has not been told of an answer for so long is woken before the next request.
+/// A core that has got no notice of an answer for this long is woken before the next request.
 const WAKE_AFTER: Duration = Duration::from_micros(100);
 
 /// The pause before the next check whether a full ring has room.
@@ -38,7 +38,7 @@ pub struct CoreSender {
     wake: OwnedFd,
     files: OwnedFd,
     segment: Arc<Segment>,
-    /// The time since when the core must be told of something, in nanoseconds since the start; 0: it was
+    /// The time since when the core must be notified of something, in nanoseconds since the start; 0: it was
     /// told.
     unwoken_since: AtomicU64,
     start: Instant,
@@ -94,7 +94,7 @@ impl CoreSender {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Tells the core of everything that was written.
+    /// Notifies the core of everything that was written.
     pub fn wake_core(&self) {
         self.unwoken_since.store(0, Ordering::Relaxed);
         if self.lock().must_wake() {
@@ -108,7 +108,7 @@ impl CoreSender {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Whether the core has not been told of something for this long.
+    /// Whether the core has not been notified of something for this long.
     fn is_unwoken_for(&self, time: Duration) -> bool {
         let since = self.unwoken_since.load(Ordering::Relaxed);
         since != 0 && u128::from(self.now().saturating_sub(since)) >= time.as_nanos()
@@ -172,7 +172,7 @@ impl Links {
         self.all.iter().for_each(|link| link.reader.wake_up());
     }
 
-    /// Tells cores of what was written for them: all cores, or only those that were not told for a while.
+    /// Notifies cores of what was written for them: all cores, or only those that were not told for a while.
     pub fn wake_cores(&self, all: bool) {
         for link in &self.all {
             if link.out.is_unwoken_for(if all { Duration::ZERO } else { WAKE_AFTER }) {

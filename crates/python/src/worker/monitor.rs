@@ -1,5 +1,5 @@
-//! The thread that checks a worker while calls take long: it tells cores of answers that were written before
-//! such a call, and performs its [`MonitorCheck`].
+//! The thread that checks a worker while calls take long: it notifies cores of answers that were written
+//! before such a call, and performs its [`MonitorCheck`].
 //!
 //! It checks every millisecond while the worker is busy, less often while requests are only waiting for
 //! something, and sleeps when there are none.
@@ -14,7 +14,7 @@ use super::hub::Hub;
 /// How often it checks.
 const TICK: Duration = Duration::from_millis(1);
 
-/// After so many checks without a new request it checks less often.
+/// After this many checks without a new request it checks less often.
 const QUIET_TICKS: u32 = 100;
 
 /// How often it checks while all requests only wait, if that is sufficient.

@@ -469,7 +469,8 @@ impl Call {
         state.is_over = true;
         drop(state);
         if is_short {
-            let text = "an answer is shorter than its Content-Length: the client sees that it breaks off";
+            let text = "an answer is shorter than its Content-Length: the connection to the client is \
+                closed";
             server::log('w', &format!("{}: {text}", self.context.worker.settings.app));
         }
         self.push(gil, Kind::End, if is_short { BROKEN } else { 0 }, |send| send(&[]));
@@ -582,7 +583,7 @@ fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, PythonExcep
     Ok(gil.none())
 }
 
-/// Reads at most so many bytes of the body, as soon as there are some.
+/// Reads at most this many bytes of the body, as soon as there are some.
 fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, PythonException> {
     let size = usize::try_from(gil.as_number(&size)?).unwrap_or(0);
     let mut state = call.lock(gil);
@@ -596,7 +597,7 @@ fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, PythonE
         let read = match call.context.hub.take_body(call.key) {
             Some(read) => read,
             None => {
-                // The core is told that the application waits for the client.
+                // The core is informed that the application waits for the client.
                 call.push(gil, Kind::Want, 0, |send| send(&[&0u32.to_le_bytes()]));
                 let mut gil = gil;
                 let _released = gil.release();

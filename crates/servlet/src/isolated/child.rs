@@ -127,7 +127,7 @@ impl Child {
         }
     }
 
-    /// Tells it to end, without waiting.
+    /// Orders it to end, without waiting.
     pub fn ask_to_stop(&self) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_stopping, true) {
@@ -214,7 +214,7 @@ impl Child {
                     if at == 0 {
                         self.route_state.send_replace(RouteState::Starting);
                         let message = format!(
-                            "the process for the applications of {} has ended ({how}): it is started again",
+                            "the process for the applications of {} ended ({how}) and is started again",
                             self.name
                         );
                         log(0, &message);
@@ -317,7 +317,7 @@ fn how(ended: &io::Result<ExitStatus>) -> String {
         Ok(status) => match (status.signal(), status.code()) {
             (Some(signal), _) => format!("by signal {signal}"),
             (None, Some(code)) => format!("with exit code {code}"),
-            (None, None) => "without a known exit status".to_string(),
+            (None, None) => "with an unknown exit status".to_string(),
         },
         Err(error) => error.to_string(),
     }

@@ -14,14 +14,16 @@ const BELOW_HOME: [&str; 2] = ["lib/server/libjvm.so", "jre/lib/amd64/server/lib
 /// and the usual directories. The error names what was tried.
 pub fn find(home: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(home) = home {
-        return library_of(home)
-            .ok_or_else(|| format!("{} holds no Java: there is no {} in it", home.display(), BELOW_HOME[0]));
+        return library_of(home).ok_or_else(|| {
+            format!("{} does not contain Java: {} is missing", home.display(), BELOW_HOME[0])
+        });
     }
     from_environment()
         .or_else(from_path)
         .or_else(|| USUAL.iter().find_map(|directory| newest_below(Path::new(directory))))
         .ok_or_else(|| {
-            "there is no Java: install a JDK or JRE of version 17 or later, or name it with 'home'"
+            "Java was not found: install a JDK or JRE of version 17 or later, or set 'home' to its \
+             directory"
                 .to_string()
         })
 }
@@ -83,6 +85,10 @@ mod tests {
         assert!(found.starts_with(directory.path().join("java-25-openjdk")));
         let named = directory.path().join("java-17-openjdk-amd64");
         assert_eq!(find(Some(&named)).unwrap(), named.join(BELOW_HOME[0]));
-        assert!(find(Some(&directory.path().join("java-99-broken"))).unwrap_err().contains("holds no Java"));
+        assert!(
+            find(Some(&directory.path().join("java-99-broken")))
+                .unwrap_err()
+                .contains("does not contain Java")
+        );
     }
 }

@@ -20,7 +20,7 @@ pub struct Start<'a> {
     pub options: Vec<String>,
     /// Called when the machine wants to end the process.
     pub on_exit: extern "C" fn(c_int),
-    /// Called when the machine has given up. If it returns, the machine ends the process with `abort` or
+    /// Called when the machine has aborted. If it returns, the machine ends the process with `abort` or
     /// `_exit`.
     pub on_abort: extern "C" fn(),
     /// The functions that Java may call: names, signatures and functions of the class `Native`.
@@ -71,7 +71,7 @@ impl Machine {
             .map_err(|error| format!("{} cannot be opened: {error}", start.libjvm.display()))?;
         // SAFETY: the name and the type are those of Java's invocation interface.
         let create = unsafe { library.get::<CreateJavaVm>(b"JNI_CreateJavaVM\0") }
-            .map_err(|error| format!("{} is no Java: {error}", start.libjvm.display()))?;
+            .map_err(|error| format!("{} is not a Java virtual machine: {error}", start.libjvm.display()))?;
         let texts: Vec<CString> =
             start.options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
         let mut options: Vec<JavaVMOption> = texts
@@ -98,8 +98,8 @@ impl Machine {
         let result = unsafe { create(&mut vm, &mut env, (&raw mut arguments).cast()) };
         if result != JNI_OK {
             return Err(format!(
-                "Java does not start (error {result}): one of its options is wrong, or there is not enough \
-                 memory"
+                "Java did not start (error {result}): one of its options is not valid, or there is not \
+                 enough memory"
             ));
         }
         // The machine never ends, so its library must stay loaded.
@@ -123,7 +123,7 @@ impl Machine {
                 if class.is_null() {
                     ((**env).v1_4.ExceptionClear)(env);
                     return Err(format!(
-                        "the class {} is missing: is the library of jars whole?",
+                        "the class {} is missing: is the directory of jars complete?",
                         name.to_string_lossy()
                     ));
                 }
@@ -144,13 +144,13 @@ impl Machine {
             let count = jint::try_from(methods.len()).unwrap_or(0);
             if ((**env).v1_4.RegisterNatives)(env, native, methods.as_ptr(), count) != JNI_OK {
                 ((**env).v1_4.ExceptionClear)(env);
-                return Err("the jars are of another version than the server".to_string());
+                return Err("the jars and the server have different versions".to_string());
             }
             let method = |name: &CStr, signature: &CStr| {
                 let method = ((**env).v1_4.GetStaticMethodID)(env, host, name.as_ptr(), signature.as_ptr());
                 if method.is_null() {
                     ((**env).v1_4.ExceptionClear)(env);
-                    return Err("the jars are of another version than the server".to_string());
+                    return Err("the jars and the server have different versions".to_string());
                 }
                 Ok(method)
             };
@@ -189,7 +189,7 @@ impl Machine {
             ((**self.vm).v1_4.AttachCurrentThreadAsDaemon)(self.vm, &mut env, (&raw mut arguments).cast())
         };
         if result != JNI_OK {
-            return Err(format!("Java takes no more threads (error {result})"));
+            return Err(format!("Java refused another thread (error {result})"));
         }
         Ok(Attached { machine: self, env: env.cast(), _stays: PhantomData })
     }
@@ -251,7 +251,7 @@ impl Attached<'_> {
     }
 
     /// Answers the request in a slab; `None` if Java has thrown an exception, which happens only when Java
-    /// cannot go on.
+    /// cannot continue.
     pub fn serve(&self, slab: i32, length: i32) -> Option<i32> {
         let arguments = [jvalue { i: slab }, jvalue { i: length }];
         // SAFETY: this thread is attached, and the arguments are those of the method.
@@ -291,7 +291,7 @@ impl Attached<'_> {
                 return Err(self.message_of(thrown));
             }
             if text.is_null() {
-                return Err("Java has said nothing".to_string());
+                return Err("Java gave no message".to_string());
             }
             Ok(text_of(self.env, text))
         }
@@ -300,7 +300,7 @@ impl Attached<'_> {
     fn text(&self, text: &str) -> Result<jobject, String> {
         // The machine uses modified UTF-8. It differs for NUL and for characters beyond the first plane,
         // which paths need not hold.
-        let text = CString::new(text).map_err(|_| "a text holds a NUL".to_string())?;
+        let text = CString::new(text).map_err(|_| "a text contains a NUL byte".to_string())?;
         // SAFETY: this thread is attached.
         Ok(unsafe { ((**self.env).v1_4.NewStringUTF)(self.env, text.as_ptr()) })
     }

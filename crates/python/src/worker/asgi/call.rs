@@ -41,7 +41,7 @@ pub struct AsgiContext {
     pub done: Object,
     /// Makes the event loop call a function in its next turn.
     pub call_soon: Object,
-    /// Tells the cores of written frames.
+    /// Notifies the cores of written frames.
     pub wake_cores: OnceLock<Object>,
     pub calls: Mutex<FxHashMap<Key, Arc<Call>>>,
     /// The rings are being read: cores are told afterwards.
@@ -755,7 +755,7 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, PythonException> {
         call.want(gil, BODY_WINDOW);
     }
     if waits_for_body {
-        // The core is told that the application waits for the client.
+        // The core is informed that the application waits for the client.
         call.push(gil, Kind::Want, 0, &[&0u32.to_le_bytes()]);
     }
     let future = gil.call0(&call.context.create_future)?;

@@ -156,7 +156,7 @@ impl MonitorCheck for LoopCheck {
             WatchAction::Nothing => {}
             WatchAction::Wake => hub.wake(),
             WatchAction::Report(time) => {
-                let text = format!("has an event loop that has not come back for {} s", time.as_secs());
+                let text = format!("has an event loop that has been blocked for {} s", time.as_secs());
                 server::report(control::HUNG, text.as_bytes());
             }
         }

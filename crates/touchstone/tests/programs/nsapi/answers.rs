@@ -134,7 +134,7 @@ fn types_of_the_site_and_of_load_types_keep_sources_from_being_sent() {
     }
     let tree = Tree::empty();
     let Some(server) = start(&tree, WAYS[0], "", "", directives) else { return };
-    let words = "no ending of a file and no ObjectType line gives the type magnus-internal/x-httpd-php";
+    let words = "no file name extension and no ObjectType line has the type magnus-internal/x-httpd-php";
     server.get("/");
     server.wait_for_error_line(words, |line| line.contains(words));
 }
@@ -257,8 +257,7 @@ fn functions_that_hang_are_given_up_and_their_threads_replaced() {
         wait_until("a thread or process for others", Duration::from_secs(20), || {
             server.get("/").body == b"a page"
         });
-        let words =
-            "the function answers-wait of the plug-in answers.so has neither ended nor read nor written";
+        let words = "the function answers-wait of the plug-in answers.so has not returned, read or written";
         if way == WAYS[0] {
             server.wait_for_error_line(words, |line| line.contains(words));
         }

@@ -102,17 +102,17 @@ fn conditions_that_cannot_be_are_named_before_the_start() {
         ("<If $uri>\nNameTrans fn=redirect url=/$nowhere\n</If>", "there is no variable $nowhere"),
         (
             "<If $uri>\n</If>\n<Else>\nNameTrans fn=redirect url=/$1\n</Else>",
-            "stand within <If> and <ElseIf>",
+            "are defined within <If> and <ElseIf>",
         ),
         (
             "<If $uri>\nService fn=send-file method=\"$method\"\n</If>",
-            "it chooses the line, and has no variables",
+            "it selects the line, and cannot contain variables",
         ),
         ("PathCheck fn=set-variable $uri=/a", "$uri cannot be set"),
         ("PathCheck fn=set-variable $cookie{'a'}=b", "cannot be set"),
         ("<If $uri != '/a'>\nPathCheck fn=find-index\n</If>", "compare numbers"),
         ("<If -U $uri>\nPathCheck fn=find-index\n</If>", "-U is not supported"),
-        ("<If $uri =~ '(?=a)'>\nPathCheck fn=find-index\n</If>", "is not understood"),
+        ("<If $uri =~ '(?=a)'>\nPathCheck fn=find-index\n</If>", "is not valid: "),
     ] {
         tree.write("obj.conf", format!("<Object name=default>\n{lines}\n</Object>\n").as_bytes());
         let output = run(["check", "--config", path.to_str().expect("the path is text")]);

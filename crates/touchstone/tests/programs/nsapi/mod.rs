@@ -428,7 +428,7 @@ fn a_plugin_that_crashes_in_its_own_process_costs_its_requests_only() {
         });
     }
     let named = "the function stages-crash of the plug-in stages.so has crashed with SIGSEGV";
-    for words in [named, "the process for plug-ins has ended (by signal 11)"] {
+    for words in [named, "the process for plug-ins ended (by signal 11)"] {
         server.wait_for_error_line(words, |line| line.contains(words));
     }
 }

@@ -47,7 +47,9 @@ fn a_request_that_takes_too_long_ends_and_its_worker_is_replaced() {
     let running = start("wsgi_app:application", "workers = 1\nlimits = { answer = \"1s\", drain = \"1s\" }");
     let before = running.text("/pid");
     assert_eq!(running.get("/hang").status, 504);
-    running.server.wait_for_error_line("tells of it", |line| line.contains("takes longer than it may"));
+    running
+        .server
+        .wait_for_error_line("tells of it", |line| line.contains("exceeded the time limit of a request"));
     wait_until("another worker answers", PATIENCE, || running.text("/pid") != before);
 }
 
@@ -71,7 +73,7 @@ fn an_event_loop_that_does_not_come_back_is_ended_and_the_log_says_where_it_is()
         let status = waits.answer().status;
         assert!([200, 504].contains(&status), "{target}: {status}");
         running.server.wait_for_error_line("tells of it", |line| {
-            line.contains("has an event loop that has not come back for ") && line.contains("it is killed")
+            line.contains("has an event loop that has been blocked for ") && line.contains("it is killed")
         });
         running.server.wait_for_error_line("says where it is", |line| {
             line.contains("asgi_app.py\", line ") && line.ends_with(" in do_spin")

@@ -62,9 +62,7 @@ fn a_reload_to_an_application_that_fails_keeps_the_old_one() {
     assert!(running.text("/pid").ends_with(" one"));
     std::fs::write(app.around().join("wsgi_app.py"), "this is no Python").expect("it is written");
     running.server.signal(Signal::HUP);
-    running
-        .server
-        .wait_for_error_line("tells of it", |line| line.contains("the workers that there are go on"));
+    running.server.wait_for_error_line("tells of it", |line| line.contains("the present workers remain"));
     assert!(running.text("/pid").ends_with(" one"));
 }
 

@@ -208,7 +208,7 @@ fn an_answer_that_is_refused_is_named_in_the_log() {
         for (how, reason) in [
             ("name", "GET /trial/answers of route 1 is refused: the header field \"a b\" is refused"),
             ("late-name", "an answer is refused: the header field \"a b\" is refused"),
-            ("status", "42 is not a status"),
+            ("status", "42 is not a valid status"),
         ] {
             assert_eq!(server.get(&format!("/trial/answers?how={how}")).status, 502, "{how}");
             server.wait_for_error_line("says why", |line| line.contains(reason));

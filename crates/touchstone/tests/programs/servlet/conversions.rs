@@ -78,7 +78,7 @@ fn a_war_is_converted_once() {
         fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
         let third = start_without_waiting(&tree, &java, &route);
         third.wait_for_error_line("why", |line| {
-            line.contains("/work: other users may write there, and what is kept below it is run")
+            line.contains("/work: other users can write to it, but the server runs files below it")
         });
         assert_eq!(get_patiently(third.address(), "/old/old.jsp").status, 503);
         assert_eq!((says(&third, CONVERTED), says(&third, KEPT)), (0, 0), "{isolation}");

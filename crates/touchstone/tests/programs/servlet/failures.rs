@@ -299,7 +299,7 @@ fn a_process_without_memory_is_replaced_where_that_is_asked_for() {
     client.set_patience(START);
     let request = "POST /trial/bad?how=memory HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(client.ask(request).status, 502);
-    server.wait_for_error_line("says so", |line| line.contains("has ended (with exit code 3)"));
+    server.wait_for_error_line("says so", |line| line.contains("ended (with exit code 3)"));
     assert_eq!(server.get("/plain.txt").status, 200);
     wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
 }
@@ -459,8 +459,7 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         assert_eq!(response.status, 200, "{round}");
         assert!(!children(&server).contains(&pid));
     }
-    server
-        .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
+    server.wait_for_error_line("says so", |line| line.contains("ended (by signal 9) and is started again"));
     // A process that an application itself ends is replaced as well.
     let mut client = server.connect();
     client.set_patience(START);

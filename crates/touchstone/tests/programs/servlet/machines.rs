@@ -171,7 +171,7 @@ fn virtual_threads_in_an_old_java_are_refused_with_the_reason() {
     let server = start_without_waiting(&tree, &format!("home = {home:?}\n"), &routes);
     assert_eq!(get_patiently(server.address(), "/trial/version").status, 503);
     server
-        .wait_for_error_line("says why", |line| line.contains("takes Java 21 or later, and this is Java 17"));
+        .wait_for_error_line("says why", |line| line.contains("needs Java 21 or later, but this is Java 17"));
 }
 
 fn runs_on(server: &Server, home: &Path) -> bool {

@@ -443,7 +443,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
         fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
     std::thread::sleep(Duration::from_millis(20));
     fs::write(&descriptor, changed).expect("a file");
-    server.wait_for_error_line("says so", |line| line.contains("the application /kept (kept) runs anew"));
+    server.wait_for_error_line("says so", |line| line.contains("the application /kept (kept) runs again"));
     assert!(text(&ask(&server, &format!("GET /kept/count HTTP/1.1\r\nCookie: {cookie}"))).starts_with("2 "));
     // If the new WAR cannot be read, the old application continues.
     fs::write(&war, "no archive").expect("a file");
@@ -481,7 +481,7 @@ fn java_that_does_not_start_costs_servlets_alone() {
         let server = start_without_waiting(&tree, java, &route("/trial/", &format!("app = {trial:?}")));
         assert_eq!(server.get("/trial/facts").status, 503, "{java}");
         assert_eq!(server.get("/plain.txt").status, 200, "{java}");
-        server.wait_for_error_line("says why", |line| line.contains("Java does not start"));
+        server.wait_for_error_line("says why", |line| line.contains("Java did not start"));
     }
 }
 

@@ -237,7 +237,10 @@ fn check_names_wrong_values_of_java_and_broken_archives() {
     let directory = format!("directory = {apps:?}");
     assert_eq!(check("", &directory), (Some(0), String::new()));
     let found = check("home = \"/nowhere\"\n", &directory);
-    assert!(found.0 == Some(1) && found.1.contains("'java.home': /nowhere holds no Java"), "{found:?}");
+    assert!(
+        found.0 == Some(1) && found.1.contains("'java.home': /nowhere does not contain Java"),
+        "{found:?}"
+    );
     let key = "library";
     let found = check(&format!("{key} = {apps:?}\n"), &directory);
     assert!(
@@ -246,7 +249,7 @@ fn check_names_wrong_values_of_java_and_broken_archives() {
     );
     cut(&apps.join("cut.war"), &whole);
     let found = check("", &directory);
-    assert!(found.0 == Some(1) && found.1.contains("cut.war: it is not a whole archive"), "{found:?}");
+    assert!(found.0 == Some(1) && found.1.contains("cut.war: it is not a complete archive"), "{found:?}");
     let found = check("", &format!("app = {:?}", apps.join("cut.war")));
     assert!(found.0 == Some(1) && found.1.contains("'servlet.app': "), "{found:?}");
     // The server starts all the same, and others run.

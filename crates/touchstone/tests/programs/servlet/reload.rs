@@ -130,7 +130,7 @@ fn requests_go_on_while_their_application_is_replaced() {
         let old = it.name();
         let under_way = UnderWay::begin(&it.server, &it.tree);
         replace(&it.war);
-        it.wait_for_line("(trial.war) runs anew");
+        it.wait_for_line("(trial.war) runs again");
         let new = it.name();
         assert_ne!(new, old, "{isolation}");
         under_way.end(&old);
@@ -226,17 +226,17 @@ fn requests_that_do_not_end_are_ended_after_their_time() {
         let old = it.name();
         let endless = Endless::begin(&it.server);
         replace(&it.war);
-        it.wait_for_line("(trial.war) runs anew");
+        it.wait_for_line("(trial.war) runs again");
         let new = it.name();
         assert_ne!(new, old, "{isolation}");
         endless.have_ended();
-        it.wait_for_line("was replaced, and requests have gone on in the old one until its drain_timeout");
+        it.wait_for_line("was replaced, but requests in the old one exceeded its drain_timeout");
 
         let endless = Endless::begin(&it.server);
         it.reload(", threads = 77");
         assert_ne!(it.name(), new, "{isolation}");
         endless.have_ended();
-        it.wait_for_line("have gone on for 2s after the configuration has changed");
+        it.wait_for_line("were still in progress 2s after a change of the configuration");
         it.wait_for_line("have stopped");
     }
 }
@@ -253,7 +253,7 @@ fn sessions_are_those_of_the_new_application() {
     let under_way = UnderWay::begin(&it.server, &it.tree);
     let old = it.name();
     replace(&it.war);
-    it.wait_for_line("(trial.war) runs anew");
+    it.wait_for_line("(trial.war) runs again");
     assert!(count().starts_with("3 "));
     under_way.end(&old);
     it.wait_for_line("that was replaced has stopped");

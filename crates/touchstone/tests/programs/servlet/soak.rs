@@ -104,7 +104,7 @@ impl Soak {
                 replace(&war);
                 replaced += 1;
                 wait_until("the application was replaced", START, || {
-                    server.error_text().matches("/replaced (replaced.war) runs anew").count() >= replaced
+                    server.error_text().matches("/replaced (replaced.war) runs again").count() >= replaced
                 });
                 let minute = begun.elapsed().as_secs() / 60;
                 if after_warm_up.is_none() && begun.elapsed() > self.warm_up && replaced > 1 {

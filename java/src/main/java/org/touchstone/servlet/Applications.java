@@ -111,7 +111,7 @@ final class Applications {
 
     private static ExecutorService virtualThreads(int id) {
         if (!JreCompat.isJre21Available()) {
-            throw new IllegalStateException("threads = \"virtual\" takes Java 21 or later, and this is Java "
+            throw new IllegalStateException("threads = \"virtual\" needs Java 21 or later, but this is Java "
                     + Runtime.version().feature());
         }
         return new VirtualThreadExecutor("servlet-" + id + "-");
@@ -164,7 +164,7 @@ final class Applications {
         engine.addChild(host);
         service.setName("touchstone-" + id);
         service.setContainer(engine);
-        Connector connector = new TellingConnector(protocol, this);
+        Connector connector = new RefusalLoggingConnector(protocol, this);
         connector.setMaxPostSize(Integer.parseInt(settings.getProperty("form_bytes", "2097152")));
         connector.setRedirectPort(Integer.parseInt(settings.getProperty("https_port", "443")));
         service.addConnector(connector);
@@ -199,7 +199,7 @@ final class Applications {
             } catch (InterruptedException exception) {
                 return;
             } catch (RuntimeException | LinkageError | OutOfMemoryError failure) {
-                Native.log(0, "the look at the applications of " + name() + " has failed: " + failure);
+                Native.log(0, "the check of the applications of " + name() + " failed: " + failure);
             }
         }
     }
@@ -226,7 +226,7 @@ final class Applications {
             try {
                 work.run();
             } catch (RuntimeException | LinkageError exception) {
-                LOG.error("the applications of " + name() + " could not be looked at", exception);
+                LOG.error("the applications of " + name() + " could not be checked", exception);
             }
         }, title);
         thread.setDaemon(true);
@@ -274,7 +274,7 @@ final class Applications {
      */
     private void tick() {
         protocol.tick();
-        // The server may have begun to hold a request after it was last told: so it is told every second.
+        // The server may have begun to hold a request after the last message: so the message is sent every second.
         askAgain();
         for (Replaced old : replaced) {
             boolean isOver = old.isLate() || Host.requestsIn(this, old.context()).isEmpty();
@@ -290,8 +290,8 @@ final class Applications {
     /** Stops an application that was replaced. */
     private void end(Replaced old) {
         if (!Host.requestsIn(this, old.context()).isEmpty()) {
-            LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old "
-                    + "one until its drain_timeout: they are ended");
+            LOG.warn("the application " + old.name() + " was replaced, but requests in the old one exceeded "
+                    + "its drain_timeout: they are ended");
             protocol.endWaiting(exchange -> exchange.isIn(old.context()));
         }
         discard(old.context());
@@ -330,7 +330,7 @@ final class Applications {
     }
 
     private void undeploy(Application application) {
-        LOG.info("the application " + application.name() + " is gone: it is stopped");
+        LOG.info("the application " + application.name() + " was removed, and is stopped");
         remove(application);
         giveBack(application.place, application.name(), true);
         running.remove(application.name());
@@ -398,7 +398,7 @@ final class Applications {
             application.startedMilliseconds = System.currentTimeMillis();
             long milliseconds = (System.nanoTime() - started) / 1_000_000;
             application.startTookMilliseconds = milliseconds;
-            LOG.info("the application " + application.name() + " runs" + (isAgain ? " anew" : "") + " after "
+            LOG.info("the application " + application.name() + " runs" + (isAgain ? " again" : "") + " after "
                     + milliseconds + " ms");
         } catch (IOException | RuntimeException | LinkageError exception) {
             hasFailed(application, isAgain, exception);
@@ -411,12 +411,12 @@ final class Applications {
 
     private void hasFailed(Application application, boolean isAgain, Throwable exception) {
         // If the new files cannot be read, the application keeps running unchanged.
-        boolean goesOn = isAgain && application.state == Application.State.RUNNING;
-        application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
+        boolean keepsRunning = isAgain && application.state == Application.State.RUNNING;
+        application.state = keepsRunning ? Application.State.RUNNING : Application.State.FAILED;
         if (hasStopped) {
             return;
         }
-        String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
+        String what = keepsRunning ? " cannot be replaced and keeps running unchanged" : " could not be started";
         String message = "the application " + application.name() + what + ": " + reason(exception);
         LOG.error(message, exception instanceof Refused ? null : exception);
     }
@@ -565,7 +565,7 @@ final class Applications {
         private static final long serialVersionUID = 1;
 
         Refused() {
-            super("Tomcat has refused it; the lines above say why");
+            super("Tomcat refused it; the lines above contain the reason");
         }
     }
 
@@ -647,7 +647,7 @@ final class Applications {
                 .anyMatch(application -> application.state == Application.State.STARTING);
     }
 
-    /** Whether requests can go to every application; asked for each request. */
+    /** Whether requests can go to every application; called for each request. */
     boolean areAllAvailable() {
         return unusual == null;
     }

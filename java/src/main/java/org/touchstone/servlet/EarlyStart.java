@@ -83,7 +83,7 @@ final class EarlyStart {
         try {
             step.run();
         } catch (Exception | LinkageError failure) {
-            LOG.debug("something that is done ahead of the start of applications has failed", failure);
+            LOG.debug("a preparation for the start of applications failed", failure);
         }
     }
 

@@ -130,7 +130,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** Answers the request on a virtual thread; the server is told when that is done. */
+    /** Answers the request on a virtual thread; the server is notified at its end. */
     private void serveVirtually() {
         lock.lock();
         try {
@@ -148,7 +148,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** Lets Tomcat continue with the request; if that ends it, tells the server and returns true. */
+    /** Lets Tomcat continue with the request; if that ends it, notifies the server and returns true. */
     private boolean goOn(SocketEvent event) {
         int result;
         try {
@@ -370,7 +370,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             }
         } catch (Throwable failure) {
             ExceptionUtils.handleThrowable(failure);
-            LOG.error("a servlet container's fault", failure);
+            LOG.error("an error in the servlet container", failure);
             response.setStatus(500);
             setErrorState(ErrorState.CLOSE_NOW, failure);
         }
@@ -663,7 +663,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         int count = bodyHasFailed ? Native.GONE : fill(waits);
         if (count == Native.GONE) {
             bodyHasFailed = true;
-            throw new EOFException("the request's body broke off");
+            throw new EOFException("the body of the request is incomplete");
         }
         if (count == Native.END) {
             endBody();

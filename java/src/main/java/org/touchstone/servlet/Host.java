@@ -94,7 +94,7 @@ public final class Host {
             } catch (InterruptedException exception) {
                 return;
             } catch (Throwable failure) {
-                Native.log(0, "the look at requests has failed: " + failure);
+                Native.log(0, "the check of requests failed: " + failure);
             }
         }
     }

@@ -71,7 +71,7 @@ final class KeptConversions {
             Preparation.unpack(archive.toFile(), to);
             return true;
         } catch (IOException exception) {
-            LOG.warn("what is kept of the application " + application.name() + " cannot be read, "
+            LOG.warn("the stored conversion of the application " + application.name() + " cannot be read, "
                     + "and it is converted again: " + exception);
             return false;
         }
@@ -88,7 +88,7 @@ final class KeptConversions {
                 Files.deleteIfExists(beside);
             }
         } catch (IOException exception) {
-            LOG.warn("what the application " + application.name() + " was converted to cannot be kept: "
+            LOG.warn("the converted application " + application.name() + " cannot be stored: "
                     + exception);
         }
         forget(application, key);

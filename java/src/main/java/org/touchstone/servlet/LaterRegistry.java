@@ -64,7 +64,7 @@ final class LaterRegistry extends Registry {
         }
     }
 
-    /** Reads the descriptions that were asked for. */
+    /** Reads the requested descriptions. */
     private void describe() {
         synchronized (describing) {
             for (Package one = packages.poll(); one != null; one = packages.poll()) {

@@ -53,7 +53,7 @@ final class NativeLog extends Handler {
             logger.setLevel(Level.WARNING);
             KEPT.add(logger);
         }
-        // It is told of welcome files before the context itself, which it logs as an error.
+        // The mapper gets the welcome files before the context itself, and logs that as an error.
         Logger mapper = Logger.getLogger("org.apache.catalina.mapper.Mapper");
         mapper.setLevel(Level.OFF);
         KEPT.add(mapper);

@@ -215,7 +215,7 @@ final class Preparation {
                 ZipEntry entry = entries.nextElement();
                 Path path = to.resolve(entry.getName()).normalize();
                 if (!path.startsWith(to)) {
-                    throw new IOException("the archive has a file outside of itself: " + entry.getName());
+                    throw new IOException("an entry of the archive is outside of its directory: " + entry.getName());
                 }
                 if (entry.isDirectory()) {
                     Files.createDirectories(path);

@@ -109,13 +109,13 @@ final class Sessions extends StandardManager {
                 try {
                     take(before, session.getIdInternal());
                 } catch (IOException | RuntimeException failure) {
-                    LOG.warn("a session of " + getContext().getPath() + " could not be taken over", failure);
+                    LOG.warn("a session of " + getContext().getPath() + " could not be restored", failure);
                 }
             }
         }
     }
 
-    /** Called with the lock held; null if there is no such session, or if it was taken over before. */
+    /** Called with the lock held; null if there is no such session, or if it was restored before. */
     private Session take(Sessions before, String id) throws IOException {
         byte[] written = before.giveAway(id);
         if (written == null) {

@@ -6,25 +6,25 @@ import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
 
 /** A connector that logs uploads and forms which Tomcat has refused: applications often only see none. */
-final class TellingConnector extends Connector {
+final class RefusalLoggingConnector extends Connector {
 
-    private static final Log LOG = LogFactory.getLog(TellingConnector.class);
+    private static final Log LOG = LogFactory.getLog(RefusalLoggingConnector.class);
 
     private final Applications applications;
 
-    TellingConnector(InProcessProtocol protocol, Applications applications) {
+    RefusalLoggingConnector(InProcessProtocol protocol, Applications applications) {
         super(protocol);
         this.applications = applications;
     }
 
     @Override
     public Request createRequest(org.apache.coyote.Request coyoteRequest) {
-        return new TellingRequest(coyoteRequest);
+        return new RefusalLoggingRequest(coyoteRequest);
     }
 
-    private final class TellingRequest extends Request {
-        TellingRequest(org.apache.coyote.Request coyoteRequest) {
-            super(TellingConnector.this, coyoteRequest);
+    private final class RefusalLoggingRequest extends Request {
+        RefusalLoggingRequest(org.apache.coyote.Request coyoteRequest) {
+            super(RefusalLoggingConnector.this, coyoteRequest);
         }
 
         @Override
