@@ -27,8 +27,8 @@ impl AddressRules {
         Some(AddressRules { map: NetworkMap::new(allowed.chain(denied), allow.is_empty()) })
     }
 
-    /// Whether a client is admitted. A client whose address is not known is not, because no rule can apply to
-    /// it. Those of unix sockets are a network of their own.
+    /// Whether a client is admitted. A client without a known address is refused, because no rule can apply
+    /// to it. Clients of unix sockets count as a network.
     #[inline]
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
         client.is_some_and(|client| client != LOST_CLIENT && self.map.get(client))

@@ -65,7 +65,7 @@ enum Authentication {
 
 /// The decision about a request.
 pub enum Verdict {
-    /// The request may go on.
+    /// The request is admitted.
     Proceed(AdmittedRequest),
     /// The request is refused with this answer.
     Refuse(Refusal),

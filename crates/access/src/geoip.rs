@@ -23,7 +23,7 @@ type Report = Arc<dyn Fn(&str) + Send + Sync>;
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
 /// The interval at which a file is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The facts about an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn version(metadata: &Metadata) -> Version {
 /// Reads the file again whenever it has changed, until it is no longer used.
 fn follow(file: &Weak<GeoFile>, mut seen: Option<Version>, report: &Report) {
     loop {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(CHECK_INTERVAL);
         let Some(file) = file.upgrade() else { return };
         let now = std::fs::metadata(&file.path).ok().map(|metadata| version(&metadata));
         if now == seen {

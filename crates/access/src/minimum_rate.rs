@@ -67,7 +67,7 @@ impl RateCheck {
         left.is_some()
     }
 
-    /// The waiting time that so many bytes earn.
+    /// The waiting time that is allowed for this many bytes.
     fn earned(&self, bytes: u64) -> Duration {
         match (bytes, self.minimum.bytes_per_second) {
             (0, _) => Duration::ZERO,

@@ -24,7 +24,7 @@ const LARGEST_FILE_BYTES: u64 = 64 << 20;
 pub const LONGEST_NAME_BYTES: usize = 255;
 
 /// The minimum time between two checks of the file.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A file changed within this time before it was read may be changed again afterwards, with the same size and
 /// within the same tick of the file system's clock.
@@ -178,7 +178,7 @@ impl PasswordFile {
     pub fn has_changed(&self, now_ns: u64) -> bool {
         let due_ns = self.next_look_ns.load(Ordering::Relaxed);
         if now_ns >= due_ns {
-            let next_ns = now_ns.saturating_add(LOOK_EVERY.as_nanos() as u64);
+            let next_ns = now_ns.saturating_add(CHECK_INTERVAL.as_nanos() as u64);
             let looks =
                 self.next_look_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
             // While another thread reads the file, no check is needed.

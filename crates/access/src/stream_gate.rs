@@ -1,6 +1,7 @@
-//! Who may connect to a stream: addresses, how many connections there are, and how many come in a time.
+//! Admits connections to a stream: by address, by the number of open connections, and by their rate.
 //!
-//! The counts and rates are those of the process, under the name of the stream, so they go on over reloads.
+//! The counts and rates are those of the process, under the name of the stream, so that they continue after a
+//! reload.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub enum StreamRefusal {
     Denied,
     /// There are as many as there may be, of all clients or of this one.
     Limit,
-    /// Too many have come in a time.
+    /// The rate of new connections is too high.
     Rate,
 }
 

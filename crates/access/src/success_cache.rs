@@ -72,7 +72,7 @@ impl Default for SuccessCache {
 fn random_key() -> hmac::Key {
     let mut key = Fingerprint::default();
     if rand::fill(&mut key).is_err() {
-        // If the system has no random numbers, those of the standard library's maps are used.
+        // If the system has no random numbers, the keys of the standard library's maps are used.
         use std::hash::{BuildHasher, RandomState};
         for (part, chunk) in key.chunks_exact_mut(8).enumerate() {
             chunk.copy_from_slice(&RandomState::new().hash_one(part).to_be_bytes());

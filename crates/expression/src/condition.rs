@@ -24,7 +24,7 @@ use crate::scope::Scope;
 use crate::source::Source;
 use crate::variable::Variable;
 
-/// How deep parentheses and `not` may stand in each other.
+/// How deep parentheses and `not` may be in each other.
 const DEEPEST: usize = 32;
 
 /// A condition, read once. Two are equal if they are written in the same way and their maps are equal.
@@ -276,7 +276,7 @@ impl<'w> Parser<'w> {
             if !values.is_empty() && !self.takes(&Word::Comma) {
                 return Err(misses());
             }
-            // A comma may stand behind the last value.
+            // A comma may be behind the last value.
             if self.takes(&Word::CloseList) {
                 break;
             }

@@ -26,7 +26,7 @@ pub trait Lookup: std::fmt::Debug + Send + Sync {
 /// A piece of a text with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'p> {
-    /// As it stands in the configuration.
+    /// As it is written in the configuration.
     Written(&'p [u8]),
     /// From a request, an answer or a connection.
     Value(&'p [u8]),

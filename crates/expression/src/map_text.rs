@@ -50,7 +50,7 @@ pub enum EntryKey {
     Network(Network),
     /// The network of an earlier entry, which is taken back.
     WithoutNetwork(Network),
-    /// So many hundredths of a percent of all values; `None`: all that are left.
+    /// The share in hundredths of a percent; `None`: all other values.
     Share(Option<u32>),
 }
 

@@ -1,4 +1,4 @@
-//! What a text or condition may use where it stands: variables until a time, maps, and matches of a pattern.
+//! What a text or condition may use at its place: variables until a time, maps, and matches of a pattern.
 
 use std::sync::Arc;
 

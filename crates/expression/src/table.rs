@@ -104,7 +104,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Adds a share of so many hundredths of a percent; `None`: all that is left.
+    /// Adds a share in hundredths of a percent; `None`: all other values.
     pub fn add(&mut self, hundredths: Option<u32>, text: Text) -> Result<(), String> {
         if self.shares.last().is_some_and(|(end, _)| end.is_none()) {
             return Err("nothing is left after the share '*'".to_string());

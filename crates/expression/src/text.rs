@@ -29,7 +29,7 @@ pub fn field_value(value: &[u8]) -> Option<&[u8]> {
 /// A part of a text.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Part {
-    /// As it stands in the configuration.
+    /// As it is written in the configuration.
     Plain(Box<[u8]>),
     /// The value of a variable.
     Variable(Operand),

@@ -70,7 +70,7 @@ pub trait Interface: Send + Sync {
 }
 
 /// Calls programs on a thread that has connections. The thread receives, calls and sends, so nothing is
-/// handed from one thread to another. If a call takes long, the connections go on elsewhere, see
+/// handed from one thread to another. If a call takes long, the connections continue elsewhere, see
 /// [`ConnectionReturn`].
 pub trait Caller {
     /// Whether the program may be called for this request: it is ready, and its calls are known to be short.
@@ -146,7 +146,7 @@ pub trait PendingCall {
 
     /// Ready when `give` was called with the complete answer: the answer without its body, and the body as it
     /// lies in the receive buffer. Ready without a call of `give`: the answer is of another kind, or none
-    /// will come, and the request must go on in the usual way.
+    /// will come, and the request must continue in the usual way.
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Continues with the request for which the call was started.
@@ -166,7 +166,7 @@ pub enum Handled {
     /// The request is to be routed again. Its path has changed to the one that the program would see, and the
     /// rules for that path must apply. Its body must not have been read.
     Again(Box<Request>),
-    /// The request is for a file, so a handler can stand before a tree of files. The handler returns the
+    /// The request is for a file, so a handler can be before a tree of files. The handler returns the
     /// request, because it may have changed the path. Its body must not have been read.
     File(Box<Request>),
     /// A file or directory is to be shown, for a handler that finds files itself.

@@ -1,4 +1,4 @@
-//! Counts that are kept under a name as long as something uses them, so that they go on over reloads.
+//! Counts that are kept under a name as long as something uses them, so that they continue over reloads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -161,7 +161,7 @@ pub struct Request {
     pub body: Receiver,
     /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
-    /// What answers after this handler, if the handler stands before something.
+    /// What answers after this handler, if the handler is before something.
     pub next: Option<Rc<dyn NextHandler>>,
 }
 

@@ -186,7 +186,7 @@ impl RequestTrace {
     }
 }
 
-/// A span whose work goes on. Dropping it ends it.
+/// A span whose work continues. Dropping it ends it.
 pub struct ActiveSpan {
     span: Span,
     began: Instant,
@@ -225,7 +225,7 @@ impl ActiveSpan {
         self.set("error.type", Value::Text(kind.into()));
     }
 
-    /// The work is done. A span that is dropped before is one that was given up.
+    /// The work is done. A span that is dropped before is one that was abandoned.
     pub fn finish(mut self) {
         self.is_finished = true;
     }

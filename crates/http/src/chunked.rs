@@ -345,7 +345,7 @@ mod tests {
     /// What became of a body: its data, how much of the input belongs to it, and whether it was complete.
     type Outcome = Result<(Vec<u8>, usize, bool), ChunkError>;
 
-    /// Decodes pieces of input one after the other; the data before an error is given up.
+    /// Decodes pieces of input one after the other; the data before an error is dropped.
     fn decode_pieces(pieces: &[&[u8]], limits: ChunkedLimits) -> Outcome {
         let mut decoder = ChunkedDecoder::new(limits);
         let (mut data, mut total) = (Vec::new(), 0);

@@ -1,8 +1,8 @@
 //! Entity tags (RFC 9110 section 8.8.3): reading one, reading the lists of `If-Match` and `If-None-Match`,
 //! comparing.
 //!
-//! A comma may stand inside a tag, so a list of tags cannot be cut at its commas; [`entity_tags`] reads it as
-//! it comes.
+//! A comma may be inside a tag, so a list of tags cannot be cut at its commas; [`entity_tags`] reads it as it
+//! comes.
 
 use crate::grammar::trim_optional_white_space;
 
@@ -11,7 +11,7 @@ use crate::grammar::trim_optional_white_space;
 pub struct EntityTag<'a> {
     /// Whether it is marked weak: two bodies with this tag mean the same but may differ in their bytes.
     pub weak: bool,
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub opaque: &'a [u8],
 }
 

@@ -3,7 +3,7 @@
 //! The other modules use these functions for token bytes, the end of a field value and the members of a list,
 //! so that each rule is written once.
 
-/// For each byte value, whether it may stand in a token.
+/// For each byte value, whether it may be in a token.
 static TOKEN_BYTES: [bool; 256] = letters_digits_and(b"!#$%&'*+-.^_`|~");
 
 /// A table of the byte values of ASCII letters, digits and `others`.
@@ -39,14 +39,14 @@ pub fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(bytes.len())
 }
 
-/// Whether `byte` may stand in a field value (RFC 9110 section 5.5): visible ASCII, space, tab and bytes from
+/// Whether `byte` may be in a field value (RFC 9110 section 5.5): visible ASCII, space, tab and bytes from
 /// 0x80.
 #[inline]
 pub fn is_field_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// How many bytes at the beginning of `bytes` may stand in a field value.
+/// How many bytes at the beginning of `bytes` may be in a field value.
 ///
 /// The byte after them, where there is one, is the CR that ends the line or a control byte that no value may
 /// hold: one pass both finds the end and checks what is before it. Eight bytes are looked at in one step.
@@ -65,7 +65,7 @@ pub fn field_value_length(bytes: &[u8]) -> usize {
         // Here `rest` begins with a control byte or is shorter than a word.
         match rest.iter().position(|&byte| !is_field_value_byte(byte)) {
             Some(0) => return bytes.len() - rest.len(),
-            // A tab ended the word loop: skip it and the valid bytes after it, and go on by words.
+            // A tab ended the word loop: skip it and the valid bytes after it, and continue by words.
             Some(good) => rest = &rest[good..],
             None => return bytes.len(),
         }

@@ -1,4 +1,4 @@
-//! Host and port as they stand in `Host` and in a target (RFC 9110 section 7.2, RFC 3986 section 3.2).
+//! Host and port as they are written in `Host` and in a target (RFC 9110 section 7.2, RFC 3986 section 3.2).
 //!
 //! If two servers read an unusual authority differently, an attacker can use the difference. Therefore only
 //! what the grammar allows is a host: a registered name, an IPv4 address, or an IP literal in brackets, with
@@ -60,7 +60,7 @@ fn parse_port(digits: &[u8]) -> Option<u16> {
     decimal::parse(digits).and_then(|port| u16::try_from(port).ok())
 }
 
-/// For each byte value, whether it may stand in a registered name as itself: `unreserved` or `sub-delims`.
+/// For each byte value, whether it may be in a registered name as itself: `unreserved` or `sub-delims`.
 static REGISTERED_NAME_BYTES: [bool; 256] = letters_digits_and(b"-._~!$&'()*+,;=");
 
 /// The length of the registered name (or IPv4 address, which has the same form) before the port or the end;

@@ -33,7 +33,7 @@ pub enum Ranges {
     /// Only bytes that the representation does not have: answer 416.
     Unsatisfiable,
     /// These ranges, at least one: answer 206. They lie within the representation and neither overlap nor
-    /// touch; they stand in the order in which the request first names a byte of each.
+    /// touch; they are in the order in which the request first names a byte of each.
     Satisfiable(Vec<ByteRange>),
 }
 

@@ -226,7 +226,7 @@ impl std::error::Error for PathError {}
 /// slashes counted as one; then `.` and `..` segments resolved, escaped ones too. A slash at the end stays,
 /// and a dot segment at the end leaves one (RFC 3986 section 5.2.4).
 ///
-/// The result begins with a slash, and none of its segments is `.`, `..` or, but for the last, empty. Its
+/// The result begins with a slash, and none of its segments is `.`, `..` or, except for the last, empty. Its
 /// bytes are those of a file name: any but control bytes, not necessarily UTF-8. The first fault from the
 /// left is the one reported. What `out` holds after an error is not specified.
 pub fn normalise_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {

@@ -117,7 +117,7 @@ pub fn write_hexadecimal(bytes: &[u8], text: &mut [u8]) {
 /// The most members of a `tracestate` (section 3.3.1.1).
 const MOST_MEMBERS: usize = 32;
 
-/// The most bytes of a `tracestate` that is passed on: at least so many must be (section 3.3.1.5).
+/// The most bytes of a `tracestate` that is passed on: this is the minimum of the standard (section 3.3.1.5).
 const MOST_STATE_BYTES: usize = 512;
 
 /// Members longer than this are the first to be left out.

@@ -1,7 +1,7 @@
 //! Splits the bytes of a page into static text and directives.
 //!
 //! Directives, names and values are recognised as by Apache, byte for byte, with one exception: white space
-//! may stand between the start tag and the name, as in nginx's pages. Parsing is one pass; no byte is read
+//! may be between the start tag and the name, as in nginx's pages. Parsing is one pass; no byte is read
 //! twice.
 
 use bytes::Bytes;

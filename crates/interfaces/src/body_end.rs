@@ -60,7 +60,7 @@ impl BodyEnd {
         Ok(piece)
     }
 
-    /// Whether so many bytes exceed Content-Length.
+    /// Whether this many bytes exceed Content-Length.
     pub fn is_exceeded_by(&self, bytes: usize) -> bool {
         self.left.is_some_and(|left| bytes as u64 > left)
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender as End, channel};
 use std::time::{Duration, Instant, SystemTime};
 use touchstone_load::Progress;
 
-/// Figures that were not taken are kept and sent with the next, at most so many.
+/// Figures that were not taken are kept and sent with the next, at most this many.
 const MAXIMUM_KEPT: usize = 100;
 
 /// A receiver, and the protocol that it speaks.

@@ -6,8 +6,8 @@
 //! and each produces an event; a short receive has emptied the socket, and later bytes produce an event too;
 //! only a receive that filled the buffer must be repeated.
 //!
-//! The steps of a request are in [`crate::request_cycle`], those of a connection in [`crate::http1`] and, with TLS
-//! or HTTP/2, in [`crate::layered`].
+//! The steps of a request are in [`crate::request_cycle`], the steps of a connection in [`crate::http1`] and,
+//! with TLS or HTTP/2, in [`crate::layered`].
 
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
 use crate::choice::WeightedChoice;

@@ -9,5 +9,5 @@ pub const PIPE_BYTES: usize = 128 * 1024;
 /// if it breaks off.
 pub const GATHERED_BYTES: u64 = 64 * 1024;
 
-/// But only for this long: the answer of a slow origin is passed on as it arrives.
+/// The longest wait for a complete answer: the answer of a slow origin is passed on as it arrives.
 pub const GATHERING_TIME: Duration = Duration::from_millis(50);

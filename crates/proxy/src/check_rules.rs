@@ -17,9 +17,9 @@ pub struct CheckRules {
     pub timeout: Duration,
     /// The lowest and the highest status of a healthy origin.
     pub statuses: (u16, u16),
-    /// After so many good answers in a row, an origin counts as up.
+    /// The number of good answers in a row after which an origin counts as up.
     pub rise: u32,
-    /// After so many failed checks in a row, it counts as down.
+    /// The number of failed checks in a row after which it counts as down.
     pub fall: u32,
 }
 

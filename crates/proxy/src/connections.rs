@@ -21,7 +21,7 @@ use touchstone_upstream::stream::{SURPLUS_STAYS, Stream};
 pub struct ConnectionRules {
     /// How long a connection without a request is kept.
     pub keep_alive_timeout: Duration,
-    /// How many idle connections each core keeps for longer than a moment; 0: none at all.
+    /// How many idle connections each core keeps for longer than a moment; 0: none.
     pub most_idle: usize,
     /// How many requests a connection serves; 0: any number.
     pub most_uses: u64,

@@ -1,6 +1,6 @@
 //! The fields that are passed on: those of a request to the origin, those of a response to the client.
 //!
-//! Fields of one connection are not passed on (RFC 9110 section 7.6.1). Fields about the client are set anew,
+//! Fields of one connection are not passed on (RFC 9110 section 7.6.1). Fields about the client are replaced,
 //! see `forwarded`.
 
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const CONNECTION_FIELDS: [&str; 8] = [
     "upgrade",
 ];
 
-/// Fields that are set anew, or are not for the origin.
+/// Fields that are replaced, or are not for the origin.
 const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
 
 /// A request in the form that is sent to any origin.

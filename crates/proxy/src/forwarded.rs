@@ -13,7 +13,7 @@ use touchstone_http::request_view::UNIX_CLIENT;
 
 use touchstone_handler::request::{Protocol, Request};
 
-/// What is done with a field of previous proxies.
+/// How a field of previous proxies is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forward {
     /// It is set to what this server knows.
@@ -41,7 +41,7 @@ pub struct ForwardRules {
     pub upgrades: Vec<String>,
 }
 
-/// A request that has passed this server so many times is taken for a loop.
+/// A request that has passed this server this many times counts as a loop.
 const MOST_ROUNDS: usize = 10;
 
 /// The fields that only this server may set.
@@ -125,7 +125,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
         add("Via", &[&before, format!("{version} {}", rules.via).as_bytes()]);
     }
     for (name, value) in &rules.set {
-        // What comes out empty, or has a byte that no value may have, is left out.
+        // A field with an empty value, or with a byte that no value may have, is omitted.
         if let Some(value) = field_value(&value.render(request)) {
             add(name, &[value]);
         }

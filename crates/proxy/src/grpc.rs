@@ -1,7 +1,7 @@
 //! Recognises gRPC calls ("gRPC over HTTP2", the protocol's description).
 //!
 //! The body of a call is a stream of messages that may last for days. The limit for a route's request bodies
-//! does not apply to it: nothing of a call is stored here, flow control limits the bytes in transit, and the
+//! does not apply to it: no part of a call is stored here, flow control limits the bytes in transit, and the
 //! origin limits the length of a message.
 
 use touchstone_handler::request::Request;

@@ -315,7 +315,7 @@ impl Download {
     }
 }
 
-/// Tells the origin that it may send as many bytes again as the received piece has.
+/// Informs the origin that it may send as many bytes again as the received piece has.
 fn taken(received: &mut RecvStream, next: Option<Result<Bytes, h2::Error>>) -> Result<Option<Bytes>, String> {
     match next {
         None => Ok(None),

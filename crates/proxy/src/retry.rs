@@ -52,7 +52,7 @@ impl RetryBudget {
     pub fn spend(&self, rules: &RetryRules, now_ms: u64) -> bool {
         let now_s = now_ms / 1000;
         let paid = self.paid_s.swap(now_s.max(self.paid_s.load(Relaxed)), Relaxed);
-        // Without a budget there is no allowance either.
+        // Without a budget, the allowance is zero.
         if rules.budget_percent > 0 && now_s > paid {
             let allowance = i64::try_from(now_s - paid).unwrap_or(1).min(1) * FREE_A_SECOND * RETRY;
             // The allowance fills the budget up to one second's worth; it is not added to earned retries.

@@ -54,8 +54,8 @@ pub struct ProxySettings {
     pub answers: AnswerRules,
     /// The PROXY header of each connection.
     pub proxy_header: Option<ProxyHeader>,
-    /// A request's body up to this length is received before an origin is asked; 0: it is passed on as it
-    /// arrives.
+    /// A request's body up to this length is received before the request is sent to an origin; 0: it is
+    /// passed on as it arrives.
     pub buffered_request_bytes: usize,
     /// How large the head of a response may be.
     pub head_limits: ResponseLimits,

@@ -26,7 +26,7 @@ enum Part {
     Variable(Variable, Region),
     /// A variable of the language, or one whose text is more than a variable.
     Value(Text, Region),
-    /// A map at the beginning: what stands in it is a path or a URL.
+    /// A map at the beginning: its content is a path or a URL.
     Beginning(Text),
     /// A fragment begins here.
     FragmentBegins,
@@ -254,7 +254,7 @@ fn append_beginning(text: &Text, source: &dyn Source, out: &mut Vec<u8>) -> Opti
             };
             // At the very beginning stands a path, or nothing.
             is_good &= match out.is_empty() {
-                // A server's name stands behind two slashes.
+                // A server's name follows two slashes.
                 true => value.starts_with(b"/") && !value.starts_with(b"//"),
                 false => is_path(&out[..]),
             };

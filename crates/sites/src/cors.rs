@@ -31,7 +31,7 @@ pub struct Cors {
     of_preflight: Vec<u8>,
 }
 
-/// What stands before and behind the labels that a `*.` stands for.
+/// What is before and behind the labels that a `*.` stands for.
 type AroundLabels = (Box<[u8]>, Box<[u8]>);
 
 /// The origins that are listed.

@@ -1,4 +1,5 @@
-//! The authority of a site or route: how it is asked, and which requests it has let pass of late.
+//! The authority of a site or route: the requests to it, and a memory of the requests that it has recently
+//! allowed.
 //!
 //! What is remembered is known by a hash over all that was sent to the authority and all that the
 //! configuration names, so that the decision for one user is never that for another.

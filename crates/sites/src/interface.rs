@@ -19,7 +19,7 @@ pub struct RouteInterface {
     pub interface: Option<Arc<dyn Interface>>,
     /// The cache before it, if it has one.
     pub cache: Option<CachedRoute>,
-    /// What stands before both, or before files; the first one first.
+    /// What is before both, or before files; the first one first.
     pub middleware: Vec<Arc<dyn Interface>>,
 }
 

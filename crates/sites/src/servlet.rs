@@ -10,7 +10,7 @@ use touchstone_observe::log::{LineBudget, message_lines};
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::{Names, RouteSettings};
 
-/// So many lines a second Java and its applications may write; of further messages a few first lines are
+/// The lines a second that Java and its applications may write. Of further messages, only the first lines are
 /// written.
 const LINES_A_SECOND: usize = 2_000;
 

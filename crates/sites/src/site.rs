@@ -374,7 +374,7 @@ fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     Arc::from([fields.lines(), services.as_bytes()].concat())
 }
 
-/// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system
+/// Informs clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system
 /// chooses is not known yet, and not told.
 fn alternative_services(config: &SiteConfig) -> Option<String> {
     let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));

@@ -47,7 +47,7 @@ pub struct StreamSetup {
     log: Option<Arc<AccessLog>>,
 }
 
-/// The logs of streams of this process. A configuration goes on with those of the one before, so that the
+/// The logs of streams of this process. A configuration continues with those of the one before, so that the
 /// lines of its connections are not lost at the end of the process.
 static LOGS: Mutex<Vec<(LogDestination, Weak<AccessLog>)>> = Mutex::new(Vec::new());
 
@@ -170,7 +170,7 @@ impl StreamSetup {
         self.log.iter().for_each(|log| log.finish());
     }
 
-    /// How long its connections go on after an upgrade or a stop.
+    /// How long its connections continue after an upgrade or a stop.
     pub fn drain_timeout(&self, of_server: Duration) -> Duration {
         if self.config.drain_timeout.is_zero() { of_server } else { self.config.drain_timeout }
     }

@@ -3,7 +3,7 @@
 //! Bytes are received into memory that all connections of the core share, and sent at once. Only what the
 //! other side does not take now gets memory of its own, at most `most_bytes` in each direction, and nothing
 //! more is received before that is sent: so a slow side sets the pace of the other one. When a side ends its
-//! direction, the other side is told, and its own direction goes on.
+//! direction, the other side is told, and its own direction continues.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -62,7 +62,8 @@ struct Both<'c> {
     has_moved: bool,
 }
 
-/// Passes on until both sides have ended, one has broken off, or nothing has moved for so long.
+/// Copies in both directions until both sides have ended, a side has failed, or no byte was copied for this
+/// long.
 pub async fn copy(
     client: Transport,
     origin: &Stream,

@@ -100,12 +100,12 @@ impl CoreStreams {
         current.iter().filter_map(|stream| stream.setup.endpoint.as_ref()).for_each(|e| note(e.refresh()));
     }
 
-    /// Receives no more datagrams; the sessions go on.
+    /// Receives no more datagrams; the sessions continue.
     pub fn stop(&self) {
         self.listeners.borrow().iter().for_each(|listener| listener.stop());
     }
 
-    /// The connections and sessions that may still go on so long after a stop or an upgrade has begun.
+    /// The connections and sessions that may continue for this long after a stop or an upgrade has begun.
     pub fn open_after(&self, elapsed: Duration, limit_of_server: Duration) -> usize {
         let former = self.former.borrow();
         let current = self.current.borrow();

@@ -75,7 +75,7 @@ impl DatagramListener {
         }))
     }
 
-    /// Receives no more; the sessions go on.
+    /// Receives no more; the sessions continue.
     pub fn stop(&self) {
         self.stop.notify_one();
     }

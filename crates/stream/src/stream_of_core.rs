@@ -38,7 +38,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Calls `work` with so many bytes of the buffer for clients.
+    /// Calls `work` with this many bytes of the buffer for clients.
     pub fn with<R>(&self, bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
         let buffer = &mut *self.from_client.borrow_mut();
         let bytes = bytes.min(SCRATCH_BYTES);

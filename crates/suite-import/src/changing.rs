@@ -256,8 +256,9 @@ mod tests {
             ];
             let text = json!({"log": {"entries": entries}}).to_string();
             let recording = har::read("r.har", &text, &har::HarOptions::default()).expect("a good recording");
-            let wishes = SuiteOptions { name: "r".into(), source: "r".into(), most: 100, form: Form::Session };
-            let (suite, _) = suite_text(&recording, &wishes);
+            let (name, source) = ("r".to_owned(), "r".to_owned());
+            let options = SuiteOptions { name, source, most: 100, form: Form::Session };
+            let (suite, _) = suite_text(&recording, &options);
             prop_assert!(Suite::read("r.toml", &suite).is_ok(), "{suite}");
         }
     }

@@ -44,7 +44,7 @@ pub enum Signal {
 /// What became of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was accepted, but for so many spans or samples; the collector may say why.
+    /// It was accepted, except for this many spans or samples; the collector may give the reason.
     Accepted { rejected: u64, message: String },
     /// It may be accepted later.
     Again { reason: String, after: Option<Duration> },

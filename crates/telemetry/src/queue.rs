@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use touchstone_handler::trace::{Span, SpanSink};
 use touchstone_observe::metrics::TelemetryCounts;
 
-/// The most spans that one request to the collector has; when so many wait, they are sent at once.
+/// The most spans that one request to the collector has; when this many wait, they are sent at once.
 pub const BATCH: usize = 512;
 
 /// Spans that wait. All cores add to it; only sampled requests do, so they rarely meet.

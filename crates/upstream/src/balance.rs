@@ -160,7 +160,7 @@ struct RoundRobinCredits {
 }
 
 impl RoundRobinCredits {
-    /// For so many servers.
+    /// For this number of servers.
     fn new(count: usize) -> RoundRobinCredits {
         RoundRobinCredits { credits: vec![Cell::new(0); count] }
     }

@@ -142,8 +142,8 @@ impl ComputeLimit {
         }
     }
 
-    /// The nanoseconds of the present turn. Compiled code checks its time after this many ticks at the latest;
-    /// in more of them it had no processor.
+    /// The nanoseconds of the present turn. Compiled code checks its time after this many ticks at the
+    /// latest. If there were more ticks, it had no processor meanwhile.
     fn turn(&self) -> u64 {
         match self.since_of_thread.load(Ordering::Relaxed) {
             0 => {

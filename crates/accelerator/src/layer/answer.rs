@@ -221,7 +221,7 @@ pub fn of_shared_fetch(
                         return sender.finish_with_trailers(reader.trailers().to_vec());
                     }
                     Ok(None) => return sender.finish(),
-                    // Dropping the pipe tells the connection that the body broke off.
+                    // Dropping the pipe informs the connection that the body broke off.
                     Err(_) => return,
                 }
             }

@@ -213,7 +213,7 @@ impl ComposedOfCore {
         let (mut sender, body) = pipe(PIPE_BYTES);
         spawn_local(async move {
             let pieces = composition.begin(nodes);
-            // Dropping the pipe without its end tells the connection that the page broke off.
+            // Dropping the pipe without its end informs the connection that the page broke off.
             if composition.write(pieces, &mut sender).await.is_ok() {
                 sender.finish();
             }

@@ -61,7 +61,7 @@ fn means_another_path(request: &Request) -> bool {
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
 }
 
-/// Whether the server knows who the client is. The program may then give each client another answer.
+/// Whether the server has authenticated the client. The program may then give each client another answer.
 fn is_known(request: &Request) -> bool {
     request.user.is_some()
         || request.is_admitted

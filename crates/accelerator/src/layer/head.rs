@@ -20,7 +20,7 @@ impl Fields for RequestFields<'_> {
     }
 }
 
-/// Tells the origin that there is a cache that understands `Surrogate-Control`, its name there, and whether
+/// Informs the origin that there is a cache that understands `Surrogate-Control`, its name there, and whether
 /// it composes pages; it has no other capabilities of a surrogate (W3C Note "Edge Architecture
 /// Specification", section 2.1).
 pub fn announce(mut request: Request, composes: bool) -> Request {

@@ -19,7 +19,7 @@ pub enum Selected {
     Whole,
     /// These bytes: 206.
     Ranges(Vec<ByteRange>),
-    /// Nothing of its body: 304.
+    /// No body: 304.
     NotModified,
     /// The requested bytes are outside its body: 416.
     Unsatisfiable,

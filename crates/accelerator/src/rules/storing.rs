@@ -146,8 +146,8 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
     }
     let mut directives = ResponseDirectives::default();
     fields.values("cache-control", &mut |value| directives.add(value));
-    // Section 5.4 defines no meaning for Pragma in responses; caches have long treated it as its authors
-    // meant it.
+    // Section 5.4 defines no meaning for Pragma in responses, but caches have long treated `no-cache` there
+    // as in Cache-Control.
     (directives, false)
 }
 

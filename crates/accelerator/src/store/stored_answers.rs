@@ -155,7 +155,7 @@ impl StoredAnswers {
             reuse::judge(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
         };
         let serves = selected.status() == 200
-            // A page with parts is composed anew for each request.
+            // A page with parts is composed again for each request.
             && !esi::is_page(request.policy, 200, selected.fields())
             && selected.state() == State::Stored
             && selected.terms.may_answer(brings.authorization, brings.cookie)

@@ -17,8 +17,8 @@ pub trait Tier: Send + Sync {
     /// The responses with a key, checked. It reads from the disk, and so blocks.
     fn load(&self, hash: u64, key: &[u8]) -> Vec<Object>;
 
-    /// Stores a copy of a response, in place of the one that the same requests select; this happens later, or
-    /// not at all.
+    /// Stores a copy of a response, in place of the copy that the same requests select. It may be stored
+    /// later, or never.
     fn keep(&self, object: &Arc<Object>);
 
     /// From now on returns no response stored so far to which this purge applies; nor after a restart.

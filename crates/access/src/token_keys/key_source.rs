@@ -20,7 +20,7 @@ use super::key_set::{KeySet, LARGEST_KEY_SET_BYTES};
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The interval at which a file is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The minimum time between two fetches because of unknown keys.
 const LEAST_BETWEEN_FETCHES: Duration = Duration::from_secs(10);
@@ -159,7 +159,7 @@ fn follow_file(
     report: &Report,
 ) {
     loop {
-        match requests.recv_timeout(LOOK_EVERY) {
+        match requests.recv_timeout(CHECK_INTERVAL) {
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
         }

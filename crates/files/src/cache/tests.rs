@@ -220,7 +220,7 @@ fn a_new_second_brings_a_new_date_and_the_same_body() {
         core.hit(b"/a", AcceptEncoding::ABSENT, ConnectionForm::Persistent, &second(2)).unwrap().clone();
     assert!(String::from_utf8_lossy(next.head()).contains("00:00:02 GMT"));
     assert_eq!(first.body(), next.body());
-    // A connection that still writes the old one can go on.
+    // A connection that still writes the old one can continue.
     assert!(String::from_utf8_lossy(first.head()).contains("00:00:01 GMT"));
 }
 

@@ -5,7 +5,7 @@
 //!
 //! * Under [`SymlinkPolicy::Inside`] the kernel keeps the lookup below the root (`openat2` with
 //!   `RESOLVE_BENEATH`). Links that it cannot decide about (an absolute one, or one that leaves the root and
-//!   comes back) are followed to a pinned inode, whose real path is then compared with the root's. Both ways
+//!   is returned) are followed to a pinned inode, whose real path is then compared with the root's. Both ways
 //!   check the same inode that is opened afterwards, so an attacker cannot replace a directory by a link in
 //!   between.
 //! * A file is first opened with `O_PATH`, which has no side effects. It is opened for reading only if it is

@@ -22,7 +22,7 @@ pub enum Event<'a> {
     Data {
         /// The stream.
         stream: StreamKey,
-        /// Where the bytes stand in the input of the call that gave the event.
+        /// The position of the bytes in the input of the call that gave the event.
         range: Range<usize>,
         /// Whether the body is complete.
         end_of_stream: bool,

@@ -49,7 +49,7 @@ pub struct Limits {
     /// Whether CONNECT requests may have a `:protocol`, for WebSockets and others
     /// (`SETTINGS_ENABLE_CONNECT_PROTOCOL`, RFC 8441).
     pub extended_connect: bool,
-    /// The output buffer is not filled further once it holds so much.
+    /// The output buffer is not filled beyond this size.
     pub output_bytes: usize,
     /// Streams reset before their response is complete, in one [period](super::ServerConnection::replenish)
     /// and beyond one for each response that was completed.

@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-/// Where a stream stands in a queue of the scheduler.
+/// The position of a stream in a queue of the scheduler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueLinks {
     pub(crate) is_queued: bool,

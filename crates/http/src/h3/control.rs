@@ -9,8 +9,8 @@ use crate::h2::Priority;
 /// The longest payload of a frame that is processed here; the longest that occurs is a SETTINGS frame.
 const MOST_PAYLOAD_BYTES: u64 = 4096;
 
-/// So many frames may come in one [period](ControlStream::replenish), as over HTTP/2: a client that changes
-/// the priority of each of its requests sends far fewer.
+/// The most frames in one [period](ControlStream::replenish), as over HTTP/2: a client that changes the
+/// priority of each of its requests sends far fewer.
 const MOST_FRAMES: u32 = 1000;
 
 /// What a client says about the connection.

@@ -47,7 +47,7 @@ pub enum Received {
     Nothing,
     /// The request; its fields are in the list that was given.
     Head(RequestHead),
-    /// A piece of the body: where it stands in the input.
+    /// A piece of the body: its position in the input.
     Data(Range<usize>),
     /// The trailers: the fields that are now in the list. Only the end of the stream may follow.
     Trailers,

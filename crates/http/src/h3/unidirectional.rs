@@ -6,7 +6,7 @@ use super::error::{ConnectionError, ErrorCode};
 use super::qpack::{DecoderInstructions, EncoderInstructions};
 use super::varint;
 
-/// The control stream's type, which stands at its beginning in both directions.
+/// The control stream's type, which is at its beginning in both directions.
 pub const CONTROL: u64 = 0x0;
 /// The type of a stream that carries a push.
 pub const PUSH: u64 = 0x1;

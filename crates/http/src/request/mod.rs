@@ -204,7 +204,7 @@ pub enum RequestBody {
     /// There is none.
     #[default]
     None,
-    /// So many bytes follow; never 0.
+    /// This many bytes follow; never 0.
     Length(u64),
     /// Chunks follow.
     Chunked,
@@ -545,7 +545,7 @@ const BAD_VERSION: RequestError = RequestError::Bad("the request line does not e
 /// Offset of the first byte that is not part of an empty line; `None` when there is none yet.
 fn skip_empty_lines(buffer: &[u8]) -> Result<Option<usize>, RequestError> {
     // Four empty lines are more than any client in use sends. Without a limit, a client could send empty
-    // lines for ever.
+    // lines forever.
     const MOST_EMPTY_LINES: usize = 4;
     let mut at = 0;
     loop {
@@ -728,7 +728,7 @@ mod tests {
         expected.add(b"gzip, br;q=0.5");
         assert_eq!(accept("accept-ENCODING: gzip, br;q=0.5\r\n"), expected);
         assert_eq!(accept("Accept-Encoding: gzip\r\nAccept-Encoding: br;q=0.5\r\n"), expected);
-        // A head is filled anew by every request.
+        // A head is filled again by every request.
         let mut head = RequestHead::new();
         for (fields, absent) in [("Accept-Encoding: gzip\r\n", false), ("", true)] {
             let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");

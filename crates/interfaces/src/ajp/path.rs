@@ -3,7 +3,7 @@
 //! A container removes what follows a semicolon in each segment (path parameters, Servlet specification
 //! section 3.5) before it resolves `..`. No other server does this: `/shop/..;/manager/` is below `/shop/`
 //! for a server, and means `/manager/` for a container. So routes and access rules must judge the path
-//! without parameters, and the path that is sent is written anew from it: it contains no escape, no dot
+//! without parameters, and the path that is sent is written again from it: it contains no escape, no dot
 //! segment and no repeated slash that could be read in two ways.
 
 use touchstone_http::target::normalise_path;
@@ -50,7 +50,7 @@ impl ServletPath {
     }
 }
 
-/// The path, written anew, with the parameters of the segments that remain.
+/// The path, written again, with the parameters of the segments that remain.
 fn with_parameters(segments: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     let mut kept: Vec<(Vec<u8>, &[u8])> = Vec::with_capacity(segments.len());
     // Parameters after a slash at the end: `/shop/;jsessionid=1`.

@@ -2,8 +2,8 @@
 //! the other.
 //!
 //! The caller takes one [`Output`] after the other. Between two of them nothing is received, so a client that
-//! reads slowly slows the program down. Dropping a call closes its connection, which tells the program
-//! that the answer is no longer needed.
+//! reads slowly slows the program down. Dropping a call closes its connection, which informs the program that
+//! the answer is no longer needed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -48,9 +48,10 @@ pub enum FailureKind {
     WrongBytes,
     /// The request's body broke off: the client caused the failure.
     Client,
-    /// No byte of the answer has come for [`TimeLimits::quiet`]. The call goes on with [`BackendCall::next`].
+    /// No byte of the answer has arrived for [`TimeLimits::quiet`]. The call continues with
+    /// [`BackendCall::next`].
     Quiet,
-    /// The program is there no more: it does not even answer a ping.
+    /// The program is gone: it does not answer a ping.
     Silent,
 }
 
@@ -80,7 +81,7 @@ pub struct BackendCall<P: Protocol> {
     /// How many bytes are received at once.
     receive_bytes: usize,
     limits: TimeLimits,
-    /// After how long without a byte of the answer the caller is told; see [`FailureKind::Quiet`].
+    /// The time without a byte of the answer after which the caller gets [`FailureKind::Quiet`].
     quiet: Option<Duration>,
     began: Instant,
     moved: Instant,
@@ -199,7 +200,7 @@ impl<P: Protocol> BackendCall<P> {
         }
     }
 
-    /// Whether nothing of the answer has arrived.
+    /// Whether no byte of the answer has arrived.
     pub fn is_unanswered(&self) -> bool {
         !self.has_heard
     }
@@ -221,7 +222,7 @@ impl<P: Protocol> BackendCall<P> {
         self.upload.is_repeatable()
     }
 
-    /// Gives up this attempt and returns the body for another one.
+    /// Ends this attempt and returns the body for another one.
     pub fn into_upload(self) -> Upload {
         self.upload
     }

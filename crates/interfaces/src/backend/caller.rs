@@ -578,7 +578,7 @@ enum GatherResult {
     Broken(String),
 }
 
-/// There is no room for the request at the moment.
+/// The program is full at the moment.
 pub fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", "1")
 }

@@ -27,7 +27,7 @@ use touchstone_upstream::core_local::CoreLocal;
 use touchstone_upstream::stream::{SURPLUS_STAYS, Stream};
 
 /// While other cores wait, a connection serves at most this many requests of this core in a row before it is
-/// given up.
+/// abandoned.
 const TURNS: u32 = 16;
 
 /// How often idle connections are checked.
@@ -47,7 +47,8 @@ pub struct ConnectionRules {
     pub most_waiting: usize,
     /// How long a request waits for a connection.
     pub wait_timeout: Duration,
-    /// The most idle connections on a core that are kept for longer than a moment; 0: none is kept at all.
+    /// The most idle connections on a core that are kept for longer than a moment; 0: no idle connection is
+    /// kept.
     pub most_idle: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,

@@ -168,7 +168,7 @@ impl Group {
         let rules = self.rules();
         let now = now_ms();
         let health = |index: usize| &self.shared.backends[index].health;
-        // A single backend is always asked, even if it counts as down: there is no other.
+        // A single backend gets all requests, even if it counts as down.
         if self.len() == 1 {
             health(0).probe(now, &rules.health);
             return tried.is_empty().then_some(0);

@@ -14,7 +14,7 @@ use touchstone_upstream::stream::Stream;
 pub struct PingRules {
     /// The ping.
     pub ping: Ping,
-    /// A kept connection that was idle for so long gets a ping before the next request.
+    /// A kept connection that was idle for this long gets a ping before the next request.
     pub after_idle: Duration,
     /// A new connection gets a ping as well.
     pub on_connect: bool,

@@ -42,8 +42,8 @@ pub struct Settings {
 pub struct TimeLimits {
     /// For the first byte of the answer, counted from when the program last accepted a part of the request.
     pub first_byte: Duration,
-    /// After so long without a byte of the answer, the caller looks whether the program is still there. Each
-    /// further time is twice as long. `None`: no look.
+    /// After this time without a byte of the answer, the caller checks whether the program is still running.
+    /// The time doubles with each check. `None`: no checks.
     pub quiet: Option<Duration>,
     /// For each further byte, and for accepting more of the request.
     pub stall: Duration,
@@ -75,7 +75,7 @@ pub struct Backend {
     pub address: Address,
     /// Its share of the requests, 1 or more.
     pub weight: u32,
-    /// It is asked only when the others are down.
+    /// It gets requests only when the others are down.
     pub is_backup: bool,
     /// The route name in the identifiers of its sessions; empty: sessions do not name this backend.
     pub route: String,

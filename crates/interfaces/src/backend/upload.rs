@@ -1,6 +1,6 @@
 //! The request's body on its way to a program. It can be sent again while all sent bytes are still kept.
 //!
-//! A small body is read completely before a program is asked, so that a slow client does not occupy a
+//! A small body is read completely before the request is sent, so that a slow client does not occupy a
 //! program. A body of unknown length (chunked) is read completely too, into a file if it is long, because
 //! programs must know the length first. A long body of known length is passed on as it arrives.
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use touchstone_handler::pipe::Receiver;
 
-/// Bodies up to this size are read before a program is asked, and sent bytes up to this size are kept to be
+/// Bodies up to this size are read before the request is sent, and sent bytes up to this size are kept to be
 /// sent again.
 const KEPT_BYTES: usize = 64 * 1024;
 
@@ -23,7 +23,7 @@ const FILE_PIECE_BYTES: usize = 64 * 1024;
 /// A body that is being sent.
 pub struct Upload {
     source: Source,
-    /// The pieces that were handed out, kept for another attempt.
+    /// The pieces that were sent, kept for another attempt.
     given: Vec<Bytes>,
     given_bytes: usize,
     /// How many pieces of `given` this attempt has sent.
@@ -32,7 +32,7 @@ pub struct Upload {
 }
 
 enum Source {
-    /// All was handed out.
+    /// All pieces were sent.
     Ended,
     /// The body comes from the client.
     Client(Receiver),

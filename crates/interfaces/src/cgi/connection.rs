@@ -1,4 +1,4 @@
-//! A core's connection to its spawner. It starts programs and learns how they ended.
+//! A core's connection to its spawner. It starts programs and reports how they ended.
 //!
 //! [`connection`] returns the connection of this core, and makes a new one if there is none or the last one
 //! was lost. A started program is a [`Ticket`]; dropping it ends the program, if that still runs.

@@ -290,8 +290,9 @@ impl Running {
             self.progress_at = Instant::now();
         }
         if let Poll::Ready(result) = done {
-            // Closing the input tells the program that it is complete. If the body broke off, the input stays
-            // open until the program was told to end: the program must not take a part for the whole.
+            // Closing the input informs the program that it is complete. If the body broke off, the input
+            // stays open until the program gets the signal to end, so that it does not treat the part as a
+            // complete body.
             result.map_err(RunError::RequestBody)?;
             self.input = None;
         }

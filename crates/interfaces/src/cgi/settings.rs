@@ -35,7 +35,7 @@ pub struct CgiSettings {
     pub environment: Vec<(String, String)>,
     /// They get the `Authorization` field.
     pub pass_authorization: bool,
-    /// Processes that they leave running may go on.
+    /// Processes that they leave behind may continue.
     pub background: bool,
     /// How many of them run at a time.
     pub concurrency: usize,

@@ -249,8 +249,8 @@ fn become_program(job: &Job<'_>) -> Result<(), Stage> {
     Err(Stage::Execute)
 }
 
-/// Checks whether close_range failed because the kernel lacks it (before Linux 5.9) or forbids it. That is no
-/// error: execve closes all of the spawner's own descriptors anyway.
+/// Checks whether close_range failed because the kernel lacks it (before Linux 5.9) or forbids it. This is
+/// not an error: execve closes all of the spawner's own descriptors anyway.
 fn mark_close_on_exec() -> Result<(), ()> {
     // SAFETY: reads this thread's errno.
     match unsafe { *libc::__errno_location() } {

@@ -105,7 +105,7 @@ struct Program {
     /// `None`: the process has ended, and only others of its group are left.
     pidfd: Option<OwnedFd>,
     is_reported: bool,
-    /// The time at which it is killed, once it was told to end.
+    /// The time at which it is killed, after it got the signal to end.
     kill_at: Option<Instant>,
 }
 

@@ -174,7 +174,7 @@ proptest! {
         prop_assert_eq!(read, all);
     }
 
-    /// A stream of any length comes back, with its end, and no record is too long.
+    /// A stream of any length is returned, with its end, and no record is too long.
     #[test]
     fn streams_come_back(length in 0usize..200_000, piece_bytes in 1usize..70_000) {
         let content: Vec<u8> = (0..length).map(|index| index as u8).collect();

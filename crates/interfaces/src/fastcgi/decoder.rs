@@ -80,9 +80,9 @@ enum State {
     /// A header follows.
     #[default]
     Header,
-    /// So many bytes of a stream follow, then padding.
+    /// This many bytes of a stream follow, then padding.
     Stream { stream: RecordType, request_id: u16, left: usize, padding: usize },
-    /// So many bytes are skipped.
+    /// This many bytes are skipped.
     Skip { left: usize },
 }
 

@@ -332,8 +332,8 @@ fn on_paper(sheet: &mut Worksheet) {
     sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
 }
 
-/// Into how many lines a text is broken in a column this many characters wide. Rows have their heights stated:
-/// not every program finds them out.
+/// The number of lines of a text in a column of this many characters. Rows have their heights stated: not
+/// every program finds them out.
 fn lines(text: &str, width: f64) -> f64 {
     // Bold letters are wider, and a line holds a little less than its width says.
     let most = (width * 0.9).max(1.0);

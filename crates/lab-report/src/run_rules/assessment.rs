@@ -1,5 +1,5 @@
-//! The assessment of a result by the run rules, in words: its class, what that allows, and what decided it. The
-//! report's first screen and the end of a run print the same.
+//! The assessment of a result by the run rules, in words: its class, what the class allows, and the reasons.
+//! The report's first screen and the end of a run print the same.
 
 use super::recompute;
 use super::{Class, Evidence, Rule, class, deciding, rules};

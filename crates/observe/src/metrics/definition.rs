@@ -15,7 +15,7 @@ use super::route_counts::CLASSES;
 use super::totals::Totals;
 
 pub(super) const SITE: (&str, &str) = ("site", "the site's first host, or its first address; `-`: no site");
-pub(super) const ROUTE: (&str, &str) = ("route", "the path of the route; `-`: no route");
+pub(super) const ROUTE: (&str, &str) = ("route", "the path or pattern of the route; `-`: no route");
 
 const ORIGIN: (&str, &str) = ("origin", "its URL");
 
@@ -101,8 +101,8 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_request_duration_seconds",
         kind: Kind::Histogram,
         help: "Seconds from the head of a request until the last byte of its response was passed to the \
-            kernel. Requests that the file cache answered with a prepared response are in \
-            touchstone_cached_request_duration_seconds.",
+            kernel. Requests that the file cache answered with a prepared response are in a \
+            separate histogram.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.durations.count > 0) {

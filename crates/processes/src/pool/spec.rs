@@ -40,7 +40,7 @@ pub enum Program {
         suffixes: Vec<String>,
         /// Settings of PHP that scripts cannot change (`php_admin_value`).
         settings: Vec<(String, String)>,
-        /// A worker is replaced after so many requests; 0: never.
+        /// A worker is replaced after this many requests; 0: never.
         requests_per_process: u64,
     },
 }

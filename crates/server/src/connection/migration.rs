@@ -1,4 +1,4 @@
-//! A connection that migrates to the worker of its core, and back; see [`worker`](touchstone_exchange::core::worker).
+//! A connection that migrates to the worker of its core, and back; see [`touchstone_exchange::core::worker`].
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -519,7 +519,7 @@ impl SiteRules {
         self.route_interfaces.get(route)?.interface.as_ref()
     }
 
-    /// What stands before a route's outcome, by the route's position.
+    /// What is before a route's outcome, by the route's position.
     pub fn middleware_at(&self, route: usize) -> &[Arc<dyn Interface>] {
         self.route_interfaces.get(route).map_or(&[], |found| &found.middleware)
     }

@@ -274,7 +274,7 @@ impl ServerConnection {
         events: &mut Events,
     ) -> Result<bool, ConnectionError> {
         if matches!(self.shutdown, Shutdown::Final(_)) {
-            // The last GOAWAY tells the client that the request was ignored (section 6.8).
+            // The last GOAWAY informs the client that the request was ignored (section 6.8).
             return Ok(false);
         }
         if self.streams.open() >= self.limits.concurrent_streams as usize {

@@ -18,7 +18,7 @@ pub(super) const SHUTDOWN_PING: [u8; 8] = *b"farewell";
 pub(super) enum Shutdown {
     /// The shutdown has not begun.
     No,
-    /// The client was told to begin no more streams; those that it begins nevertheless are served.
+    /// The client was ordered to begin no more streams; those that it begins nevertheless are served.
     Announced,
     /// Streams above this one are ignored.
     Final(u32),

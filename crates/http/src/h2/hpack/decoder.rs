@@ -150,7 +150,7 @@ impl Decoder {
         Ok(field)
     }
 
-    /// Reads the changes of the table's size that stand at the start of a block (RFC 7541 section 4.2).
+    /// Reads the changes of the table's size that are at the start of a block (RFC 7541 section 4.2).
     #[inline]
     fn read_size_updates(&mut self, input: &mut &[u8]) -> Result<(), HpackError> {
         while let Some((&first, rest)) = input.split_first()

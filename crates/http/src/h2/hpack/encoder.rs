@@ -124,7 +124,7 @@ impl Encoder {
         let table_declared = DEFAULT_TABLE_BYTES as usize;
         let table_wanted = table_bytes as usize;
         Encoder {
-            // The peer need not be told of a smaller table: entries that are evicted only here are never
+            // The peer need not be notified of a smaller table: entries that are evicted only here are never
             // used.
             table: DynamicTable::new(table_wanted.min(table_declared)),
             table_wanted,

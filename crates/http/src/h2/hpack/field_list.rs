@@ -9,7 +9,7 @@ use super::known_name::KnownName;
 use super::static_table;
 use super::{FIELD_OVERHEAD_BYTES, HpackError};
 
-/// Where a piece of text stands in a [`FieldList`].
+/// The position of a piece of text in a [`FieldList`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,

@@ -8,7 +8,7 @@ use super::known_name::KnownName;
 use crate::grammar::{field_value_length, letters_digits_and};
 use crate::host::is_valid_host;
 
-/// The bytes that a valid field name is made of: those of a token, but for upper case (RFC 9113 section
+/// The bytes that a valid field name is made of: those of a token, except for upper case (RFC 9113 section
 /// 8.2.1).
 static NAME_BYTES: [bool; 256] = {
     let mut table = letters_digits_and(b"!#$%&'*+-.^_`|~");

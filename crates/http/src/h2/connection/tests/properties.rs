@@ -214,8 +214,8 @@ impl Client {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever a client and a server do: windows are respected, no frame follows an end, the caller is told
-    /// of every end that it did not cause, and everything that can be sent is sent.
+    /// Whatever a client and a server do: windows are respected, no frame follows an end, the caller is
+    /// notified of every end that it did not cause, and everything that can be sent is sent.
     #[test]
     fn a_client_that_watches_finds_nothing_wrong(steps in proptest::collection::vec(any_step(), 0..120)) {
         let mut harness = Harness::with_limits(Limits { concurrent_streams: 6, ..Limits::default() });

@@ -274,7 +274,7 @@ final class Applications {
      */
     private void tick() {
         protocol.tick();
-        // The server may have begun to hold a request after the last message: so the message is sent every second.
+        // The server may have begun to hold a request after the last message, so it is sent every second.
         askAgain();
         for (Replaced old : replaced) {
             boolean isOver = old.isLate() || Host.requestsIn(this, old.context()).isEmpty();
@@ -416,7 +416,8 @@ final class Applications {
         if (hasStopped) {
             return;
         }
-        String what = keepsRunning ? " cannot be replaced and keeps running unchanged" : " could not be started";
+        String what =
+                keepsRunning ? " cannot be replaced and keeps running unchanged" : " could not be started";
         String message = "the application " + application.name() + what + ": " + reason(exception);
         LOG.error(message, exception instanceof Refused ? null : exception);
     }

@@ -215,7 +215,8 @@ final class Preparation {
                 ZipEntry entry = entries.nextElement();
                 Path path = to.resolve(entry.getName()).normalize();
                 if (!path.startsWith(to)) {
-                    throw new IOException("an entry of the archive is outside of its directory: " + entry.getName());
+                    throw new IOException(
+                            "an entry of the archive is outside of its directory: " + entry.getName());
                 }
                 if (entry.isDirectory()) {
                     Files.createDirectories(path);
