@@ -13,7 +13,8 @@
 //! |---|---|
 //! | `rule` | the login of a site or route: from a request to a session or an answer |
 //! | `endpoints` | the paths that the login answers itself: callback, sign-in, sign-out |
-//! | `renewal` | refresh tokens: one request to the provider at a time for each session |
+//! | `renewal` | refresh tokens: asks the provider whether a session goes on |
+//! | `renewal_table` | one question at a time for each session, and what was answered a short time ago |
 //! | `flows` | requests to the provider that bring tokens, and what is made of the answers |
 //! | `provider` | the provider: its metadata, kept current by a thread that also runs the flows |
 //! | `metadata` | the provider's metadata (OpenID Connect Discovery 1.0) |
@@ -39,6 +40,7 @@ mod metadata;
 mod pending_login;
 mod provider;
 mod renewal;
+mod renewal_table;
 mod rule;
 mod seal;
 mod session;

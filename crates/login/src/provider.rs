@@ -16,6 +16,7 @@ use touchstone_access::{KeyLocation, KeySource, Report};
 use touchstone_client::{HttpClient, Settings};
 
 use crate::metadata::{LARGEST, Metadata};
+use crate::renewal_table::RenewalTable;
 
 /// The wait after a failed fetch; it is doubled each time up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -43,6 +44,8 @@ type Job = Box<dyn FnOnce(HttpClient) -> Pin<Box<dyn Future<Output = ()>>> + Sen
 pub struct Provider {
     known: watch::Receiver<Option<Arc<Known>>>,
     jobs: mpsc::Sender<Job>,
+    /// The questions about sessions of this issuer. Providers with other settings have the same.
+    pub renewals: Arc<RenewalTable>,
 }
 
 /// What makes two providers the same.
@@ -66,12 +69,20 @@ impl Provider {
         if let Some(provider) = providers.get(&settings).and_then(Weak::upgrade) {
             return Ok(provider);
         }
-        let provider = Arc::new(Provider::start(settings.clone(), report)?);
+        // A reload may change the other settings while a session is renewed.
+        let same_issuer = providers.iter().filter(|(other, _)| other.issuer == settings.issuer);
+        let renewals = same_issuer.filter_map(|(_, other)| Some(other.upgrade()?.renewals.clone())).next();
+        let provider = Provider::start(settings.clone(), renewals.unwrap_or_default(), report)?;
+        let provider = Arc::new(provider);
         providers.insert(settings, Arc::downgrade(&provider));
         Ok(provider)
     }
 
-    fn start(settings: ProviderSettings, report: Report) -> Result<Provider, String> {
+    fn start(
+        settings: ProviderSettings,
+        renewals: Arc<RenewalTable>,
+        report: Report,
+    ) -> Result<Provider, String> {
         let client = HttpClient::new(Settings {
             ca_certificate: settings.ca_certificate.as_deref(),
             ca_key: "login.ca_certificate",
@@ -83,7 +94,11 @@ impl Provider {
         let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
                 let work = work(&settings, client, &publish, wanted, &report);
-                runtime.block_on(tokio::task::LocalSet::new().run_until(work));
+                let jobs = tokio::task::LocalSet::new();
+                runtime.block_on(jobs.run_until(work));
+                // After a reload another provider may take the place of this one. What was asked is waited
+                // for: a refresh token that was used must not get lost with its answer.
+                runtime.block_on(jobs);
             }
             Err(_) => report(&format!("{}: no event loop for logins", settings.issuer)),
         };
@@ -91,7 +106,7 @@ impl Provider {
             .name("login".to_string())
             .spawn(run)
             .map_err(|error| format!("no thread for logins: {error}"))?;
-        Ok(Provider { known, jobs })
+        Ok(Provider { known, jobs, renewals })
     }
 
     /// What is known; `None`: the metadata has not been fetched yet.

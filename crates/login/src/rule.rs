@@ -20,7 +20,8 @@ use crate::cookies;
 use crate::flows::{Client, now_s};
 use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
 use crate::provider::{Known, Provider, ProviderSettings};
-use crate::renewal::{Renewal, Renewals};
+use crate::renewal;
+use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
 use crate::session::{Lifetimes, Session};
 
@@ -38,7 +39,6 @@ pub struct Login {
     /// What the claims of a session must satisfy here, and what is made of them.
     rules: TokenRules,
     lifetimes: Lifetimes,
-    renewals: Renewals,
     report: Report,
     /// No other login of the process has it.
     number: u64,
@@ -188,7 +188,6 @@ impl Login {
             keys,
             rules,
             lifetimes: Lifetimes { total_s: config.lifetime.as_secs(), idle_s: config.idle.as_secs() },
-            renewals: Renewals::default(),
             report: shared.report(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             config: config.clone(),
@@ -235,7 +234,7 @@ impl Login {
             && !open.session.refresh_token.is_empty()
             && asked.now_s.saturating_sub(open.session.renewed_s) >= self.config.renew.as_secs();
         if is_due {
-            match self.renewals.renew(&self.provider, &self.client, &open.session, &self.report).await {
+            match renewal::renew(&self.provider, &self.client, &open.session, &self.report).await {
                 Renewal::GoesOn(session) => {
                     let cookies = self.sealed(&session, &asked)?;
                     return self.passed(Rc::new(self.opened((*session).clone(), &asked)), cookies);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::browser::{Browser, PAGE, SIGN_OUT};
 use super::provider::{Provider, parameters};
 use super::start;
-use crate::support::{Tree, wait_until};
+use crate::support::{Tree, error_lines, run, wait_until};
 
 const OLD: &str = "an old secret of thirty-two characters\n";
 const NEW: &str = "a new secret of thirty-two characters\n";
@@ -90,6 +90,39 @@ fn the_provider_is_asked_whether_sessions_go_on() {
     assert_eq!(answers, [200; 8]);
     assert_eq!(provider.questions(), before + 1);
     assert!(provider.state.lock().unwrap().asked[1].contains("grant_type=refresh_token&refresh_token=r "));
+}
+
+#[test]
+fn all_logins_of_a_client_ask_once_for_a_session_also_over_reloads() {
+    let Some(provider) = Provider::start() else { return };
+    provider.set(|state| state.refresh_token = "r".to_string());
+    let tree = Tree::standard();
+    fs::write(tree.beside("keys"), NEW).unwrap();
+    let keys = |more: &str| provider.keys(&format!(", key_file = \"keys\", renew = \"1s\"{more}"));
+    let route = "[[site.route]]\npath = \"/dir/\"\n";
+    let server = start(&tree, "", &format!("{}{route}{}", keys(""), keys("")));
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&provider, "/alphabet.txt");
+    let old = browser.cookies.clone();
+    let before = provider.questions();
+    wait_until("the session is renewed", Duration::from_secs(60), || {
+        assert_eq!(browser.ask("GET", "/alphabet.txt", "").status, 200);
+        provider.questions() == before + 1
+    });
+    // The refresh token was good once. Another route, and the server after a reload, must not use it again.
+    let mut ask_with_old_cookie = |target: &str| {
+        browser.cookies = old.clone();
+        browser.ask("GET", target, "").status
+    };
+    assert_eq!(ask_with_old_cookie("/dir/inner.txt"), 200);
+    for more in [", timeout = \"9s\"", ", refresh = \"2h\""] {
+        let text = format!("{}{}{route}{}", tree.configuration(""), keys(more), keys(more));
+        fs::write(tree.beside("touchstone.toml"), text).unwrap();
+        let output = run(["reload", "--config", tree.beside("touchstone.toml").to_str().unwrap()]);
+        assert!(output.status.success(), "{:?}", error_lines(&output));
+        assert_eq!((ask_with_old_cookie("/alphabet.txt"), ask_with_old_cookie("/dir/inner.txt")), (200, 200));
+    }
+    assert_eq!(provider.questions(), before + 1);
 }
 
 #[test]
