@@ -61,7 +61,8 @@ impl Logins {
     }
 }
 
-/// What is wrong with the logins of a site together: two providers or clients with one path.
+/// What is wrong with the logins of a site together: two providers or clients with one path, or one client
+/// with two files of keys.
 pub fn shared_path(site: &SiteConfig) -> Option<String> {
     let configs = || {
         let of_routes = site.routes.iter().filter_map(|route| route.access.login.as_ref());
@@ -81,6 +82,22 @@ pub fn shared_path(site: &SiteConfig) -> Option<String> {
                     ));
                 }
             }
+        }
+        // The logins of one client share cookies, and the first of them takes the callbacks of all.
+        let has_other_keys = |other: &&touchstone_config::LoginConfig| other.key_file != login.key_file;
+        if let Some(other) = configs().take(position).filter(|other| !is_other(other)).find(has_other_keys) {
+            let named = |login: &touchstone_config::LoginConfig| match &login.key_file {
+                Some(path) => format!("'{}'", path.display()),
+                None => "none".to_string(),
+            };
+            return Some(format!(
+                "'login': 'key_file' is {} and {} for the same client ({} at {}), whose logins share cookies; \
+                 give all of them the same file",
+                named(other),
+                named(login),
+                login.client_id,
+                login.issuer
+            ));
         }
     }
     None

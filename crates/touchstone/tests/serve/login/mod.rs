@@ -277,6 +277,7 @@ fn configurations_that_cannot_work_are_refused() {
     let tree = Tree::standard();
     fs::write(tree.beside("short"), "short\n").unwrap();
     fs::write(tree.beside("secret"), "\n").unwrap();
+    fs::write(tree.beside("long"), "a secret of at least thirty-two characters\n").unwrap();
     let login = |more: &str| {
         format!("login = {{ issuer = \"https://login.example.org\", client_id = \"a\"{more} }}\n")
     };
@@ -295,6 +296,11 @@ fn configurations_that_cannot_work_are_refused() {
         (login(", idle = \"9h\""), "longer than 'lifetime'"),
         (format!("{}basic_authentication = {{ file = \"short\" }}\n", login("")), "do not go together"),
         (format!("{}{route}{}", login(""), login("").replace("\"a\"", "\"b\"")), "a path of its own"),
+        (format!("{}{route}{}", login(""), login(", key_file = \"long\"")), "give all of them the same file"),
+        (
+            format!("{}{route}{}", login(""), login(", key_file = \"long\", callback = \"/back\"")),
+            "'key_file' is none and '",
+        ),
     ] {
         let path = tree.beside("touchstone.toml");
         fs::write(&path, format!("{}{keys}", tree.configuration(""))).unwrap();
