@@ -30,8 +30,8 @@ fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String
     }
     if webdav.write && !webdav.open && !is_guarded(route, site) {
         let message = "'write': every client could change files: the route and its site have none of \
-                       'basic_authentication', 'jwt', 'forward_auth', 'signed_link', 'allow' and required \
-                       client certificates; 'open = true' of 'webdav' says that this is meant";
+                       'basic_authentication', 'jwt', 'login', 'forward_auth', 'signed_link', 'allow' and \
+                       required client certificates; 'open = true' of 'webdav' says that this is meant";
         problems.push(("write", message.to_string()));
     }
     problems
@@ -42,12 +42,14 @@ fn is_guarded(route: &RouteConfig, site: &SiteConfig) -> bool {
     let (own, other) = (&route.access, &site.access);
     let basic = own.basic_authentication.as_ref().or(other.basic_authentication.as_ref());
     let token = own.jwt.as_ref().or(other.jwt.as_ref());
+    let login = own.login.as_ref().or(other.login.as_ref());
     let link = own.signed_link.as_ref().or(other.signed_link.as_ref());
     let authority = own.forward_auth.as_ref().or(other.forward_auth.as_ref());
     !own.allow.is_empty()
         || !other.allow.is_empty()
         || basic.is_some_and(|basic| basic.file != PasswordSource::Off)
         || token.is_some_and(|token| token.keys != TokenKeys::Off)
+        || login.is_some_and(|login| !login.issuer.is_empty())
         || link.is_some_and(|link| link.secret_file.is_some())
         || authority.is_some_and(|authority| authority.url.is_some())
         || site.tls.client_authorities.is_some()

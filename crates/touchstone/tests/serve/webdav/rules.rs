@@ -77,11 +77,15 @@ fn an_open_route_must_be_meant() {
     for (keys, more) in [
         ("write = true, open = true", ""),
         ("write = true", "allow = [\"127.0.0.1\"]"),
+        ("write = true", "login = { issuer = \"https://login.example.org\", client_id = \"a\" }"),
         ("write = false", ""),
     ] {
         let output = check(keys, more);
         assert!(output.status.success(), "{keys} {more}: {:?}", error_lines(&output));
     }
+    let refused = check("write = true", "login = { issuer = \"off\" }");
+    let lines = error_lines(&refused).join("\n");
+    assert!(lines.contains("every client could change files") && lines.contains("'login'"), "{lines}");
     let refused = check("methods = [\"PUT\"]", "");
     assert!(error_lines(&refused).join("\n").contains("needs 'write = true'"));
     let refused = check("methods = [\"POST\"]", "");
