@@ -78,21 +78,27 @@ impl Account {
             && (real_group, effective_group) == (self.group, self.group)
     }
 
-    /// Drops root's rights permanently in every thread. On an error some rights may remain, and the process
-    /// must end.
-    pub fn become_it(&self) -> Result<(), String> {
+    /// Whether this process may become the account; the error says why not.
+    pub fn check_becoming(&self) -> Result<(), String> {
         if self.user == 0 {
             return Err("server.user: 'root' is not allowed; remove the key to run as root".to_string());
         }
-        if self.is_ours() {
-            return Ok(());
-        }
-        if !rustix::process::geteuid().is_root() {
+        if !self.is_ours() && !rustix::process::geteuid().is_root() {
             return Err(format!(
                 "server.user: only root can become '{}'; \
                  start the server as root, as that user, or without the key",
                 self.name
             ));
+        }
+        Ok(())
+    }
+
+    /// Drops root's rights permanently in every thread. On an error some rights may remain, and the process
+    /// must end.
+    pub fn become_it(&self) -> Result<(), String> {
+        self.check_becoming()?;
+        if self.is_ours() {
+            return Ok(());
         }
         let failed =
             |what: &str, error: nix::Error| format!("cannot become '{}': {what}: {error}", self.name);

@@ -111,6 +111,10 @@ impl Server {
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let account =
             Account::configured(&config.server).map_err(|problem| StartError(problem.to_string()))?;
+        if let Some(account) = &account {
+            // Before files are given to it, which would fail with a message about the file.
+            account.check_becoming().map_err(StartError)?;
+        }
         if let Some(mask) = config.server.umask {
             privileges::set_umask(mask);
         }

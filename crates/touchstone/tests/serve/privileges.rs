@@ -172,6 +172,41 @@ fn a_reload_that_the_user_may_not_take_up_changes_nothing() {
 }
 
 #[test]
+fn after_a_change_of_the_user_a_reload_goes_on_as_the_user_of_the_start() {
+    if !are_root() {
+        return;
+    }
+    let tree = Tree::standard();
+    directory_of_nobody(&tree, "run");
+    let text = |user: &str, listen: &str| {
+        format!(
+            "[server]\nuser = \"{user}\"\npid_file = \"run/server.pid\"\ncontrol_socket = \"run/control.sock\"\n\
+             [[site]]\nlisten = [\"127.0.0.1:0\", \"unix:run/a.sock\"{listen}]\nroot = {:?}\n",
+            tree.root()
+        )
+    };
+    let server = start(&tree, &text("nobody", ""));
+    let owner = |name: &str| fs::metadata(tree.beside(name)).expect("the socket").uid();
+    assert_eq!(owner("run/a.sock"), NOBODY);
+    fs::write(tree.beside("touchstone.toml"), text("daemon", ", \"unix:run/b.sock\""))
+        .expect("a configuration");
+    let output = command(&tree, "reload");
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+    assert_eq!((owner("run/a.sock"), owner("run/b.sock")), (NOBODY, NOBODY));
+    server.wait_for_error_line("says when the user changes", |line| {
+        line.contains("server.user changes only when root stops the server and starts it anew")
+            && line.contains(&format!("as user {NOBODY}"))
+    });
+    server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
+    // A successor could not become the other user.
+    let output = command(&tree, "upgrade");
+    assert!(!output.status.success());
+    let lines = error_lines(&output).join("\n");
+    assert!(lines.contains("only root can become 'daemon'"), "{lines}");
+    server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
+}
+
+#[test]
 fn only_root_becomes_somebody_else() {
     if !are_root() {
         return;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use touchstone_config::{self as config, Config, ListenAddress};
 use touchstone_lifecycle::control::Answer;
-use touchstone_lifecycle::privileges::Account;
 use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::{Snapshot, scheme};
@@ -73,9 +72,7 @@ impl Running {
     fn try_reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let config = read(file)?;
         for key in fixed_keys_that_differ(&config, &self.parts.snapshot.config) {
-            self.parts
-                .error_log
-                .warning(format_args!("{key} changes only when the server is started anew or upgraded"));
+            self.parts.error_log.warning(when_it_changes(key));
         }
         let ready = self.make_ready(config).map_err(|problem| vec![problem])?;
         self.apply(ready);
@@ -104,8 +101,8 @@ impl Running {
         .map_err(|unusable| unusable.0)?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
-        let account = Account::configured(&snapshot.config.server).map_err(|problem| problem.to_string())?;
-        let rights = socket_rights(&snapshot.config, account.as_ref()).map_err(|error| error.0)?;
+        // The server stays the user that it is, whatever `server.user` says now: its files have this owner.
+        let rights = socket_rights(&snapshot.config, None).map_err(|error| error.0)?;
         let added = parts.listening.prepare(&wanted, parts.cores.len(), &rights).map_err(|error| error.0)?;
         let wanted_datagrams = datagram_sockets::datagram_addresses(&snapshot.config);
         let datagrams = parts.datagrams.prepare(&wanted_datagrams).map_err(|error| error.0)?;
@@ -220,6 +217,22 @@ fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
         ("accelerator.disk_size", accelerator.disk_bytes != old_accelerator.disk_bytes),
     ];
     table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+/// When a key counts that a reload cannot change.
+fn when_it_changes(key: &str) -> String {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let is_of_account = matches!(key, "server.user" | "server.group" | "server.supplementary_groups");
+    if is_of_account && !user.is_root() {
+        // A successor has this user too, and cannot become another one.
+        return format!(
+            "{key} changes only when root stops the server and starts it anew, and no upgrade is possible \
+             before; until then the server runs as user {} and group {}, which also own new unix sockets",
+            user.as_raw(),
+            group.as_raw()
+        );
+    }
+    format!("{key} changes only when the server is started anew or upgraded")
 }
 
 /// Waits until this many cores have returned their previous snapshots, or until no other core can.
