@@ -11,7 +11,6 @@ use touchstone_http::request_view::{HeadFields, client_name};
 use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::AnswerFacts;
 use touchstone_observe::request_id::RequestId;
-use touchstone_telemetry::Tracer;
 
 pub use crate::answered::{AnsweredRequest, Origin};
 use crate::answered::{canonical, known};
@@ -91,7 +90,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
 #[inline]
 pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitRoute, body_bytes: u64, bytes: &[u8]) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    let may_record = state.tracer.as_mut().is_some_and(Tracer::may_record_hit);
+    let may_record = may_record_hit(state, origin.peer);
     if may_record || state.log.is_on() {
         let head = std::mem::take(&mut state.head);
         show_hit(state, origin, of, body_bytes, (&head, bytes), may_record);
@@ -109,7 +108,7 @@ pub fn note_stream_hit(
     received: impl FnOnce() -> HeadBuilder,
 ) {
     state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    let may_record = state.tracer.as_mut().is_some_and(Tracer::may_record_hit);
+    let may_record = may_record_hit(state, origin.peer);
     if (may_record || state.log.is_on())
         && let (head, buffer, Ok(())) = received().finish()
     {
@@ -119,6 +118,14 @@ pub fn note_stream_hit(
 
 /// Records the span of a hit, if it is traced, and logs it.
 fn show_hit(
+/// Whether a hit may be traced.
+#[inline]
+fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
+    let gate = &state.snapshot.connection_gate;
+    let is_from_proxy = || peer.is_some_and(|peer| gate.trusts_fields_of(peer.ip()));
+    state.tracer.as_mut().is_some_and(|tracer| tracer.may_record_hit(is_from_proxy))
+}
+
     state: &mut CoreState,
     origin: Origin<'_>,
     of: HitRoute,

@@ -20,7 +20,7 @@ pub struct TraceRules {
     pub(crate) largest: Millionths,
     accept: AcceptParent,
     /// Whether requests of some clients have to be searched for a trace context.
-    pub(crate) asks_for_parents: bool,
+    asks_for_parents: bool,
     budget: Mutex<Budget>,
     /// Whether spans have the query.
     pub has_query: bool,
@@ -90,6 +90,12 @@ impl TraceRules {
             AcceptParent::Proxies => is_from_proxy,
             AcceptParent::Always => true,
         }
+    }
+
+    /// Whether a request has to be searched for a trace context. Who has sent it is asked only if that counts.
+    #[inline]
+    pub(crate) fn asks_for_parent(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
+        self.asks_for_parents && self.accepts(is_from_proxy())
     }
 
     /// Whether another request may be recorded because a client that is not a trusted proxy asks for it.

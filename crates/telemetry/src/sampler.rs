@@ -50,17 +50,18 @@ impl Tracer {
         self.rules.has_query
     }
 
-    /// Whether one of the next requests may be recorded, so that the clock must be read before it.
+    /// Whether one of the next requests of a connection may be recorded, so that the clock must be read
+    /// before it.
     #[inline]
-    pub fn is_near(&self) -> bool {
-        self.until_next <= NEAR || self.rules.asks_for_parents
+    pub fn is_near(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
+        self.until_next <= NEAR || self.rules.asks_for_parent(is_from_proxy)
     }
 
     /// Whether a hit may be recorded: it is chosen, or its trace context may decide. If not, there is nothing
     /// more to do for it.
     #[inline]
-    pub fn may_record_hit(&mut self) -> bool {
-        if self.until_next > 1 && !self.rules.asks_for_parents {
+    pub fn may_record_hit(&mut self, is_from_proxy: impl FnOnce() -> bool) -> bool {
+        if self.until_next > 1 && !self.rules.asks_for_parent(is_from_proxy) {
             self.until_next -= 1;
             return false;
         }
@@ -245,13 +246,31 @@ mod tests {
         let mut core = Core::new("sample = 0.02", "");
         let mut recorded = 0;
         for _ in 0..100_000 {
-            if core.tracer.may_record_hit() {
+            if core.tracer.may_record_hit(|| false) {
                 let asked = Asked { site: Some(0), route: None, is_from_proxy: false };
                 let trace = core.tracer.record_hit(asked, std::iter::empty(), &mut core.random);
                 recorded += usize::from(trace.is_some_and(|trace| trace.is_sampled()));
             }
         }
         assert!((1_700..=2_300).contains(&recorded), "{recorded}");
+    }
+
+    #[test]
+    fn only_hits_that_come_from_proxies_are_searched_for_a_parent() {
+        let proxies = "[proxies]\ntrusted = ['10.0.0.0/8']";
+        for (parent, of_proxy, of_client) in
+            [("never", false, false), ("proxies", true, false), ("always", true, true)]
+        {
+            let text = format!("sample = 0\nparent = '{parent}'\n{proxies}");
+            let tracer = &mut Core::new(&text, "").tracer;
+            for (is_from_proxy, expected) in [(true, of_proxy), (false, of_client)] {
+                assert_eq!(tracer.may_record_hit(|| is_from_proxy), expected, "{parent} {is_from_proxy}");
+                assert_eq!(tracer.is_near(|| is_from_proxy), expected, "{parent} {is_from_proxy}");
+            }
+        }
+        // Without trusted proxies nothing is asked.
+        let tracer = &mut Core::new("sample = 0\nparent = 'proxies'", "").tracer;
+        assert!(!tracer.may_record_hit(|| panic!("the peer is looked up")));
     }
 
     #[test]

@@ -89,10 +89,12 @@ pub struct CoreState {
 }
 
 impl CoreState {
-    /// Whether the present input must have a time: a log or a span contains it.
+    /// Whether the present input, of this peer, must have a time: a log or a span contains it.
     #[inline]
-    pub fn wants_time(&self) -> bool {
-        self.log.wants_duration() || self.tracer.as_ref().is_some_and(Tracer::is_near)
+    pub fn wants_time(&self, peer: Option<SocketAddr>) -> bool {
+        let gate = &self.snapshot.connection_gate;
+        let is_from_proxy = || peer.is_some_and(|peer| gate.trusts_fields_of(peer.ip()));
+        self.log.wants_duration() || self.tracer.as_ref().is_some_and(|tracer| tracer.is_near(is_from_proxy))
     }
 
     /// Whether the facts of a connection are needed for its requests: a log or a span contains them.

@@ -23,7 +23,7 @@ impl Connection {
     /// Serves the requests in `bytes` as long as they are plain hits; returns how many bytes that took. When
     /// it returns, collected answers were written, or are in `output`.
     pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, ConnectionStep) {
-        state.received_at = state.wants_time().then(Instant::now);
+        state.received_at = state.wants_time(self.peer.address).then(Instant::now);
         state.metrics.begin_turn();
         let (consumed, next) = self.serve_hits(state, bytes);
         (consumed, self.send_gathered(state, next))
