@@ -74,19 +74,6 @@ impl CoreStreams {
         self.find(configured, false)
     }
 
-    /// Passes on a connection that was accepted for a stream.
-    pub fn accept(&self, stream: &Rc<StreamOfCore>, descriptor: OwnedFd, peer: SocketAddr) {
-        let record = Record::begin(stream, peer);
-        let permit = match stream.setup.proxies.contains(peer.ip()) {
-            true => None,
-            false => match stream.admit(peer) {
-                Ok(permit) => Some(permit),
-                Err(end) => return record.end(end),
-            },
-        };
-        tokio::task::spawn_local(connection::serve(stream.clone(), record, descriptor, permit));
-    }
-
     /// Passes the lines of logs on to their writers.
     pub fn tick(&self) {
         let flush = |stream: &StreamOfCore| stream.log().iter().for_each(|log| log.borrow_mut().flush());
@@ -116,6 +103,19 @@ impl CoreStreams {
         };
         all.map(open).sum()
     }
+}
+
+/// Passes on a connection that was accepted for a stream.
+pub fn accept(stream: &Rc<StreamOfCore>, descriptor: OwnedFd, peer: SocketAddr) {
+    let record = Record::begin(stream, peer);
+    let permit = match stream.setup.proxies.contains(peer.ip()) {
+        true => None,
+        false => match stream.admit(peer) {
+            Ok(permit) => Some(permit),
+            Err(end) => return record.end(end),
+        },
+    };
+    tokio::task::spawn_local(connection::serve(stream.clone(), record, descriptor, permit));
 }
 
 impl FindStream for CoreStreams {

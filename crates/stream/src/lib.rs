@@ -30,5 +30,5 @@ mod first_bytes;
 mod record;
 mod stream_of_core;
 
-pub use core_streams::CoreStreams;
+pub use core_streams::{CoreStreams, accept};
 pub use stream_of_core::{CoreParts, StreamOfCore};

@@ -178,12 +178,12 @@ fn listen(
 ) -> io::Result<()> {
     for seed in listeners {
         let listener = Listener::new(seed)?;
-        tokio::task::spawn_local(listener.clone().run(core.clone(), streams.clone()));
+        tokio::task::spawn_local(listener.clone().run(core.clone()));
         open.push(listener);
     }
     // A reload may give an address that stays to a stream, or take it from one.
     for listener in open.iter() {
-        listener.defer_accept(streams.of_listener(listener.configured).is_none());
+        listener.pass_to(streams.of_listener(listener.configured));
     }
     Ok(())
 }

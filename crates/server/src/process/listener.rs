@@ -1,7 +1,7 @@
 //! Listening sockets: bound at the start, accepted from without an event registration for connections that
 //! can be answered at once, and closed so that no established connection is reset.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::{ListenAddress, LogLevel};
 use touchstone_http::request_view::UNIX_CLIENT;
 use touchstone_observe::metrics::Refused;
-use touchstone_stream::{CoreStreams, StreamOfCore};
+use touchstone_stream::StreamOfCore;
 use touchstone_transport::Socket;
 
 use crate::connection::{Connection, ConnectionStep};
@@ -137,6 +137,9 @@ pub struct Listener {
     /// Stands for the address of clients that have none, those of a unix socket.
     peer: Option<SocketAddr>,
     lent: Cell<bool>,
+    /// Whose connections these are; `None`: they are of HTTP. A listener that a reload leaves keeps it for the
+    /// connections that wait.
+    stream: RefCell<Option<Rc<StreamOfCore>>>,
     stop: Notify,
 }
 
@@ -148,6 +151,7 @@ impl Listener {
             peer: seed.configured.unix().map(|_| SocketAddr::new(UNIX_CLIENT, 0)),
             socket: touchstone_transport::sys::register_listener(seed.socket)?,
             lent: Cell::new(seed.lent),
+            stream: RefCell::default(),
             stop: Notify::new(),
         }))
     }
@@ -164,7 +168,7 @@ impl Listener {
     }
 
     /// Accepts until it is stopped, then accepts the connections that still wait, and closes.
-    pub async fn run(self: Rc<Listener>, core: Rc<Core>, streams: Rc<CoreStreams>) {
+    pub async fn run(self: Rc<Listener>, core: Rc<Core>) {
         loop {
             let ready = tokio::select! {
                 biased;
@@ -172,29 +176,29 @@ impl Listener {
                 ready = self.socket.readable() => ready,
             };
             let Ok(mut ready) = ready else { return };
-            match self.accept_turn(&core, &streams) {
+            match self.accept_turn(&core) {
                 AcceptResult::Drained(_) => ready.clear_ready(),
                 AcceptResult::More => tokio::task::yield_now().await,
                 AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
         if !self.lent.get() {
-            self.close(&core, &streams).await;
+            self.close(&core).await;
         }
     }
 
-    /// Whether the kernel waits for the first bytes of connections. For streams it must not: in many
-    /// protocols the server speaks first.
-    pub fn defer_accept(&self, defers: bool) {
-        set_defer_accept(
-            &SockRef::from(self.socket.get_ref()),
-            if defers { DEFER_ACCEPT_SECONDS } else { 0 },
-        );
+    /// Gives the connections that come from now on to a stream, or to HTTP.
+    pub fn pass_to(&self, stream: Option<Rc<StreamOfCore>>) {
+        // The kernel waits for the first bytes of connections. For streams it must not: in many protocols the
+        // server speaks first.
+        let seconds = if stream.is_some() { 0 } else { DEFER_ACCEPT_SECONDS };
+        set_defer_accept(&SockRef::from(self.socket.get_ref()), seconds);
+        self.stream.replace(stream);
     }
 
-    fn accept_turn(&self, core: &Rc<Core>, streams: &Rc<CoreStreams>) -> AcceptResult {
-        if let Some(stream) = streams.of_listener(self.configured) {
-            return self.accept_for_stream(core, streams, &stream);
+    fn accept_turn(&self, core: &Rc<Core>) -> AcceptResult {
+        if let Some(stream) = &*self.stream.borrow() {
+            return self.accept_for_stream(core, stream);
         }
         for accepted in 0..ACCEPT_TURN {
             if !core.has_room() {
@@ -223,15 +227,10 @@ impl Listener {
     }
 
     /// The same for a stream, whose limits are its own.
-    fn accept_for_stream(
-        &self,
-        core: &Core,
-        streams: &CoreStreams,
-        stream: &Rc<StreamOfCore>,
-    ) -> AcceptResult {
+    fn accept_for_stream(&self, core: &Core, stream: &Rc<StreamOfCore>) -> AcceptResult {
         for accepted in 0..ACCEPT_TURN {
             match self.accept(true) {
-                Ok((descriptor, Some(peer))) => streams.accept(stream, descriptor, peer),
+                Ok((descriptor, Some(peer))) => touchstone_stream::accept(stream, descriptor, peer),
                 Ok((_, None)) => {}
                 Err(errno) => {
                     if let Some(end) = after_failure(core, accepted, errno) {
@@ -285,7 +284,7 @@ impl Listener {
     /// socket that is closed. So a filter first drops the SYN of new connections; the client sends it again
     /// and reaches the next server, if there is one. Then the established connections are accepted until no
     /// more arrive.
-    async fn close(&self, core: &Rc<Core>, streams: &Rc<CoreStreams>) {
+    async fn close(&self, core: &Rc<Core>) {
         let socket = SockRef::from(self.socket.get_ref());
         let filtered = socket.attach_filter(&REFUSE_NEW_CONNECTIONS).is_ok();
         set_defer_accept(&socket, 0);
@@ -294,7 +293,7 @@ impl Listener {
         // Without the filter (for example if the container forbids it), arrivals do not stop under load.
         let patience = if filtered { 100 } else { 1 };
         for _ in 0..patience {
-            match self.accept_turn(core, streams) {
+            match self.accept_turn(core) {
                 AcceptResult::Drained(0) => quiet += pause,
                 AcceptResult::Drained(_) | AcceptResult::More | AcceptResult::Exhausted => {
                     quiet = Duration::ZERO

@@ -6,8 +6,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rustix::process::Signal;
+
 use super::{PATIENCE, connect, echo, exchange, origin_named, rest_of};
-use crate::support::{Server, Tree, bytes_of, error_lines, free_port, run, wait_until};
+
+use crate::support::{
+    Origin, Server, Tree, bytes_of, error_lines, free_port, raise_open_files, run, skipped, wait_until,
+};
 
 /// A server with a stream, whose processes write their number to a file.
 struct Process {
@@ -134,6 +139,36 @@ fn a_connection_keeps_its_configuration_and_new_ones_get_the_new_one() {
     assert!(!output.status.success());
     assert_eq!(exchange(connect(process.address), b"y"), b"b:y");
     process.set(&format!("to = \"{}\"", other.address));
+    process.command("stop");
+}
+
+/// Connections that the kernel has taken for a stream belong to it, also if a reload removes it before they
+/// are accepted. That many do not wait until then only if the machine accepts faster than it reads a file.
+#[test]
+fn waiting_connections_are_of_the_stream_that_a_reload_removes() {
+    const CONNECTIONS: usize = 1000;
+    if !raise_open_files(4 * CONNECTIONS as u64) {
+        return skipped("connections that wait for a stream (raise the limit of open files: ulimit -n 4000)");
+    }
+    let origin = Origin::start(|stream| {
+        let mut line = [0; 2];
+        if stream.read_exact(&mut line).is_ok() {
+            let _ = stream.write_all(b"of the stream");
+        }
+    });
+    let process = Process::start(&format!("to = \"{}\"", origin.address));
+    process.server.signal(Signal::STOP);
+    let mut waiting: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(process.address)).collect();
+    waiting.iter_mut().for_each(|stream| stream.write_all(b"x\n").expect("the kernel takes it"));
+    let server = "[server]\ncores = 2\npid_file = \"server.pid\"\ndrain_timeout = \"20s\"\n";
+    let text = process.tree.configuration(server);
+    fs::write(process.tree.beside("touchstone.toml"), text).expect("the configuration is written");
+    process.server.signal(Signal::HUP);
+    process.server.signal(Signal::CONT);
+    for mut stream in waiting {
+        assert_eq!(String::from_utf8_lossy(&rest_of(&mut stream)), "of the stream");
+    }
+    process.server.wait_for_error_line("says that it was reloaded", |line| line.contains("applied"));
     process.command("stop");
 }
 
