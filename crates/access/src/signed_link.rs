@@ -16,13 +16,11 @@ use touchstone_expression::source::argument;
 use touchstone_http::request_view::RequestView;
 
 use super::refusal::Refusal;
+use super::secret_lines::read_secret_lines;
 
 /// The minimum length of an HMAC secret in bytes. Secrets for nginx's links may be shorter: existing links
 /// need them.
 const SHORTEST_SECRET: usize = 16;
-
-/// The most secrets in a file.
-const MOST_SECRETS: usize = 16;
 
 /// The maximum length of the text of a time.
 const LONGEST_TIME: usize = 12;
@@ -109,29 +107,12 @@ fn is_time(text: &[u8]) -> bool {
 }
 
 fn read_secrets(path: &Path, form: SignatureForm) -> Result<Vec<Secret>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("secret_file '{}' cannot be read: {error}", path.display()))?;
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    if lines.is_empty() || lines.len() > MOST_SECRETS {
-        return Err(format!(
-            "secret_file '{}' must have 1 to {MOST_SECRETS} lines, one secret on each",
-            path.display()
-        ));
-    }
     let shortest = if form == SignatureForm::Hmac { SHORTEST_SECRET } else { 1 };
-    if let Some(short) = lines.iter().position(|line| line.len() < shortest) {
-        return Err(format!(
-            "secret_file '{}': secret {} (empty lines not counted) is shorter than \
-             {SHORTEST_SECRET} characters",
-            path.display(),
-            short + 1
-        ));
-    }
     let secret = |line: &str| Secret {
         bytes: line.as_bytes().to_vec(),
         key: hmac::Key::new(hmac::HMAC_SHA256, line.as_bytes()),
     };
-    Ok(lines.into_iter().map(secret).collect())
+    Ok(read_secret_lines("secret_file", path, shortest)?.iter().map(|line| secret(line)).collect())
 }
 
 #[cfg(test)]

@@ -20,9 +20,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// The minimum length of a line of the key file in characters.
 const SHORTEST_SECRET: usize = 32;
 
-/// The most keys in a file.
-const MOST_KEYS: usize = 16;
-
 const NAME_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
 
@@ -39,25 +36,7 @@ struct SealingKey {
 impl SealingKeys {
     /// The keys of a file: 1 to 16 lines, of which the first seals. The error names the file.
     pub fn open_file(path: &Path) -> Result<SealingKeys, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("key_file '{}' cannot be read: {error}", path.display()))?;
-        let lines: Vec<String> =
-            text.lines().map(|line| line.trim().to_string()).filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() || lines.len() > MOST_KEYS {
-            return Err(format!(
-                "key_file '{}' must have 1 to {MOST_KEYS} lines, one secret on each; \
-                 'openssl rand -base64 32' makes one",
-                path.display()
-            ));
-        }
-        if let Some(short) = lines.iter().position(|line| line.len() < SHORTEST_SECRET) {
-            return Err(format!(
-                "key_file '{}': secret {} (empty lines not counted) is shorter than {SHORTEST_SECRET} \
-                 characters; 'openssl rand -base64 32' makes one",
-                path.display(),
-                short + 1
-            ));
-        }
+        let lines = touchstone_access::read_secret_lines("key_file", path, SHORTEST_SECRET)?;
         Ok(SealingKeys::from_secrets(&lines))
     }
 
