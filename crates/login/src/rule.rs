@@ -1,7 +1,7 @@
 //! The login of a site or route: from a request to a session, or to the answer for a request without one.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -153,16 +153,7 @@ impl Login {
             shared.report(),
         )
         .map_err(|problem| format!("'login': {problem}"))?;
-        let pair = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
-        let rules = TokenRules {
-            algorithms: Vec::new(),
-            issuer: String::new(),
-            audience: Vec::new(),
-            claims: config.required_claims().map(pair).collect(),
-            user_claim: config.user.clone(),
-            fields: config.fields.iter().map(|(name, claim)| (name.as_str().into(), claim.clone())).collect(),
-            leeway_s: 0,
-        };
+        let rules = TokenRules::of_claims(config.required_claims(), &config.user, &config.fields);
         let of_id_tokens = TokenRules {
             algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),
             issuer: config.issuer.clone(),
@@ -174,6 +165,7 @@ impl Login {
         };
         let client = Client {
             id: config.client_id.clone(),
+            ..TokenRules::of_claims(std::iter::empty(), "sub", &BTreeMap::new())
             secret,
             authentication: config.client_authentication,
             user_information: config.user_information,

@@ -54,15 +54,12 @@ impl TokenAuthentication {
             TokenKeys::File(path) => Location::File(path.clone()),
             TokenKeys::Url(url) => Location::Url(url.clone(), config.ca_certificate.clone()),
         };
-        let pair = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
         let rules = Rules {
             algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),
             issuer: config.issuer.clone(),
             audience: config.audience.clone(),
-            claims: config.required_claims().map(pair).collect(),
-            user_claim: config.user.clone(),
-            fields: config.fields.iter().map(|(name, claim)| (name.as_str().into(), claim.clone())).collect(),
             leeway_s: config.leeway.as_secs(),
+            ..Rules::of_claims(config.required_claims(), &config.user, &config.fields)
         };
         Ok(Some(Arc::new(TokenAuthentication {
             rules,

@@ -3,6 +3,7 @@
 //! The rules must allow the algorithm, and the chosen key must be for it. Keys that the token itself contains
 //! or refers to (`jwk`, `jku`, `x5c`, `x5u`) are not used.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jsonwebtoken::errors::ErrorKind;
@@ -75,6 +76,24 @@ impl Rules {
         if token.len() > LONGEST_TOKEN_BYTES {
             return Err(Rejection::Invalid("the token is too long"));
         }
+    /// Rules on claims, as they are configured: what they must contain, and what is made of them. Any
+    /// algorithm, issuer and audience must still be named.
+    pub fn of_claims<'c>(
+        required: impl Iterator<Item = (&'c str, &'c str)>,
+        user_claim: &str,
+        fields: &BTreeMap<String, String>,
+    ) -> Rules {
+        Rules {
+            algorithms: Vec::new(),
+            issuer: String::new(),
+            audience: Vec::new(),
+            claims: required.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            user_claim: user_claim.to_string(),
+            fields: fields.iter().map(|(name, claim)| (name.as_str().into(), claim.clone())).collect(),
+            leeway_s: 0,
+        }
+    }
+
         let header = decode_header(token).map_err(|error| reason(error.kind()))?;
         self.check_header(&header)?;
         let mut validation = Validation::new(header.alg);
