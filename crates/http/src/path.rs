@@ -121,6 +121,19 @@ fn escape(byte: u8) -> [u8; 3] {
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
+/// A text with escapes for all bytes but those that are never escaped (`unreserved`, RFC 3986 section 2.3),
+/// for queries and forms.
+pub fn escaped_for_query(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for &byte in text {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => out.push(char::from(byte)),
+            byte => out.extend(escape(byte).map(char::from)),
+        }
+    }
+    out
+}
+
 /// Appends a decoded path with escapes, [`ESCAPED_SLASH`] as `%2F`; the bytes of `stays`, letters and digits
 /// are not escaped.
 pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
@@ -215,6 +228,12 @@ mod tests {
     fn read(rules: PathRules, path: &str) -> Result<(String, String), PathError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         rules.read(path.as_bytes()).map(|read| (text(read.judged), text(read.written)))
+    }
+
+    #[test]
+    fn a_text_is_escaped_for_a_query() {
+        assert_eq!(escaped_for_query(b"aZ09-._~"), "aZ09-._~");
+        assert_eq!(escaped_for_query("a b/c?d=&%+\u{e9}\0".as_bytes()), "a%20b%2Fc%3Fd%3D%26%25%2B%C3%A9%00");
     }
 
     #[test]

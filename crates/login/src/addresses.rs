@@ -1,20 +1,11 @@
 //! Addresses and forms: writes them, and checks where a browser may be sent.
 
-use std::fmt::Write as _;
-
 /// The longest path with query that a browser is sent back to.
 pub const LONGEST_RETURN: usize = 2048;
 
-/// Percent-encodes text for a query or a form (RFC 3986 section 2.3).
+/// Percent-encodes text for a query or a form.
 pub fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            _ => _ = write!(out, "%{byte:02X}"),
-        }
-    }
-    out
+    touchstone_http::path::escaped_for_query(text.as_bytes())
 }
 
 /// Parameters as `application/x-www-form-urlencoded`.

@@ -189,17 +189,9 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
 
 /// The URL that the client requested, percent-encoded for a query.
 fn asked_url(request: &Request) -> String {
-    use std::fmt::Write as _;
     let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
     let (host, uri) = (request.host.as_deref().unwrap_or_default(), request.path_and_query());
-    let mut url = String::new();
-    for &byte in [scheme, host, &uri].concat().iter() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
-            _ => _ = write!(url, "%{byte:02X}"),
-        }
-    }
-    url
+    touchstone_http::path::escaped_for_query(&[scheme, host, &uri].concat())
 }
 
 fn is_not_stored(answer: &Answer) -> bool {
