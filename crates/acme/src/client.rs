@@ -14,7 +14,7 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
 use touchstone_client::{RequestFailure, Settings};
-use touchstone_http::date::parse_http_date;
+use touchstone_http::date::retry_after_seconds;
 
 /// The maximum size of an answer; a chain of certificates takes a few kilobytes.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
@@ -95,15 +95,8 @@ impl HttpClient for AuthorityClient {
 fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
     /// Longer than any sensible wait.
     const MOST_S: u64 = 7 * 24 * 3600;
-    let text = value.as_bytes().trim_ascii();
-    let seconds = match std::str::from_utf8(text).ok()?.parse::<u64>() {
-        Ok(seconds) => seconds,
-        Err(_) => {
-            let now_s = time::OffsetDateTime::now_utc().unix_timestamp();
-            let until_s = parse_http_date(text, now_s)?;
-            u64::try_from(until_s.saturating_sub(now_s)).unwrap_or(0)
-        }
-    };
+    let now_s = time::OffsetDateTime::now_utc().unix_timestamp();
+    let seconds = retry_after_seconds(value.as_bytes(), now_s)?;
     Some(SystemTime::now() + Duration::from_secs(seconds.min(MOST_S)))
 }
 

@@ -3,7 +3,7 @@
 //! Time is a number of seconds since 1970-01-01 00:00:00 UTC, as the operating system gives it; nothing here
 //! asks a clock. [`format_imf_fixdate`] writes `Date` and `Last-Modified`; [`parse_http_date`] reads the
 //! three forms that a recipient must accept; [`civil_from_unix`] gives the parts from which the access log
-//! makes its own form.
+//! makes its own form; [`retry_after_seconds`] reads `Retry-After`.
 
 /// The names of the days, beginning with Sunday as [`Civil::weekday`] does.
 pub const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
@@ -219,6 +219,16 @@ pub fn format_rfc3339(unix_seconds: i64) -> String {
     )
 }
 
+/// Reads `Retry-After`, which has seconds or a date (RFC 9110 section 10.2.3): the seconds to wait.
+pub fn retry_after_seconds(value: &[u8], now_unix_seconds: i64) -> Option<u64> {
+    let value = value.trim_ascii();
+    if let Some(seconds) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()) {
+        return Some(seconds);
+    }
+    let until = parse_http_date(value, now_unix_seconds)?;
+    Some(u64::try_from(until.saturating_sub(now_unix_seconds)).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +239,24 @@ mod tests {
 
     fn text(unix_seconds: i64) -> String {
         String::from_utf8(format_imf_fixdate(unix_seconds).to_vec()).expect("a date is ASCII")
+    }
+
+    #[test]
+    fn a_wait_is_seconds_or_a_date() {
+        for (value, expected) in [
+            ("120", Some(120)),
+            (" 7 ", Some(7)),
+            ("0", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(retry_after_seconds(value.as_bytes(), 784_111_777), expected, "{value:?}");
+        }
+        assert_eq!(retry_after_seconds(b"\xff", 0), None);
     }
 
     #[test]

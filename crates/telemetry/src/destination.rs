@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use touchstone_client::grpc::{Call, CallAnswer};
 use touchstone_client::{HttpClient, Settings};
 use touchstone_config::{TelemetryConfig, TelemetryProtocol};
-use touchstone_http::date::parse_http_date;
+use touchstone_http::date::retry_after_seconds;
 
 use crate::encode;
 use crate::messages::{ExportAnswer, Resource, RetryInfo, RpcStatus};
@@ -184,12 +184,8 @@ fn of_answer(answer: &Response<Bytes>) -> Outcome {
 
 /// The pause that `Retry-After` asks for: seconds, or a time.
 fn retry_after(fields: &HeaderMap) -> Option<Duration> {
-    let value = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let seconds = value.parse().ok().or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-        let then = parse_http_date(value.as_bytes(), i64::try_from(now).ok()?)?;
-        Some(u64::try_from(then).ok()?.saturating_sub(now))
-    })?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let seconds = retry_after_seconds(fields.get(RETRY_AFTER)?.as_bytes(), i64::try_from(now).ok()?)?;
     Some(Duration::from_secs(seconds).min(MOST_PAUSE))
 }
 
