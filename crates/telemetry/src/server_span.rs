@@ -194,16 +194,9 @@ fn add_target(facts: &ServerFacts<'_>, has_query: bool, all: &mut Vec<(&'static 
 
 /// The host without the brackets of an IPv6 address, and the port.
 fn host_and_port(authority: &[u8]) -> (&[u8], Option<u16>) {
-    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
-    if let Some(inner) = authority.strip_prefix(b"[")
-        && let Some(end) = inner.iter().position(|byte| *byte == b']')
-    {
-        return (&inner[..end], inner[end + 1..].strip_prefix(b":").and_then(number));
-    }
-    match authority.iter().rposition(|byte| *byte == b':') {
-        Some(colon) => (&authority[..colon], number(&authority[colon + 1..])),
-        None => (authority, None),
-    }
+    let (host, port) = touchstone_http::host::split_port(authority);
+    let inner = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]"));
+    (inner.unwrap_or(host), port)
 }
 
 /// The query without the values of parameters that are secrets.
