@@ -11,7 +11,7 @@ use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, as_usize, values};
 
 use super::config_reader::ConfigReader;
-use super::{Config, Loaded};
+use super::{Config, Loaded, RouteConfig, SiteConfig};
 
 /// A part of all requests, in millionths.
 pub type Millionths = u32;
@@ -90,6 +90,14 @@ pub struct TraceConfig {
     /// Which of its requests are traced; `None`: none, and what is known of their traces is passed on as it
     /// came.
     pub sample: Option<Millionths>,
+}
+
+impl TraceConfig {
+    /// Which requests of a site, or of a route in it, are traced, after the configuration was read; `None`:
+    /// none is. A route does as its site, and a site as the server.
+    pub fn share(site: &SiteConfig, route: Option<&RouteConfig>) -> Option<Millionths> {
+        route.and_then(|route| route.telemetry).or(site.telemetry)?.sample
+    }
 }
 
 /// `[telemetry]`

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
-use touchstone_config::{RouteConfig, SiteConfig};
+use touchstone_config::{RouteConfig, SiteConfig, TraceConfig};
 use touchstone_handler::handler::Interface;
 
 use crate::substitution::Substitution;
@@ -65,7 +65,7 @@ fn traced(
 
 /// Whether requests of a route may be traced.
 fn is_traced(route: &RouteConfig, site: &SiteConfig) -> bool {
-    route.telemetry.or(site.telemetry).is_some_and(|own| own.sample.is_some())
+    TraceConfig::share(site, Some(route)).is_some()
 }
 
 /// The interface with texts replaced in its answers, where that is wanted.

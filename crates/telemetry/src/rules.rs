@@ -47,19 +47,15 @@ impl TraceRules {
         if !telemetry.is_on() {
             return None;
         }
-        let share = |own: &Option<TraceConfig>, above: Option<Millionths>| match own {
-            Some(own) => own.sample,
-            None => above,
-        };
         let sites = config.sites.iter().map(|site| {
-            let of_site = share(&site.telemetry, Some(telemetry.sample));
-            let routes = site.routes.iter().map(|route| share(&route.telemetry, of_site));
-            SiteShares { site: of_site, routes: routes.collect() }
+            let routes = site.routes.iter().map(|route| TraceConfig::share(site, Some(route)));
+            SiteShares { site: TraceConfig::share(site, None), routes: routes.collect() }
         });
         let sites: Box<[SiteShares]> = sites.collect();
         let all = sites.iter().flat_map(|shares| shares.routes.iter().chain([&shares.site]));
         let largest = all.copied().flatten().chain([telemetry.sample]).max().unwrap_or_default();
-        let budget = Budget { a_second: f64::from(telemetry.parent_rate), left: 0.0, filled: Instant::now() };
+        let a_second = f64::from(telemetry.parent_rate);
+        let budget = Budget { a_second, left: a_second, filled: Instant::now() };
         Some(Arc::new(TraceRules {
             usual: telemetry.sample,
             sites,
@@ -70,7 +66,7 @@ impl TraceRules {
                 AcceptParent::Proxies => !config.proxies.trusted.is_empty(),
                 AcceptParent::Always => true,
             },
-            budget: Mutex::new(Budget { left: budget.a_second, ..budget }),
+            budget: Mutex::new(budget),
             has_query: telemetry.query,
             queue: queue.clone(),
         }))
@@ -92,7 +88,7 @@ impl TraceRules {
         }
     }
 
-    /// Whether a request has to be searched for a trace context. Who has sent it is asked only if that counts.
+    /// Whether a request has to be searched for a trace context. Who has sent it is asked if that counts.
     #[inline]
     pub(crate) fn asks_for_parent(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
         self.asks_for_parents && self.accepts(is_from_proxy())
