@@ -20,6 +20,7 @@ pub mod inherited;
 pub mod pid_file;
 pub mod private_socket;
 pub mod privileges;
+mod stale_socket;
 pub mod start_error;
 pub mod systemd;
 pub mod unix_socket;

@@ -16,6 +16,8 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
 use touchstone_config::{ListenAddress, UnixSocketName};
 
+use crate::stale_socket::{AtPath, remove_stale};
+
 /// The length of the queue of connections to accept; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
@@ -43,7 +45,7 @@ pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListe
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(told)?;
     let address = SockAddr::unix(name.to_bind()).map_err(told)?;
     if let Some(path) = name.path() {
-        remove_stale(path, &address)?;
+        make_room(path)?;
         // The kernel makes the file with the mode of the socket, without the bits of the umask.
         fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(|error| told(error.into()))?;
     }
@@ -108,25 +110,19 @@ fn own_file(path: &Path) -> Option<Metadata> {
     std::fs::symlink_metadata(path).ok().filter(|file| file.file_type().is_socket())
 }
 
-/// Removes the file of a socket on which no program listens.
-fn remove_stale(path: &Path, address: &SockAddr) -> Result<(), String> {
-    match std::fs::symlink_metadata(path) {
-        Err(_) => return Ok(()),
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err("a file that is not a socket is in the way; remove it or choose another path".into());
+/// Makes room at a path. The error says what to do about what is there.
+fn make_room(path: &Path) -> Result<(), String> {
+    let found = remove_stale(path)
+        .map_err(|error| format!("the file of an earlier socket cannot be removed: {error}"))?;
+    match found {
+        AtPath::Free => Ok(()),
+        AtPath::OtherFile => {
+            Err("a file that is not a socket is in the way; remove it or choose another path".into())
         }
-        Ok(_) => {}
-    }
-    let client = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|e| e.to_string())?;
-    match client.connect(address) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
-            .map_err(|error| format!("the file of an earlier socket cannot be removed: {error}")),
-        // It cannot be known whether a program listens, so the file stays.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        AtPath::Forbidden(error) => {
             Err(format!("there is a socket to which this server may not connect: {error}"))
         }
-        // A program listens there, even if its queue is full.
-        _ => Err("another program listens there; stop it or choose another path".into()),
+        AtPath::InUse => Err("another program listens there; stop it or choose another path".into()),
     }
 }
 

@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
 use crate::handover::{Kind, PassedSocket};
 use crate::private_socket;
+use crate::stale_socket::{AtPath, remove_stale};
 
 /// The maximum number of connections; only the operator makes requests.
 const MOST_CONNECTIONS: usize = 16;
@@ -47,7 +48,11 @@ impl ControlListener {
     pub fn bind(address: &ControlAddress) -> io::Result<ControlListener> {
         let owner = rustix::process::geteuid().as_raw();
         if let ControlAddress::Path(path) = address {
-            remove_stale(path)?;
+            // A socket that is in use is reported by the bind.
+            if let AtPath::OtherFile = remove_stale(path)? {
+                let problem = "a file that is not a socket is in the way";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+            }
         }
         let socket = match address {
             ControlAddress::Path(path) => private_socket::listen(path),
@@ -134,25 +139,6 @@ impl Control {
         {
             let _ = thread.join();
         }
-    }
-}
-
-fn remove_stale(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match std::fs::symlink_metadata(path) {
-        Err(_) => return Ok(()),
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "a file that is not a socket is in the way",
-            ));
-        }
-        Ok(_) => {}
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        // The socket is in use, or the error is for another reason: the bind reports it.
-        _ => Ok(()),
     }
 }
 
