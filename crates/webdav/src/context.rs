@@ -27,13 +27,18 @@ impl Context {
         self.tree.place(path)
     }
 
-    /// The place of a resource that is made, changed or removed, which the names that configure servers
-    /// are not.
+    /// The place of a resource that is made. A collection that is missing on the way is a conflict.
     pub fn place_to_write(&self, path: &[u8]) -> Result<Place> {
+        self.place_to_change(path).map_err(Failure::missing_is_conflict)
+    }
+
+    /// The place of a resource that is changed or removed, which those with the names that configure servers
+    /// are not. Where a collection is missing on the way, the resource is.
+    pub fn place_to_change(&self, path: &[u8]) -> Result<Place> {
         if is_protected(path, self.tree.hidden_files()) {
             return Err(Failure::new(403));
         }
-        self.tree.place(path).map_err(Failure::missing_is_conflict)
+        self.tree.place(path)
     }
 
     /// The paths of a resource and of all below it, for the rules of other routes; none if there is no
@@ -46,7 +51,7 @@ impl Context {
         if place.facts.is_none() {
             return Ok(Vec::new());
         }
-        let walk = Walk { is_deep: true, most_entries: self.settings.most_entries, with_hidden: false };
+        let walk = Walk { is_deep: true, most_entries: self.settings.most_entries };
         let entries = self.tree.walk(&place, &walk)?;
         Ok(entries.into_iter().map(|entry: Entry| entry.path).collect())
     }

@@ -59,21 +59,14 @@ impl Failure {
         if self.condition.is_empty() {
             return Answer::error(self.status);
         }
-        let body = format!("{XML_BEGIN}{}\n", self.error_element());
-        Answer::new(self.status)
-            .field("Content-Type", "application/xml; charset=utf-8")
-            .part(BodyPart::Bytes(Bytes::from(body)))
-    }
-
-    /// The element `DAV:error`; empty without a condition.
-    pub fn error_element(&self) -> String {
-        if self.condition.is_empty() {
-            return String::new();
-        }
         let hrefs: String =
             self.hrefs.iter().map(|href| format!("<D:href>{}</D:href>", escape(href))).collect();
         let name = self.condition;
-        format!("<D:error xmlns:D=\"DAV:\"><D:{name}>{hrefs}</D:{name}></D:error>")
+        let error = format!("<D:error xmlns:D=\"DAV:\"><D:{name}>{hrefs}</D:{name}></D:error>");
+        let body = format!("{XML_BEGIN}{error}\n");
+        Answer::new(self.status)
+            .field("Content-Type", "application/xml; charset=utf-8")
+            .part(BodyPart::Bytes(Bytes::from(body)))
     }
 }
 

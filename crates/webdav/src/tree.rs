@@ -57,8 +57,6 @@ pub struct Walk {
     pub is_deep: bool,
     /// The most resources.
     pub most_entries: usize,
-    /// Hidden names, too.
-    pub with_hidden: bool,
 }
 
 /// The key of a member.
@@ -199,7 +197,7 @@ impl Tree {
     }
 
     /// Opens the directory of a collection for reading names.
-    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
+    pub fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
         let opened = self.root.open(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(fs::openat(&opened.descriptor, ".", flags, Mode::empty())?)
@@ -208,11 +206,6 @@ impl Tree {
     /// Opens the file of a path for reading.
     pub fn open_file(&self, path: &[u8]) -> Result<OwnedFd> {
         Ok(self.root.open(path)?.descriptor)
-    }
-
-    /// Opens the directory of a collection.
-    pub fn open_collection(&self, path: &[u8]) -> Result<OwnedFd> {
-        self.open_directory(path)
     }
 
     /// The resource and what is below it, each collection before its members. A link to a directory is a
@@ -252,7 +245,7 @@ impl Tree {
         for item in Dir::read_from(&directory)? {
             let item = item?;
             let name = item.file_name().to_bytes();
-            let is_hidden = !walk.with_hidden && is_hidden_name(name, self.hidden_files);
+            let is_hidden = is_hidden_name(name, self.hidden_files);
             let has_control = name.iter().any(u8::is_ascii_control);
             if matches!(name, b"." | b"..") || is_hidden || has_control {
                 continue;

@@ -15,11 +15,7 @@ use crate::temporary::{hidden_name, rename};
 /// Removes a resource with all below it.
 pub fn delete(context: &Context, call: &Call) -> Result<Reply> {
     let aside = context.store.with(|session| {
-        let place = context.place_to_write(&call.path).map_err(|failure| match failure.status {
-            // For DELETE a missing collection on the way is a missing resource.
-            409 => Failure::new(404),
-            _ => failure,
-        })?;
+        let place = context.place_to_change(&call.path)?;
         if place.facts.is_none() && !place.is_link {
             context.check(session.tables(), call, &place)?;
             return Err(Failure::new(404));

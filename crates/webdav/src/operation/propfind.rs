@@ -30,11 +30,7 @@ pub fn find(context: &Context, call: &Call) -> Result<(Vec<Entry>, PropertyQuery
     if depth == Depth::Zero {
         return Ok((vec![place.entry()?], query));
     }
-    let walk = Walk {
-        is_deep: depth == Depth::Infinity,
-        most_entries: context.settings.most_entries,
-        with_hidden: false,
-    };
+    let walk = Walk { is_deep: depth == Depth::Infinity, most_entries: context.settings.most_entries };
     Ok((context.tree.walk(&place, &walk)?, query))
 }
 

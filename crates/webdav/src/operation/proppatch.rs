@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Reply;
 use crate::call::Call;
 use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::locks::may_change;
 use crate::multistatus::Multistatus;
 use crate::properties::is_protected;
@@ -19,10 +19,7 @@ const MOST_RESOURCE_BYTES: usize = 64 * 1024;
 pub fn change(context: &Context, call: &Call) -> Result<Reply> {
     let changes = property_update(&call.body)?;
     context.store.with(|session| {
-        let place = context.place_to_write(&call.path).map_err(|failure| match failure.status {
-            409 => Failure::new(404),
-            _ => failure,
-        })?;
+        let place = context.place_to_change(&call.path)?;
         let entry = place.entry()?;
         context.check(session.tables(), call, &place)?;
         may_change(session.tables(), call.holder(), &place.key)?;

@@ -41,20 +41,16 @@ enum Copied {
 
 /// Copies or moves a resource.
 pub fn transfer(context: &Context, call: &Call, transfer: &Transfer) -> Result<Reply> {
-    if transfer.is_copy {
-        let ends = context.store.with(|session| check(context, session.tables(), call, transfer))?;
-        let copied = copy(context, call, &ends)?;
-        return put_in_place(context, call, transfer, Some(copied));
-    }
-    match put_in_place(context, call, transfer, None) {
-        // Another file system is mounted there.
-        Err(failure) if failure.status == CROSSES => {
-            let ends = context.store.with(|session| check(context, session.tables(), call, transfer))?;
-            let copied = copy(context, call, &ends)?;
-            put_in_place(context, call, transfer, Some(copied))
+    if !transfer.is_copy {
+        match put_in_place(context, call, transfer, None) {
+            // Another file system is mounted there: the source is copied, and then removed.
+            Err(failure) if failure.status == CROSSES => {}
+            other => return other,
         }
-        other => other,
     }
+    let ends = context.store.with(|session| check(context, session.tables(), call, transfer))?;
+    let copied = copy(context, call, &ends)?;
+    put_in_place(context, call, transfer, Some(copied))
 }
 
 /// Stands for `EXDEV`; it is not a status that is sent.
@@ -63,10 +59,7 @@ const CROSSES: u16 = 0;
 fn check(context: &Context, tables: &Tables, call: &Call, transfer: &Transfer) -> Result<Ends> {
     let from = match transfer.is_copy {
         true => context.place_to_read(&call.path)?,
-        false => context.place_to_write(&call.path).map_err(|failure| match failure.status {
-            409 => Failure::new(404),
-            _ => failure,
-        })?,
+        false => context.place_to_change(&call.path)?,
     };
     if from.facts.is_none() || !from.is_collection() && call.path.ends_with(b"/") {
         return Err(Failure::new(404));
@@ -111,7 +104,7 @@ fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<Copied> {
             true => ends.from.path.clone(),
             false => [&ends.from.path[..], b"/"].concat(),
         };
-        let source = context.tree.open_collection(&path)?;
+        let source = context.tree.open_directory(&path)?;
         let rules = CopyRules {
             hidden_files: settings.hidden_files,
             most_entries: settings.most_entries,
