@@ -71,6 +71,13 @@ pub struct Destination {
     pub metrics_interval: Option<Duration>,
 }
 
+/// A message, compressed or not. It is kept so until the collector has it, also if the destination changes.
+#[derive(Debug, Clone)]
+pub struct Packed {
+    bytes: Bytes,
+    is_gzip: bool,
+}
+
 impl Destination {
     /// The collector of a configuration; `None` if it has none. `instance` names the process.
     pub fn open(config: &TelemetryConfig, instance: &str) -> Result<Option<Destination>, String> {
@@ -114,17 +121,15 @@ impl Destination {
         }))
     }
 
+    /// A message as it is sent, however often.
+    pub fn packed(&self, message: Vec<u8>) -> Packed {
+        let bytes = if self.is_compressed { gzip(&message) } else { message };
+        Packed { bytes: bytes.into(), is_gzip: self.is_compressed }
+    }
+
     /// Sends a message, and waits for the answer.
-    pub async fn export(&self, signal: Signal, message: &[u8]) -> Outcome {
+    pub async fn export(&self, signal: Signal, message: &Packed) -> Outcome {
         let work = async {
-            let compressed;
-            let message = match self.is_compressed {
-                true => {
-                    compressed = gzip(message);
-                    &compressed
-                }
-                false => message,
-            };
             match self.protocol {
                 TelemetryProtocol::Http => self.post(signal, message).await,
                 TelemetryProtocol::Grpc => self.call(signal, message).await,
@@ -143,15 +148,15 @@ impl Destination {
         }
     }
 
-    async fn post(&self, signal: Signal, message: &[u8]) -> Outcome {
+    async fn post(&self, signal: Signal, message: &Packed) -> Outcome {
         let mut request = Request::post(self.uri(signal)).header(CONTENT_TYPE, "application/x-protobuf");
-        if self.is_compressed {
+        if message.is_gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         for (name, value) in &self.fields {
             request = request.header(name, value);
         }
-        match request.body(Full::new(Bytes::copy_from_slice(message))) {
+        match request.body(Full::new(message.bytes.clone())) {
             Err(error) => Outcome::Refused(error.to_string()),
             Ok(request) => match self.client.send(request).await {
                 Ok(answer) => of_answer(&answer),
@@ -160,8 +165,9 @@ impl Destination {
         }
     }
 
-    async fn call(&self, signal: Signal, message: &[u8]) -> Outcome {
-        let call = Call { uri: self.uri(signal), fields: &self.fields, is_gzip: self.is_compressed, message };
+    async fn call(&self, signal: Signal, Packed { bytes, is_gzip }: &Packed) -> Outcome {
+        let (uri, fields) = (self.uri(signal), &self.fields);
+        let call = Call { uri, fields, is_gzip: *is_gzip, message: bytes };
         match self.client.call(&call).await {
             Ok(answer) => of_call(&answer),
             Err(failure) => Outcome::Again { reason: failure.to_string(), after: None },

@@ -20,7 +20,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_observe::request_id::RequestIds;
 
-use crate::destination::{Destination, Outcome, Signal};
+use crate::destination::{Destination, Outcome, Packed, Signal};
 use crate::encode;
 use crate::queue::SpanQueue;
 
@@ -124,7 +124,7 @@ impl Telemetry {
 /// A request to the collector.
 struct Export {
     signal: Signal,
-    message: Rc<Vec<u8>>,
+    message: Packed,
     /// How many spans it has.
     spans: u64,
     /// When it was first sent.
@@ -248,7 +248,8 @@ impl Exporter {
     }
 
     fn begin(&mut self, signal: Signal, message: Vec<u8>, spans: u64) {
-        let (began, message) = (Instant::now(), Rc::new(message));
+        let Some(destination) = &self.destination else { return };
+        let (began, message) = (Instant::now(), destination.packed(message));
         self.export = Some(Export { signal, message, spans, began, pause: FIRST_PAUSE });
         self.send();
     }
