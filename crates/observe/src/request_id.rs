@@ -103,23 +103,19 @@ impl RequestIds {
         given.map_or_else(|| RequestId::New(self.next_uuid()), |id| RequestId::Given(id.into()))
     }
 
-    /// A random number, for other ids that are names and not secrets.
-    pub fn next_number(&mut self) -> u64 {
-        self.next_random()
-    }
-
     /// A new id.
     pub fn next_uuid(&mut self) -> [u8; UUID_LENGTH] {
         let now = clock_gettime(ClockId::RealtimeCoarse);
         let unix_ms = (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000);
-        let (first, second) = (self.next_random(), self.next_random());
+        let (first, second) = (self.next_number(), self.next_number());
         // 48 bits of time, 4 of version, 12 random; 2 of variant, 62 random.
         let high = unix_ms << 16 | 0x7000 | (first & 0x0FFF);
         let low = 0x8000_0000_0000_0000 | (second >> 2);
         uuid_text(high, low)
     }
 
-    fn next_random(&mut self) -> u64 {
+    /// A random number, for ids that are names and not secrets.
+    pub fn next_number(&mut self) -> u64 {
         let state = &mut self.state;
         let result = state[0].wrapping_add(state[3]).rotate_left(23).wrapping_add(state[0]);
         let shifted = state[1] << 17;
