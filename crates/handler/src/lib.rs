@@ -18,6 +18,7 @@
 //! | `named_counts` | counts that are kept under a name, for the next two |
 //! | `component_counts` | what is counted of WebAssembly components |
 //! | `stream_counts` | what is counted of streams: connections without requests |
+//! | `webdav_counts` | what is counted of WebDAV |
 //!
 //! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
 
@@ -32,3 +33,4 @@ pub mod request;
 pub mod stream_counts;
 pub mod trace;
 pub mod variables;
+pub mod webdav_counts;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::Access;
-use touchstone_config::{RouteConfig, SiteConfig, WebDavConfig};
+use touchstone_config::{RouteConfig, SiteConfig, WebDavConfig, route_name, site_name};
 use touchstone_files::mime::ContentTypes;
 use touchstone_handler::handler::Interface;
+use touchstone_handler::webdav_counts::Name;
 use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
 
 use crate::file_access::{existing, may, symlink_policy};
@@ -22,6 +23,7 @@ pub fn open(
     let content_types =
         ContentTypes::new(files.mime_types.clone(), charset).map_err(|error| format!("'webdav': {error}"))?;
     let settings = Settings {
+        name: Name { site: site_name(site), route: route_name(&site.routes, route) },
         root: files.root,
         mount: if route.alias.is_some() { route.path.clone().into_bytes() } else { b"/".to_vec() },
         symlinks: symlink_policy(files.symlinks),

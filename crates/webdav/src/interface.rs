@@ -8,6 +8,7 @@ use touchstone_files::root::Root;
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::request::Request;
+use touchstone_handler::webdav_counts::{self, Counts};
 use touchstone_http::request::Method;
 
 use crate::call::{Call, HttpConditions};
@@ -30,6 +31,7 @@ const WRITE_BYTES: usize = 256 * 1024;
 /// The files of a route.
 pub struct WebDav {
     context: Arc<Context>,
+    counts: Arc<Counts>,
 }
 
 impl WebDav {
@@ -42,7 +44,9 @@ impl WebDav {
         let root = Root::new(&settings.root, settings.symlinks).map_err(named)?.mounted_at(&settings.mount);
         let store = Store::of(&settings.state, &settings.root).map_err(named)?;
         let tree = Tree::new(root, settings.mount.clone(), settings.hidden_files);
-        Ok(WebDav { context: Arc::new(Context { settings: Arc::new(settings), tree, store }) })
+        let counts = webdav_counts::of_route(settings.name.clone());
+        counts.count_locks_of(&store);
+        Ok(WebDav { context: Arc::new(Context { settings: Arc::new(settings), tree, store }), counts })
     }
 }
 
@@ -52,7 +56,7 @@ impl Interface for WebDav {
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        Rc::new(HandlerOfCore { context: self.context.clone(), server })
+        Rc::new(HandlerOfCore { context: self.context.clone(), counts: self.counts.clone(), server })
     }
 
     fn takes_escapes(&self) -> bool {
@@ -66,6 +70,7 @@ impl Interface for WebDav {
 
 struct HandlerOfCore {
     context: Arc<Context>,
+    counts: Arc<Counts>,
     server: Rc<dyn Server>,
 }
 
@@ -103,15 +108,19 @@ impl HandlerOfCore {
     async fn answer(&self, request: Request) -> Answer {
         let settings = &self.context.settings;
         let method = DavMethod::of(request.received.method_text());
+        self.counts.requested(method.map_or("", DavMethod::name));
         let Some(method) = method.filter(|method| settings.allows(*method)) else {
             let is_known = method.is_some() || request.method() != Method::Other;
-            let answer = Answer::error(if is_known { 405 } else { 501 });
+            let status = if is_known { 405 } else { 501 };
+            self.counts.refused(status);
+            let answer = Answer::error(status);
             return if is_known { answer.field("Allow", &settings.allow()) } else { answer };
         };
         let facts = request.without_body();
         match self.run(method, request).await {
             Ok(reply) => answer_of(reply),
             Err(failure) => {
+                self.counts.refused(failure.status);
                 if !failure.detail.is_empty() {
                     let path = facts.path.escape_ascii();
                     let message = format!("{} {path}: {}", method.name(), failure.detail);
@@ -213,7 +222,7 @@ impl HandlerOfCore {
             pieces.extend(piece);
             if held_bytes >= WRITE_BYTES || is_end && held_bytes > 0 {
                 let ready = std::mem::take(&mut pieces);
-                held_bytes = 0;
+                let written_bytes = std::mem::take(&mut held_bytes) as u64;
                 upload = on_thread(move || {
                     for piece in &ready {
                         upload.write(piece)?;
@@ -221,6 +230,7 @@ impl HandlerOfCore {
                     Ok(upload)
                 })
                 .await?;
+                self.counts.written_bytes.add(written_bytes);
             }
             if is_end {
                 break;

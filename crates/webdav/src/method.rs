@@ -62,3 +62,14 @@ impl DavMethod {
         self != DavMethod::Propfind
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use touchstone_handler::webdav_counts::METHODS;
+
+    #[test]
+    fn every_method_is_counted() {
+        assert_eq!(DavMethod::ALL.map(DavMethod::name), METHODS);
+    }
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::SymlinkPolicy;
+use touchstone_handler::webdav_counts::Name;
 use touchstone_http::path::PathRules;
 
 use crate::method::DavMethod;
@@ -13,6 +14,8 @@ use crate::method::DavMethod;
 /// The settings of a route.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The names of the site and the route, for metrics.
+    pub name: Name,
     /// The directory of the files.
     pub root: PathBuf,
     /// The beginning of the paths of the directory; with a slash at both ends.

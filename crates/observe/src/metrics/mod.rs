@@ -20,12 +20,13 @@
 //! | `origin_totals` | what is counted of origins |
 //! | `component_totals` | what is counted of WebAssembly components |
 //! | `stream_totals` | what is counted of streams |
+//! | `webdav_totals` | what is counted of WebDAV |
 //! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
 //! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
-//! `stream_metrics` | every metric |
+//! `stream_metrics`, `webdav_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod component_metrics;
@@ -50,6 +51,8 @@ mod stream_totals;
 mod telemetry_counts;
 mod totals;
 pub mod traffic;
+mod webdav_metrics;
+mod webdav_totals;
 
 /// Every metric, in the order of the exposition.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
@@ -57,7 +60,8 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
         .iter()
         .chain(python_metrics::PYTHON_METRICS)
         .chain(component_metrics::COMPONENT_METRICS)
-        .chain(stream_metrics::STREAM_METRICS);
+        .chain(stream_metrics::STREAM_METRICS)
+        .chain(webdav_metrics::WEBDAV_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
@@ -79,3 +83,4 @@ pub use route_table::{RouteTable, SiteNames};
 pub use stream_totals::{StreamTotals, stream_totals};
 pub use telemetry_counts::TelemetryCounts;
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};
+pub use webdav_totals::{WebDavTotals, webdav_totals};

@@ -15,6 +15,7 @@ use super::registry::Metrics;
 use super::route_counts::{RouteCounts, RouteLabels};
 use super::stream_totals::{StreamTotals, stream_totals};
 use super::telemetry_counts::TelemetryTotals;
+use super::webdav_totals::{WebDavTotals, webdav_totals};
 
 /// Everything that is counted, added up.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +72,8 @@ pub struct Totals {
     pub components: Vec<ComponentTotals>,
     /// Streams.
     pub streams: Vec<StreamTotals>,
+    /// Routes with WebDAV.
+    pub webdav: Vec<WebDavTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -148,6 +151,7 @@ impl Totals {
             python: touchstone_python::status_of_server(),
             components: component_totals(),
             streams: stream_totals(),
+            webdav: webdav_totals(),
             telemetry: metrics.telemetry().totals(),
             ..Totals::default()
         };

@@ -19,10 +19,12 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
+use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;
 use crate::tree::lies_in;
@@ -38,6 +40,8 @@ pub struct Store {
     directory: PathBuf,
     file: PathBuf,
     journal: Mutex<Option<Journal>>,
+    /// The number of locks when it was asked for last.
+    locks: AtomicU64,
 }
 
 /// The state, while no other thread or process uses it.
@@ -74,7 +78,7 @@ impl Store {
             return Ok(store);
         }
         let (directory, journal) = (directory.to_path_buf(), Mutex::new(None));
-        let store = Arc::new(Store { directory, file: file.clone(), journal });
+        let store = Arc::new(Store { directory, file: file.clone(), journal, locks: AtomicU64::new(0) });
         known.insert(file, Arc::downgrade(&store));
         Ok(store)
     }
@@ -108,6 +112,28 @@ impl Store {
         }
         let done = done?;
         ended.map(|()| done)
+    }
+}
+
+impl LockTable for Store {
+    /// While an operation uses the state, which may take long, this is what held before it.
+    fn locks_held(&self) -> u64 {
+        let Ok(mut journal) = self.journal.try_lock() else { return self.locks.load(Ordering::Relaxed) };
+        let now = unix_seconds();
+        if journal.is_none() && self.file.exists() {
+            // Locks outlive the process that has made them.
+            let opened = Journal::open(&self.directory, &self.file).and_then(|mut journal| {
+                journal.begin(now)?;
+                journal.end(now)?;
+                Ok(journal)
+            });
+            *journal = opened.ok();
+        }
+        let locks = journal
+            .as_ref()
+            .map_or(0, |journal| journal.tables.locks().filter(|lock| lock.until > now).count() as u64);
+        self.locks.store(locks, Ordering::Relaxed);
+        locks
     }
 }
 

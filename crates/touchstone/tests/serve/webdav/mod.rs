@@ -4,6 +4,7 @@
 mod apache;
 mod attacks;
 mod clients;
+mod metrics;
 mod rules;
 mod state;
 mod uploads;
