@@ -68,6 +68,8 @@ testing|/usr/sbin/dnsmasq|dnsmasq-base|DNS behind a stream
 testing|dig|bind9-dnsutils|DNS behind a stream
 testing|litmus|litmus|the test suite for WebDAV servers
 testing|cadaver|cadaver|a client for WebDAV
+testing|rclone|rclone|a client for WebDAV that keeps trees the same
+testing|/usr/sbin/mount.davfs|davfs2|a WebDAV server that is mounted
 rival|haproxy|haproxy|a system under test
 testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test

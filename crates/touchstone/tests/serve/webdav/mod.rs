@@ -5,6 +5,7 @@ mod apache;
 mod attacks;
 mod clients;
 mod metrics;
+mod remote_trees;
 mod rules;
 mod state;
 mod uploads;
