@@ -14,7 +14,7 @@ use super::shared::AccessShared;
 use super::signed_link::SignedLinks;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
 use touchstone_config::{AccessConfig, NetworkSet, PasswordSource, RateLimitConfig};
-use touchstone_expression::Text;
+use touchstone_expression::{Known, Source, Text};
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. It is `None` if no rules are configured, so that a request then costs only
@@ -33,6 +33,8 @@ struct RateRule {
     limit: Limit,
     /// The key; `None`: the client's address.
     key: Option<Text>,
+    /// The key has what is known only when the other rules have been passed, such as the user.
+    is_late: bool,
 }
 
 impl RateRule {
@@ -43,13 +45,21 @@ impl RateRule {
             (delay, key) => shared.limit_id(&(name, config.requests, config.per, burst, delay, key)),
         };
         let rate = Rate::new(config.requests, config.per, burst)?.with_delayed(config.delay);
-        Some(Arc::new(RateRule { limit: Limit::new(id, rate), key: config.key.clone() }))
+        let is_late =
+            config.key.as_ref().is_some_and(|key| key.uses(&|variable| variable.known > Known::Request));
+        Some(Arc::new(RateRule { limit: Limit::new(id, rate), key: config.key.clone(), is_late }))
     }
 
     /// What the request is counted by; `None`: it is not counted.
     fn client(&self, request: &RequestView<'_>, shared: &AccessShared) -> Option<Client> {
-        let Some(key) = &self.key else { return request.client.map(Client::of) };
-        let key = key.render(request);
+        match &self.key {
+            None => request.client.map(Client::of),
+            Some(_) => self.client_of_key(request, shared),
+        }
+    }
+
+    fn client_of_key(&self, source: &dyn Source, shared: &AccessShared) -> Option<Client> {
+        let key = self.key.as_ref()?.render(source);
         (!key.is_empty()).then(|| shared.client_of_key(&key))
     }
 }
@@ -233,6 +243,11 @@ impl Gate {
     /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise does nothing;
     /// call [`Gate::check`] for the decision.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
+        if self.rate.as_ref().is_some_and(|rule| rule.is_late) { None } else { self.admit_part(request) }
+    }
+
+    /// Does the same for a part of a page, whose user was counted for the page.
+    pub fn admit_part(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         if !self.allows(request) || !self.allows_place(request) || self.check_link(request).is_err() {
             return None;
         }
@@ -298,7 +313,7 @@ impl Gate {
 
     /// Counts a request; returns how long it must wait for its turn.
     fn count(&self, request: &RequestView<'_>) -> Result<Duration, Refusal> {
-        let Some(rule) = &self.rate else { return Ok(Duration::ZERO) };
+        let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return Ok(Duration::ZERO) };
         let Some(client) = rule.client(request, &self.shared) else { return Ok(Duration::ZERO) };
         let taken = rule.limit.take_turn(&self.shared.clients, client, self.shared.now_ns());
         taken.map_err(Refusal::too_many)
@@ -306,7 +321,7 @@ impl Gate {
 
     /// Counts a request that need not wait; otherwise does nothing, and returns false.
     fn counts_at_once(&self, request: &RequestView<'_>) -> bool {
-        let Some(rule) = &self.rate else { return true };
+        let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return true };
         let Some(client) = rule.client(request, &self.shared) else { return true };
         rule.limit.take_at_once(&self.shared.clients, client, self.shared.now_ns())
     }
@@ -332,7 +347,26 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
     Ok(admitted)
 }
 
-/// Does the same for the rules that need no user.
+/// Counts a request that has passed all rules, its user's authentication among them, by what is known since
+/// then. Waits for its turn.
+pub async fn count_admitted(gates: &[&Gate], request: &dyn Source) -> Result<(), Refusal> {
+    let rules = gates.iter().enumerate().filter_map(|(position, gate)| {
+        let rule = gate.rate.as_ref().filter(|rule| rule.is_late)?;
+        let is_new = !gates[..position].iter().any(|before| same(&before.rate, &gate.rate));
+        is_new.then_some((rule, &gate.shared))
+    });
+    for (rule, shared) in rules {
+        let Some(client) = rule.client_of_key(request, shared) else { continue };
+        let taken = rule.limit.take_turn(&shared.clients, client, shared.now_ns());
+        let wait = taken.map_err(Refusal::too_many)?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+    Ok(())
+}
+
+/// Does the same as [`pass`] for the rules that need no user.
 pub fn pass_without_user(gates: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
     let mut gates_before = (0..gates.len()).map(|position| (&gates[..position], gates[position]));
     gates_before.try_for_each(|(before, gate)| gate.check_without_user(before, request).map(|_| ()))

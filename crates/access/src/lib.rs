@@ -50,7 +50,7 @@ pub use allow::AddressRules;
 pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
-pub use gate::{AdmittedRequest, Gate, Verdict, Verification, pass, pass_without_user};
+pub use gate::{AdmittedRequest, Gate, Verdict, Verification, count_admitted, pass, pass_without_user};
 pub use geoip::{GeoFile, GeoIp, Location};
 pub use minimum_rate::{MinimumRate, RateCheck};
 pub use password_file::PasswordFile;

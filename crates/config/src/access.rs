@@ -295,13 +295,13 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             example: "\"$header{x-api-key}\"",
             documentation: "Whose requests are counted together, a [text with variables](expressions.md) of \
                 the request, in place of the client's address. Requests for which it is empty are not \
-                counted.",
+                counted. With `$user` or `$claim{...}` they are counted when the user is known.",
             kind: Kind::Checked {
                 what: "text with variables",
-                parse: |text, _| values::check_text(text, Known::Request),
+                parse: |text, _| values::check_text(text, Known::Admitted),
                 set: |limit, value| {
                     limit.key =
-                        Text::read(&value, Known::Request).ok().filter(|key| !key.source().is_empty());
+                        Text::read(&value, Known::Admitted).ok().filter(|key| !key.source().is_empty());
                 },
             },
         },

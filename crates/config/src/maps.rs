@@ -391,7 +391,7 @@ impl ConfigReader<'_> {
     fn in_access(&mut self, access: &mut AccessConfig, maps: &Maps, places: &SectionPlaces) {
         if let Some(rate) = &mut access.rate_limit {
             let place = places.table("rate_limit", 0).unwrap_or(places).key("key");
-            let scope = Scope::from(Known::Request).with_maps(maps);
+            let scope = Scope::from(Known::Admitted).with_maps(maps);
             self.reread_text(&mut rate.key, scope, || (place, "'key'".to_string()));
         }
     }

@@ -81,6 +81,8 @@ pub enum Fact {
     Protocol,
     /// The authenticated user.
     User,
+    /// A claim of that user.
+    Claim,
     /// The request's id.
     RequestId,
     /// The version of TLS.
@@ -197,6 +199,16 @@ pub static VARIABLES: &[Entry] = &[
         "`SUCCESS` where the client has a certificate that was verified, else nothing",
     ),
     entry("user", Fact::User, Known::Admitted, "the authenticated user"),
+    Entry {
+        known: Known::Admitted,
+        ..named(
+            "claim",
+            Fact::Claim,
+            "groups",
+            "a claim of the user's [token](access.md#tokens) or [login](login.md); a dot leads into an \
+             object, the items of an array have commas between them",
+        )
+    },
     entry("status", Fact::Status, Known::Head, "the status of the answer"),
     entry("site", Fact::Site, Known::Head, "the name of the site, its first host or address"),
     entry("route", Fact::Route, Known::Head, "what the route of the request matches"),

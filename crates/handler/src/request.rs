@@ -179,6 +179,12 @@ impl DerefMut for Request {
     }
 }
 
+/// What a token or a provider says of a user.
+pub trait ClaimValues: Send + Sync {
+    /// The value of a claim as text; `None`: there is none, or none that is text.
+    fn value(&self, name: &str) -> Option<String>;
+}
+
 /// A request without its body.
 #[derive(Clone)]
 pub struct RequestDetails {
@@ -211,6 +217,8 @@ pub struct RequestDetails {
     pub tls: Option<Arc<TlsFacts>>,
     /// The user that the server has authenticated.
     pub user: Option<Box<str>>,
+    /// What a token or a provider says of that user.
+    pub claims: Option<Arc<dyn ClaimValues>>,
     /// An authority has allowed it, so answers to it may be for this client alone.
     pub is_admitted: bool,
     /// The session of the user who has signed in, for requests that are derived from this one.
@@ -449,6 +457,7 @@ mod tests {
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,
+            claims: None,
             is_admitted: false,
             session: None,
             id: "".into(),

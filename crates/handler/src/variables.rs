@@ -52,6 +52,7 @@ impl Source for Request {
                 fields.find_map(|field| source::cookie(field, &variable.name))
             }
             Fact::Argument => source::argument(self.query.as_deref()?, &variable.name),
+            Fact::Claim => return self.claims.as_ref()?.value(&variable.name).map(source::text),
             Fact::User => self.user.as_deref().map(str::as_bytes),
             // A scheme is that of the client's connection to a trusted proxy.
             Fact::Scheme => Some(if self.is_https() { &b"https"[..] } else { b"http" }),

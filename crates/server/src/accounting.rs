@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_handler::answer::CacheResult;
-use touchstone_handler::request::{Protocol, TlsFacts};
+use touchstone_handler::request::{ClaimValues, Protocol, TlsFacts};
 use touchstone_http::request::{HeadBuilder, KnownField, RequestHead};
 use touchstone_http::request_view::{HeadFields, client_name};
 use touchstone_observe::log::access::{Record, TlsRecord};
@@ -62,6 +62,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         record.request_line = &hidden;
         record.target = record.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     }
+    let claims = progress.facts.claims();
     let labels = table.labels_of(site, route);
     // After a reload the positions may be those of other sites.
     let is_present = Arc::ptr_eq(table, &state.snapshot.route_table);
@@ -70,6 +71,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         route,
         &Record {
             user: account.user,
+            claims: claims.as_deref(),
             status: account.status,
             body_bytes: account.body_bytes,
             duration_us: microseconds_since(started),
@@ -116,8 +118,6 @@ pub fn note_stream_hit(
     }
 }
 
-/// Records the span of a hit, if it is traced, and logs it.
-fn show_hit(
 /// Whether a hit may be traced.
 #[inline]
 fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
@@ -126,6 +126,8 @@ fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
     state.tracer.as_mut().is_some_and(|tracer| tracer.may_record_hit(is_from_proxy))
 }
 
+/// Records the span of a hit, if it is traced, and logs it.
+fn show_hit(
     state: &mut CoreState,
     origin: Origin<'_>,
     of: HitRoute,
@@ -140,7 +142,10 @@ fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
     if !state.log.is_on() {
         return;
     }
-    let HitRoute { site, route, is_accelerated } = of;
+    let HitRoute { site, route, is_accelerated, has_user } = of;
+    let admitted = if has_user { std::mem::take(&mut state.caches.admitted) } else { Default::default() };
+    let user = admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()));
+    let claims = admitted.identity.as_deref();
     let fields = HeadFields { head, buffer };
     let id = request_id(state, origin.peer, Some(&fields));
     let (text, line);
@@ -171,6 +176,8 @@ fn may_record_hit(state: &mut CoreState, peer: Option<SocketAddr>) -> bool {
             site: known(&labels.site),
             route: known(&labels.route),
             handler: "cache",
+            user: user.as_deref(),
+            claims: claims.map(|identity| identity as &dyn ClaimValues),
             cache: if is_accelerated { CacheResult::Hit.word() } else { "" },
             ..record
         },

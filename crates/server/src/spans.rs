@@ -61,7 +61,7 @@ pub fn record_answered(
 pub fn record_hit(
     state: &mut CoreState,
     origin: &Origin<'_>,
-    HitRoute { site, route, is_accelerated }: HitRoute,
+    HitRoute { site, route, is_accelerated, .. }: HitRoute,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
 ) -> Option<TraceIds> {

@@ -572,6 +572,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         server: "127.0.0.1:80".parse().expect("an address"),
         tls: Some(Arc::new(tls_of(user))),
         user: user.authenticated.map(Into::into),
+        claims: None,
         is_admitted: false,
         session: None,
         id: "".into(),

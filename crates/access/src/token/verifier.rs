@@ -9,6 +9,8 @@ use std::sync::Arc;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
 
+use touchstone_handler::request::ClaimValues;
+
 use super::claims::{self, Claims};
 use crate::basic::User;
 use crate::token_keys::KeySet;
@@ -24,6 +26,14 @@ pub struct Identity {
     /// Header fields that programs and origins get in place of the client's fields; `None`: the token has no
     /// such claim, and the client's field is dropped anyway.
     pub fields: Vec<(Arc<str>, Option<String>)>,
+    /// All that it says, for variables.
+    pub claims: Claims,
+}
+
+impl ClaimValues for Identity {
+    fn value(&self, name: &str) -> Option<String> {
+        claims::field_value(claims::find(&self.claims, name)?)
+    }
 }
 
 /// Why a token is not accepted.
@@ -66,16 +76,6 @@ pub struct Accepted {
 }
 
 impl Rules {
-    /// Verifies a token, and makes of its claims what programs and origins get.
-    pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
-        self.accept(&self.verified_claims(token, keys)?)
-    }
-
-    /// Verifies the signature, the times, the issuer and the audience of a token, and returns its claims.
-    pub fn verified_claims(&self, token: &[u8], keys: &KeySet) -> Result<Claims, Rejection> {
-        if token.len() > LONGEST_TOKEN_BYTES {
-            return Err(Rejection::Invalid("the token is too long"));
-        }
     /// Rules on claims, as they are configured: what they must contain, and what is made of them. Any
     /// algorithm, issuer and audience must still be named.
     pub fn of_claims<'c>(
@@ -94,6 +94,16 @@ impl Rules {
         }
     }
 
+    /// Verifies a token, and makes of its claims what programs and origins get.
+    pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
+        self.accept(&self.verified_claims(token, keys)?)
+    }
+
+    /// Verifies the signature, the times, the issuer and the audience of a token, and returns its claims.
+    pub fn verified_claims(&self, token: &[u8], keys: &KeySet) -> Result<Claims, Rejection> {
+        if token.len() > LONGEST_TOKEN_BYTES {
+            return Err(Rejection::Invalid("the token is too long"));
+        }
         let header = decode_header(token).map_err(|error| reason(error.kind()))?;
         self.check_header(&header)?;
         let mut validation = Validation::new(header.alg);
@@ -151,7 +161,7 @@ impl Rules {
         }
         // The library has compared it with the clock; it may be a fraction.
         let expires_s = token.get("exp").and_then(serde_json::Value::as_f64).unwrap_or(0.0) as u64;
-        Ok(Accepted { identity: Identity { user, fields }, expires_s })
+        Ok(Accepted { identity: Identity { user, fields, claims: token.clone() }, expires_s })
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::store::StoredAnswers;
+use touchstone_access::AdmittedRequest;
 use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::dictionary::AvailableDictionary;
@@ -29,6 +30,8 @@ pub struct Caches {
     pub files: Vec<CoreCache>,
     /// Stored answers of programs and origins; `None` if no route has a cache.
     pub stored_answers: Option<StoredAnswers>,
+    /// The user of the last hit that has one, for its line of the log.
+    pub admitted: AdmittedRequest,
 }
 
 impl Caches {
@@ -42,6 +45,7 @@ impl Caches {
                 .accelerator
                 .as_ref()
                 .map(|accelerator| StoredAnswers::new(accelerator.store.clone())),
+            admitted: AdmittedRequest::default(),
         }
     }
 
@@ -154,12 +158,14 @@ pub struct HitRoute {
     pub route: Option<usize>,
     /// The answer is that of a program or an origin, not a file.
     pub is_accelerated: bool,
+    /// The user is in [`Caches::admitted`].
+    pub has_user: bool,
 }
 
 impl HitRoute {
     /// A hit of a file of a site.
     pub fn file(site: usize, route: Option<usize>) -> HitRoute {
-        HitRoute { site, route, is_accelerated: false }
+        HitRoute { site, route, is_accelerated: false, has_user: false }
     }
 
     /// The site whose file the answer is; `None` for the answer of a program or an origin.
@@ -208,7 +214,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         return LookupResult::Exchange;
     }
     let site_now = &snapshot.sites[site];
-    let Caches { files, stored_answers } = caches;
+    let Caches { files, stored_answers, admitted } = caches;
     let gate = &snapshot.connection_gate;
     let is_secure = || gate.is_secure(context.peer, &lookup.fields, context.is_tls);
     let Some(rules) = &site_now.rules else {
@@ -232,7 +238,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         if let Some(StoredHit { prepared, route }) =
             accelerator::stored_hit(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
-            let of = HitRoute { site, route: Some(route), is_accelerated: true };
+            let of = HitRoute { site, route: Some(route), is_accelerated: true, has_user: false };
             return LookupResult::Hit { prepared, of, path };
         }
     }
@@ -241,8 +247,12 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         return LookupResult::Miss { site, path };
     };
     match rules.at_once(&view) {
-        CacheAdmission::Serve(_admitted, route) => {
-            LookupResult::Hit { prepared, of: HitRoute::file(site, route), path }
+        CacheAdmission::Serve(user, route) => {
+            let of = HitRoute { has_user: user.user.is_some(), ..HitRoute::file(site, route) };
+            if of.has_user {
+                *admitted = user;
+            }
+            LookupResult::Hit { prepared, of, path }
         }
         CacheAdmission::Resolve => LookupResult::Exchange,
     }

@@ -34,6 +34,7 @@ impl Source for AnswerVariables<'_> {
         match variable.fact {
             Fact::Status => Some(source::text(self.status)),
             Fact::User => self.answered.user.as_deref().map(|user| Cow::Borrowed(user.as_bytes())),
+            Fact::Claim => facts.claims()?.value(&variable.name).map(source::text),
             Fact::Site => name(&labels().site),
             Fact::Route => name(&labels().route),
             Fact::Handler => Some(Cow::Borrowed(facts.handler().as_bytes())),

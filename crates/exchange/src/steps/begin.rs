@@ -102,6 +102,7 @@ pub fn begin(
         server: arrival.listener.told(arrival.tls.is_some()),
         tls: arrival.tls,
         user: None,
+        claims: None,
         is_admitted: false,
         session: None,
         id: Box::default(),

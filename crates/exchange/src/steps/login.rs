@@ -59,7 +59,7 @@ pub async fn check(
     snapshot: &Arc<Snapshot>,
     login: &Login,
     came: &Request,
-    request: &mut Request,
+    (request, progress): (&mut Request, &Progress),
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
     let passed = login.check(came).await.map_err(|refused| noted(core, snapshot, came, refused))?;
@@ -69,6 +69,8 @@ pub async fn check(
     if let Some(user) = &passed.identity.user {
         request.user = Some(String::from_utf8_lossy(user.name()).into());
     }
+    progress.facts.set_claims(passed.identity.clone());
+    request.claims = Some(passed.identity);
     request.is_admitted = true;
     request.session = Some(passed.session);
     cookies.extend_from_slice(&passed.cookies);

@@ -374,7 +374,7 @@ async fn apply_rules(
     }
     for login in &resolved.logins {
         // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(login::check(core, snapshot, login, came, &mut request, cookies));
+        let checked = Box::pin(login::check(core, snapshot, login, came, (&mut request, progress), cookies));
         if let Err(answer) = checked.await {
             progress.with("login");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
@@ -391,6 +391,10 @@ async fn apply_rules(
         if request.user.is_some() {
             answered.user.clone_from(&request.user);
         }
+    }
+    if let Err(refusal) = access::count_admitted(&resolved.gates, &request).await {
+        progress.with("access");
+        return NextStep::Answer(finish(core, snapshot, &request, site, form, refusal.answer()).await);
     }
     if let Some(rewritten) = resolved.rewritten.take() {
         request.path = rewritten.path;
@@ -451,6 +455,10 @@ async fn admit(
     }
     if !write_fields(admitted.fields(), request) {
         return Err(Answer::error(500));
+    }
+    if let Some(identity) = &admitted.identity {
+        progress.facts.set_claims(identity.clone());
+        request.claims = Some(identity.clone());
     }
     if let Some(user) = admitted.user {
         let name: Box<str> = String::from_utf8_lossy(user.name()).into();

@@ -15,6 +15,7 @@ use touchstone_access::MinimumRate;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
+use touchstone_handler::request::ClaimValues;
 use touchstone_handler::trace::RequestTrace;
 use touchstone_observe::request_id::RequestId;
 use touchstone_sites::site::{MinimumRates, Snapshot};
@@ -44,6 +45,7 @@ pub struct LogFacts {
     hides_query: Cell<bool>,
     id: RefCell<Option<RequestId>>,
     trace: RefCell<Option<Rc<RequestTrace>>>,
+    claims: RefCell<Option<Arc<dyn ClaimValues>>>,
 }
 
 /// The messages of an exchange to its connection, which waits for the answer.
@@ -117,6 +119,16 @@ impl LogFacts {
     /// Sets the trace of the request.
     pub fn set_trace(&self, trace: Rc<RequestTrace>) {
         *self.trace.borrow_mut() = Some(trace);
+    }
+
+    /// What a token or a provider says of the user.
+    pub fn claims(&self) -> Option<Arc<dyn ClaimValues>> {
+        self.claims.borrow().clone()
+    }
+
+    /// Sets what a token or a provider says of the user.
+    pub fn set_claims(&self, claims: Arc<dyn ClaimValues>) {
+        *self.claims.borrow_mut() = Some(claims);
     }
 
     /// Sets the request's id.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use touchstone_expression::{Fact, Source, Variable, source};
+use touchstone_handler::request::ClaimValues;
 use touchstone_http::request_view::{RequestFields, values};
 use touchstone_http::trace_context::write_hexadecimal;
 
@@ -39,6 +40,8 @@ pub struct Record<'a> {
     pub fields: Option<&'a dyn RequestFields>,
     /// The user that was authenticated.
     pub user: Option<&'a str>,
+    /// What a token or a provider says of that user.
+    pub claims: Option<&'a dyn ClaimValues>,
     /// The request's id; needed only where the format [wants it](super::LineFormat::wants_request_id).
     pub request_id: Option<&'a [u8]>,
     /// The ids of the request's trace and span, where the server traces it.
@@ -136,6 +139,7 @@ impl Source for Record<'_> {
             Fact::Country | Fact::System => return source::place(variable.fact, self.client.parse().ok()?),
             Fact::Scheme => Some(if self.tls.is_some() { &b"https"[..] } else { b"http" }),
             Fact::Protocol => text(self.version),
+            Fact::Claim => return self.claims?.value(&variable.name).map(source::text),
             Fact::User => self.user.map(str::as_bytes),
             Fact::RequestId => self.request_id,
             Fact::TlsVersion => self.tls.and_then(|tls| text(tls.version)),

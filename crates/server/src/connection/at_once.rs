@@ -6,10 +6,11 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_access::AdmittedRequest;
+use touchstone_access::{AdmittedRequest, Identity};
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, BodyPart, Framing};
@@ -101,11 +102,13 @@ impl Connection {
         };
         if let Some(callers) = callers {
             let Some(mut caller) = callers.get(program.interface) else { return CacheAttempt::Not };
-            let (answered, is_written) = match call(callers, &mut **caller, site, &program, &view, get) {
-                Ok(called) => called,
-                Err(hit) => return hit,
-            };
+            let (answered, is_written, identity) =
+                match call(callers, &mut **caller, site, &program, &view, get) {
+                    Ok(called) => called,
+                    Err(hit) => return hit,
+                };
             let progress = progress_of(&snapshot, self.peer.address, None, site, &program);
+            note_claims(&progress, identity);
             let made = ReadyAnswer { answered, progress, started, snapshot };
             return match is_written {
                 true => self.give_now(state, bytes, made, Body::Called(&mut **caller), last),
@@ -117,6 +120,7 @@ impl Connection {
         let handler = steps::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = progress_of(&snapshot, self.peer.address, under_way, site, &program);
+        note_claims(&progress, admitted.identity);
         if state.log.wants_request_id() {
             note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
@@ -261,7 +265,7 @@ fn call(
     program: &ImmediateProgram<'_>,
     view: &RequestView<'_>,
     get: PlainGet<'_>,
-) -> Result<(ExchangeAnswer, bool), CacheAttempt> {
+) -> Result<(ExchangeAnswer, bool, Option<Arc<Identity>>), CacheAttempt> {
     if !caller.takes(&get) {
         return Err(CacheAttempt::Not);
     }
@@ -273,9 +277,19 @@ fn call(
     callers.link.begin_call(callers.connection.get(), get.buffer, of);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
     match (called, callers.link.end_call()) {
-        (CallResult::Answer(answer), Some(_)) => Ok((ExchangeAnswer { answer, client, user }, false)),
-        (CallResult::Written(answer), Some(_)) => Ok((ExchangeAnswer { answer, client, user }, true)),
+        (CallResult::Answer(answer), Some(_)) => {
+            Ok((ExchangeAnswer { answer, client, user }, false, admitted.identity))
+        }
+        (CallResult::Written(answer), Some(_)) => {
+            Ok((ExchangeAnswer { answer, client, user }, true, admitted.identity))
+        }
         _ => Err(CacheAttempt::HandedBack),
+    }
+}
+
+fn note_claims(progress: &Progress, identity: Option<Arc<Identity>>) {
+    if let Some(identity) = identity {
+        progress.facts.set_claims(identity);
     }
 }
 

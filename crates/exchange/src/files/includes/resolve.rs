@@ -100,8 +100,7 @@ pub fn resolve_at_once(
     let view = view_of(&came, &fields, &connection);
     let resolved = rules.resolve(&view);
     // An authority would have to be asked.
-    if !resolved.authorities.is_empty()
-        || !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some())
+    if !resolved.authorities.is_empty() || !resolved.gates.iter().all(|gate| gate.admit_part(&view).is_some())
     {
         return Err(format!("{} is refused", String::from_utf8_lossy(&came.path)));
     }

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod browser;
+mod claims;
 mod keycloak;
 mod provider;
 mod sessions;
