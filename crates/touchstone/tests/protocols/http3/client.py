@@ -86,7 +86,12 @@ class Answer:
         self.reset = None
 
     def fields(self):
-        names = {name.decode(): value.decode("latin-1") for name, value in self.headers}
+        names = {}
+        for name, value in self.headers:
+            name, value = name.decode(), value.decode("latin-1")
+            # There may be several cookies.
+            is_more = name == "set-cookie" and name in names
+            names[name] = names[name] + "\n" + value if is_more else value
         result = {
             "status": int(names.get(":status", 0)),
             "headers": names,
