@@ -43,6 +43,8 @@ pub struct LoginConfig {
     pub sign_out: String,
     /// Where a browser is sent after that; empty: a page that says so.
     pub after_sign_out: String,
+    /// The path to which the provider sends logout tokens; empty: none. Clients may share it.
+    pub back_channel: String,
     /// The file with the keys of cookies; `None`: this process makes one.
     pub key_file: Option<PathBuf>,
     /// How long a session lasts.
@@ -109,7 +111,8 @@ impl LoginConfig {
         if !self.scopes.iter().any(|scope| scope == "openid") {
             return Some("'scopes' must have \"openid\": without it there is no ID token".into());
         }
-        let paths: Vec<_> = self.paths().collect();
+        let back_channel = Some(("back_channel", self.back_channel.as_str()));
+        let paths: Vec<_> = self.paths().chain(back_channel.filter(|(_, path)| !path.is_empty())).collect();
         for (position, (key, path)) in paths.iter().enumerate() {
             if let Some((other, _)) = paths[..position].iter().find(|(_, before)| before == path) {
                 return Some(format!("'{key}' and '{other}' are the same path"));
@@ -146,6 +149,7 @@ pub static LOGIN: Section<LoginConfig> = Section {
         callback: String::new(),
         sign_in: String::new(),
         sign_out: String::new(),
+        back_channel: String::new(),
         after_sign_out: String::new(),
         key_file: None,
         lifetime: Duration::ZERO,
@@ -323,6 +327,19 @@ pub static LOGIN: Section<LoginConfig> = Section {
                 what: "path",
                 parse: parse_own_path_or_empty,
                 set: |login, value| login.sign_out = value,
+            },
+        },
+        Key {
+            name: "back_channel",
+            default: Some("\"/.touchstone/login/back-channel\""),
+            example: "\"/backchannel-logout\"",
+            documentation: "The path to which the provider sends a logout token when a session ends there \
+                (OpenID Connect Back-Channel Logout 1.0), so that it ends here at once. The whole URL is \
+                registered at the provider. Several clients may have the same path. Empty means none.",
+            kind: Kind::Checked {
+                what: "path",
+                parse: parse_own_path_or_empty,
+                set: |login, value| login.back_channel = value,
             },
         },
         Key {

@@ -17,6 +17,7 @@
 //! | `variables` | the values of variables of conditions and texts |
 //! | `named_counts` | counts that are kept under a name, for the next two |
 //! | `component_counts` | what is counted of WebAssembly components |
+//! | `login_counts` | what is counted of logins |
 //! | `stream_counts` | what is counted of streams: connections without requests |
 //! | `webdav_counts` | what is counted of WebDAV |
 //!
@@ -26,6 +27,7 @@ pub mod answer;
 pub mod component_counts;
 pub mod handler;
 pub mod interim;
+pub mod login_counts;
 pub mod named_counts;
 pub mod pipe;
 pub mod reason_phrase;

@@ -24,7 +24,14 @@ impl Login {
         let answered = match Asked::read(request) {
             Err(refused) => Err(refused),
             Ok(asked) => match (endpoint, request.method()) {
-                (Endpoint::Callback, Method::Get) => self.take_callback(request, &asked).await,
+                (Endpoint::Callback, Method::Get) => {
+                    let taken = self.take_callback(request, &asked).await;
+                    match &taken {
+                        Ok(_) => self.client.counts.completed.add(1),
+                        Err(refused) => self.client.counts.refused(refused.answer.status),
+                    }
+                    taken
+                }
                 (Endpoint::SignIn, Method::Get) => Ok(self.sign_in(request, &asked).await),
                 (Endpoint::SignOut, Method::Get | Method::Post) => Ok(self.sign_out(request, &asked)),
                 (Endpoint::SignOut, _) => Ok(not_allowed("GET, POST")),
@@ -168,6 +175,9 @@ impl Login {
         let known = self.provider.known();
         let at_provider = known.as_ref().and_then(|known| known.metadata.end_session_endpoint.as_ref());
         let after = &self.config.after_sign_out;
+        if open.is_some() {
+            self.client.counts.signed_out.add(1);
+        }
         let mut answered = match (at_provider, open) {
             (Some(endpoint), Some(open)) => {
                 let address = format!("{}{after}", asked.origin());

@@ -14,6 +14,7 @@ use http_body_util::Full;
 use touchstone_access::{Claims, TokenRejection, TokenRules};
 use touchstone_client::HttpClient;
 use touchstone_config::ClientAuthentication;
+use touchstone_handler::login_counts::Counts;
 
 use crate::addresses::{encoded, form};
 use crate::provider::Known;
@@ -29,6 +30,7 @@ pub struct Client {
     pub rules: TokenRules,
     pub leeway_s: u64,
     pub timeout: Duration,
+    pub counts: Arc<Counts>,
 }
 
 /// What a provider has granted.
@@ -182,7 +184,22 @@ fn token_request(
     request.body(Full::new(form(parameters).into())).map_err(|error| error.to_string())
 }
 
-/// The claims of an ID token that is right. New keys are fetched if none fits.
+/// The claims of a token of the provider for this client. New keys are fetched if none fits.
+pub async fn verified_claims(client: &Client, known: &Known, token: &[u8]) -> Result<Claims, TokenRejection> {
+    let keys = known.keys.keys();
+    let mut found = match &keys.set {
+        Some(set) => client.rules.verified_claims(token, set),
+        None => Err(TokenRejection::UnknownKey),
+    };
+    if found == Err(TokenRejection::UnknownKey)
+        && let Some(set) = known.keys.newer_than(&keys).await.and_then(|newer| newer.set)
+    {
+        found = client.rules.verified_claims(token, &set);
+    }
+    found
+}
+
+/// The claims of an ID token that is right.
 async fn verified(
     client: &Client,
     known: &Known,
@@ -190,16 +207,7 @@ async fn verified(
     nonce: Option<&str>,
     subject: Option<&str>,
 ) -> Result<Claims, Failure> {
-    let keys = known.keys.keys();
-    let mut found = match &keys.set {
-        Some(set) => client.rules.verified_claims(id_token.as_bytes(), set),
-        None => Err(TokenRejection::UnknownKey),
-    };
-    if found == Err(TokenRejection::UnknownKey)
-        && let Some(set) = known.keys.newer_than(&keys).await.and_then(|newer| newer.set)
-    {
-        found = client.rules.verified_claims(id_token.as_bytes(), &set);
-    }
+    let found = verified_claims(client, known, id_token.as_bytes()).await;
     let claims = found.map_err(|rejection| {
         let reason = match rejection {
             TokenRejection::Invalid(reason) => reason,

@@ -13,6 +13,9 @@
 //! |---|---|
 //! | `rule` | the login of a site or route: from a request to a session or an answer |
 //! | `endpoints` | the paths that the login answers itself: callback, sign-in, sign-out |
+//! | `back_channel` | the path to which the provider sends logout tokens |
+//! | `logout_token` | what a logout token must say |
+//! | `logout_table` | the sessions that the provider has ended |
 //! | `renewal` | refresh tokens: asks the provider whether a session goes on |
 //! | `renewal_table` | one question at a time for each session, and what was answered a short time ago |
 //! | `flows` | requests to the provider that bring tokens, and what is made of the answers |
@@ -30,12 +33,15 @@
 //! Only `provider` and `flows` do input and output.
 
 mod addresses;
+mod back_channel;
 mod binary;
 mod browser;
 mod callback;
 mod cookies;
 mod endpoints;
 mod flows;
+mod logout_table;
+mod logout_token;
 mod metadata;
 mod pending_login;
 mod provider;
@@ -72,4 +78,8 @@ pub fn read_for_fuzzing(bytes: &[u8]) {
     _ = callback::read(bytes);
     _ = metadata::Metadata::read(bytes, "https://a.example");
     _ = tokens::TokenAnswer::read(bytes);
+    _ = logout_token::in_form(bytes);
+    if let Ok(claims) = serde_json::from_slice(bytes) {
+        _ = logout_token::LogoutToken::read(&claims, 1_800_000_000, 30);
+    }
 }

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use touchstone_access::{KeyLocation, KeySource, Report};
 use touchstone_client::{HttpClient, Settings};
 
+use crate::logout_table::LogoutTable;
 use crate::metadata::{LARGEST, Metadata};
 use crate::renewal_table::RenewalTable;
 
@@ -46,6 +47,8 @@ pub struct Provider {
     jobs: mpsc::Sender<Job>,
     /// The questions about sessions of this issuer. Providers with other settings have the same.
     pub renewals: Arc<RenewalTable>,
+    /// The sessions that this issuer has ended; the same is true of them.
+    pub logouts: Arc<LogoutTable>,
 }
 
 /// What makes two providers the same.
@@ -70,9 +73,10 @@ impl Provider {
             return Ok(provider);
         }
         // A reload may change the other settings while a session is renewed.
-        let same_issuer = providers.iter().filter(|(other, _)| other.issuer == settings.issuer);
-        let renewals = same_issuer.filter_map(|(_, other)| Some(other.upgrade()?.renewals.clone())).next();
-        let provider = Provider::start(settings.clone(), renewals.unwrap_or_default(), report)?;
+        let mut same_issuer = providers.iter().filter(|(other, _)| other.issuer == settings.issuer);
+        let before = same_issuer.find_map(|(_, other)| other.upgrade());
+        let tables = before.map(|before| (before.renewals.clone(), before.logouts.clone()));
+        let provider = Provider::start(settings.clone(), tables.unwrap_or_default(), report)?;
         let provider = Arc::new(provider);
         providers.insert(settings, Arc::downgrade(&provider));
         Ok(provider)
@@ -80,7 +84,7 @@ impl Provider {
 
     fn start(
         settings: ProviderSettings,
-        renewals: Arc<RenewalTable>,
+        (renewals, logouts): (Arc<RenewalTable>, Arc<LogoutTable>),
         report: Report,
     ) -> Result<Provider, String> {
         let client = HttpClient::new(Settings {
@@ -106,7 +110,7 @@ impl Provider {
             .name("login".to_string())
             .spawn(run)
             .map_err(|error| format!("no thread for logins: {error}"))?;
-        Ok(Provider { known, jobs, renewals })
+        Ok(Provider { known, jobs, renewals, logouts })
     }
 
     /// What is known; `None`: the metadata has not been fetched yet.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use touchstone_handler::login_counts;
+
 use crate::flows::{self, Client, Failure, now_s};
 use crate::provider::{Known, Provider};
 use crate::renewal_table::Renewal;
@@ -38,13 +40,18 @@ async fn ask(
     session: Session,
     report: &touchstone_access::Report,
 ) -> Renewal {
-    let refresh_token = session.refresh_token.clone();
+    let (counts, refresh_token) = (client.counts.clone(), session.refresh_token.clone());
     match flows::with_refresh_token(http, client, known, refresh_token, session.claims.clone()).await {
         Ok(granted) => {
             let now_s = now_s();
             let mut renewed = Session { renewed_s: now_s, seen_s: now_s, ..session };
             if let Some(claims) = granted.claims {
+                // A logout token names the session, whether later ID tokens do or not.
+                let session = renewed.claims.remove("sid");
                 renewed.claims = Session::kept_claims(claims);
+                if let Some(session) = session {
+                    renewed.claims.entry("sid").or_insert(session);
+                }
             }
             if let Some(refresh_token) = granted.refresh_token {
                 renewed.refresh_token = refresh_token;
@@ -52,10 +59,15 @@ async fn ask(
             if let Some(id_token) = granted.id_token.filter(|_| !renewed.id_token.is_empty()) {
                 renewed.id_token = id_token;
             }
+            counts.renewed(login_counts::Renewal::Renewed);
             Renewal::GoesOn(Arc::new(renewed))
         }
-        Err(Failure::Refused(_)) => Renewal::Ended,
+        Err(Failure::Refused(_)) => {
+            counts.renewed(login_counts::Renewal::Ended);
+            Renewal::Ended
+        }
         Err(failure) => {
+            counts.renewed(login_counts::Renewal::Failed);
             report(&format!("a session could not be renewed: {}", failure.text()));
             Renewal::NotAsked
         }

@@ -11,6 +11,7 @@ use aws_lc_rs::digest;
 use touchstone_access::{AccessShared, Identity, Report, TokenRejection, TokenRules};
 use touchstone_config::LoginConfig;
 use touchstone_handler::answer::Answer;
+use touchstone_handler::login_counts;
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
@@ -18,6 +19,7 @@ use crate::addresses::{form, is_this_machine, with_parameters};
 use crate::browser::BrowserFields;
 use crate::cookies;
 use crate::flows::{Client, now_s};
+use crate::logout_table::SessionNames;
 use crate::pending_login::{LIFETIME_S, MOST_AT_A_TIME, PendingLogin};
 use crate::provider::{Known, Provider, ProviderSettings};
 use crate::renewal;
@@ -49,6 +51,8 @@ pub struct OpenSession {
     login: u64,
     name: String,
     host: Vec<u8>,
+    /// What the provider may end it by.
+    names: SessionNames,
     session: Session,
     identity: Result<Arc<Identity>, TokenRejection>,
 }
@@ -80,6 +84,8 @@ pub enum Endpoint {
     SignIn,
     /// Ends a session.
     SignOut,
+    /// Takes logout tokens of the provider, see [`Login::answer_back_channel`].
+    BackChannel,
 }
 
 /// What of a request all steps need.
@@ -158,14 +164,17 @@ impl Login {
             algorithms: config.algorithms.iter().filter_map(|name| name.parse().ok()).collect(),
             issuer: config.issuer.clone(),
             audience: vec![config.client_id.clone()],
-            claims: Vec::new(),
-            user_claim: "sub".to_string(),
-            fields: Vec::new(),
             leeway_s: config.leeway.as_secs(),
-        };
-        let client = Client {
-            id: config.client_id.clone(),
             ..TokenRules::of_claims(std::iter::empty(), "sub", &BTreeMap::new())
+        };
+        provider.logouts.note_lifetime(config.lifetime.as_secs());
+        let counts = login_counts::of_client(login_counts::Name {
+            issuer: config.issuer.clone(),
+            client: config.client_id.clone(),
+        });
+        let client = Client {
+            counts,
+            id: config.client_id.clone(),
             secret,
             authentication: config.client_authentication,
             user_information: config.user_information,
@@ -191,6 +200,11 @@ impl Login {
         if config.issuer.is_empty() { None } else { files_of(config).err() }
     }
 
+    /// Whether both are of the same client of a provider, and share their sessions.
+    pub fn is_same_client(&self, other: &Login) -> bool {
+        (&self.config.issuer, &self.client.id) == (&other.config.issuer, &other.client.id)
+    }
+
     /// What a path does, if it is one of the login's own.
     pub fn endpoint(&self, path: &[u8]) -> Option<Endpoint> {
         let is = |own: &str| !own.is_empty() && path == own.as_bytes();
@@ -200,6 +214,8 @@ impl Login {
             Some(Endpoint::SignIn)
         } else if is(&self.config.sign_out) {
             Some(Endpoint::SignOut)
+        } else if is(&self.config.back_channel) {
+            Some(Endpoint::BackChannel)
         } else {
             None
         }
@@ -215,7 +231,11 @@ impl Login {
             Some(open) => Some(self.of_this_login(open)),
             None => self.session_of(&asked),
         };
-        let Some(open) = found.filter(|open| !open.session.is_over(self.lifetimes, asked.now_s)) else {
+        let goes_on = |open: &Rc<OpenSession>| {
+            !open.session.is_over(self.lifetimes, asked.now_s)
+                && !self.provider.logouts.has_ended(&open.names, open.session.began_s)
+        };
+        let Some(open) = found.filter(goes_on) else {
             return Err(self.without_session(request, &asked).await);
         };
         // What is made of a request on the way has the cookies of the client's own request.
@@ -261,6 +281,7 @@ impl Login {
             login: self.number,
             name: open.name.clone(),
             host: open.host.clone(),
+            names: open.names.clone(),
             session: open.session.clone(),
             identity: self.identity(&open.session),
         })
@@ -275,9 +296,15 @@ impl Login {
             login: self.number,
             name: self.name.clone(),
             host: asked.host.as_bytes().to_vec(),
+            names: self.names_of(&session),
             identity: self.identity(&session),
             session,
         }
+    }
+
+    fn names_of(&self, session: &Session) -> SessionNames {
+        let text = |name: &str| session.claims.get(name).and_then(serde_json::Value::as_str);
+        SessionNames::new(&self.client.id, text("sid"), text("sub"))
     }
 
     /// The session of a request's cookies, which may have ended.
@@ -353,6 +380,7 @@ impl Login {
     /// Sends a browser to the provider.
     pub(crate) async fn begin(&self, return_to: &[u8], asked: &Asked<'_>) -> Refused {
         let Some(known) = self.provider.known_soon(self.config.timeout).await else {
+            self.client.counts.refused(503);
             return Refused::unavailable();
         };
         let pending = PendingLogin::new(return_to, asked.now_s);
@@ -370,6 +398,7 @@ impl Login {
                 .field("Cache-Control", "no-store");
         let expired = cookies::expire(asked.cookies(), |name| old.contains(&name), asked.is_https);
         answer.fields.extend_from_slice(&expired);
+        self.client.counts.begun.add(1);
         let name = format!("{prefix}{}", PendingLogin::name_of(&pending.state));
         let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), asked.is_https);
         answer.fields.extend_from_slice(line.as_bytes());

@@ -54,6 +54,17 @@ impl Logins {
         self.all.iter().find_map(|login| Some((login, login.endpoint(path)?)))
     }
 
+    /// The logins to whose back channel a path belongs, one for each client.
+    pub fn of_back_channel(&self, path: &[u8]) -> Vec<&Login> {
+        let mut logins: Vec<&Login> = Vec::new();
+        for login in self.all.iter().filter(|login| login.endpoint(path) == Some(Endpoint::BackChannel)) {
+            if !logins.iter().any(|other| other.is_same_client(login)) {
+                logins.push(login);
+            }
+        }
+        logins
+    }
+
     /// Whether the exchange has something to do for a request, whatever its route says: a path of a login, or
     /// cookies that programs and origins must not get.
     pub fn concerns(&self, request: &RequestView<'_>) -> bool {
@@ -72,6 +83,22 @@ pub fn shared_path(site: &SiteConfig) -> Option<String> {
         let is_other = |other: &&touchstone_config::LoginConfig| {
             (&other.issuer, &other.client_id) != (&login.issuer, &login.client_id)
         };
+        // The logins of one client share cookies, and the first of them takes the callbacks of all.
+        let has_other_keys = |other: &&touchstone_config::LoginConfig| other.key_file != login.key_file;
+        if let Some(other) = configs().take(position).filter(|other| !is_other(other)).find(has_other_keys) {
+            let named = |login: &touchstone_config::LoginConfig| match &login.key_file {
+                Some(path) => format!("'{}'", path.display()),
+                None => "none".to_string(),
+            };
+            return Some(format!(
+                "'login': 'key_file' is {} and {} for the same client ({} at {}), whose logins share \
+                 cookies; give all of them the same file",
+                named(other),
+                named(login),
+                login.client_id,
+                login.issuer
+            ));
+        }
         for other in configs().take(position).filter(is_other) {
             for (key, path) in login.paths() {
                 if other.paths().any(|(_, taken)| taken == path) {
@@ -82,22 +109,6 @@ pub fn shared_path(site: &SiteConfig) -> Option<String> {
                     ));
                 }
             }
-        }
-        // The logins of one client share cookies, and the first of them takes the callbacks of all.
-        let has_other_keys = |other: &&touchstone_config::LoginConfig| other.key_file != login.key_file;
-        if let Some(other) = configs().take(position).filter(|other| !is_other(other)).find(has_other_keys) {
-            let named = |login: &touchstone_config::LoginConfig| match &login.key_file {
-                Some(path) => format!("'{}'", path.display()),
-                None => "none".to_string(),
-            };
-            return Some(format!(
-                "'login': 'key_file' is {} and {} for the same client ({} at {}), whose logins share cookies; \
-                 give all of them the same file",
-                named(other),
-                named(login),
-                login.client_id,
-                login.issuer
-            ));
         }
     }
     None

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use touchstone_access as access;
 use touchstone_config::LogLevel;
 use touchstone_handler::answer::Answer;
+use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::RequestView;
@@ -22,10 +23,11 @@ pub async fn answer(
     snapshot: &Snapshot,
     rules: &SiteRules,
     view: &RequestView<'_>,
-    request: &Request,
+    (request, body): (&Request, &mut Receiver),
     progress: &Progress,
 ) -> Option<Answer> {
-    let (login, endpoint) = rules.logins()?.endpoint(view.path)?;
+    let logins = rules.logins()?;
+    let (login, endpoint) = logins.endpoint(view.path)?;
     if endpoint == Endpoint::Callback {
         // The code in it.
         progress.facts.hide_query();
@@ -34,7 +36,12 @@ pub async fn answer(
     if let Err(refusal) = access::pass_without_user(&resolved.gates, view) {
         return Some(refusal.answer());
     }
-    let answered = login.answer(endpoint, request).await;
+    let answered = match endpoint {
+        Endpoint::BackChannel => {
+            Login::answer_back_channel(&logins.of_back_channel(view.path), request, body).await
+        }
+        _ => login.answer(endpoint, request).await,
+    };
     Some(noted(core, snapshot, request, answered))
 }
 

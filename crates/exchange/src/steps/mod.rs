@@ -264,7 +264,10 @@ async fn step(
         return NextStep::Answer(answer);
     }
     if rules.logins().is_some() {
-        if let Some(answer) = Box::pin(login::answer(core, snapshot, rules, &view, &came, progress)).await {
+        let own = login::answer(core, snapshot, rules, &view, (&came, &mut request.body), progress);
+        // Boxed, so that other futures do not get larger.
+        let answered_here = Box::pin(own).await;
+        if let Some(answer) = answered_here {
             progress.with("login");
             let mut answer = finish(core, snapshot, &request, site, form, answer).await;
             if let Some(policy) = rules.policy() {

@@ -21,12 +21,13 @@
 //! | `component_totals` | what is counted of WebAssembly components |
 //! | `stream_totals` | what is counted of streams |
 //! | `webdav_totals` | what is counted of WebDAV |
+//! | `login_totals` | what is counted of logins |
 //! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
 //! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
-//! `stream_metrics`, `webdav_metrics` | every metric |
+//! `stream_metrics`, `webdav_metrics`, `login_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod component_metrics;
@@ -38,6 +39,8 @@ mod definition;
 mod documentation;
 mod exposition;
 mod histogram;
+mod login_metrics;
+mod login_totals;
 mod metric;
 mod origin_totals;
 mod process;
@@ -61,7 +64,8 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
         .chain(python_metrics::PYTHON_METRICS)
         .chain(component_metrics::COMPONENT_METRICS)
         .chain(stream_metrics::STREAM_METRICS)
-        .chain(webdav_metrics::WEBDAV_METRICS);
+        .chain(webdav_metrics::WEBDAV_METRICS)
+        .chain(login_metrics::LOGIN_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
@@ -74,6 +78,7 @@ pub use count::Count;
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;
+pub use login_totals::{LoginTotals, login_totals};
 pub use metric::{Definition, Kind, Point, PointValue};
 pub use origin_totals::{OriginTotals, origin_totals};
 pub use process::ProcessFacts;

@@ -9,6 +9,7 @@ use touchstone_servlet::status::{self, Status};
 use super::component_totals::{ComponentTotals, component_totals};
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
+use super::login_totals::{LoginTotals, login_totals};
 use super::origin_totals::{OriginTotals, origin_totals};
 use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
@@ -74,6 +75,8 @@ pub struct Totals {
     pub streams: Vec<StreamTotals>,
     /// Routes with WebDAV.
     pub webdav: Vec<WebDavTotals>,
+    /// Logins.
+    pub logins: Vec<LoginTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -152,6 +155,7 @@ impl Totals {
             components: component_totals(),
             streams: stream_totals(),
             webdav: webdav_totals(),
+            logins: login_totals(),
             telemetry: metrics.telemetry().totals(),
             ..Totals::default()
         };

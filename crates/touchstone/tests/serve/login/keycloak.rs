@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::browser::{Browser, SIGN_OUT};
 use super::{program, provider};
-use crate::support::{Server, Tree, curl, free_port, skipped, wait_until};
+use crate::support::{Server, Tree, curl, error_lines, free_port, run, skipped, wait_until};
 
 /// A machine that is busy with other tests may take minutes to start it.
 const START: Duration = Duration::from_secs(400);
@@ -101,6 +101,8 @@ impl Keycloak {
             "attributes": {
                 "pkce.code.challenge.method": "S256",
                 "post.logout.redirect.uris": format!("http://{host}/goodbye.html"),
+                "backchannel.logout.url": format!("http://{host}/.touchstone/login/back-channel"),
+                "backchannel.logout.session.required": "true",
             },
             "protocolMappers": [mapper],
         });
@@ -117,6 +119,15 @@ impl Keycloak {
                 "groups": [{ "name": "staff" }], "clients": [client], "users": [user],
             }),
         );
+    }
+
+    /// An administrator ends all sessions of a user.
+    fn end_sessions(&self, user: &str) {
+        let found =
+            self.administrate("GET", &format!("/kitchen/users?username={user}"), &serde_json::json!({}));
+        let users: serde_json::Value = serde_json::from_str(found.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let id = users[0]["id"].as_str().unwrap();
+        self.administrate("POST", &format!("/kitchen/users/{id}/logout"), &serde_json::json!({}));
     }
 
     /// Fills in the form of the page at this address; returns the query of the callback.
@@ -197,6 +208,19 @@ fn a_user_of_keycloak_signs_in_and_out() {
     assert_eq!(browser.ask("GET", "/cgi/who", "").status, 401);
     let location = browser.sent_away("/cgi/who");
     assert!(keycloak.ask(&[], &location).contains("action=\""), "Keycloak asks for the password again");
+    // An administrator ends the session there: the back channel says so, long before the session is renewed.
+    fs::write(tree.beside("touchstone.toml"), text.replace("renew = \"1s\"", "renew = \"1h\"")).unwrap();
+    let output = run(["reload", "--config", tree.beside("touchstone.toml").to_str().unwrap()]);
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+    let location = browser.sent_away("/cgi/who");
+    let back = keycloak.sign_in(&location, "wonderland").expect("the password is right");
+    assert_eq!(browser.come_back(&back).status, 303);
+    assert_eq!(browser.load("/cgi/who").status, 200);
+    keycloak.end_sessions("alice");
+    wait_until("the session ends here too", Duration::from_secs(60), || {
+        browser.ask("GET", "/cgi/who", "").status == 401
+    });
+    assert!(!server.error_text().contains("a logout token is refused"), "{}", server.error_text());
     // While it is down, sessions go on and logins fail.
     let location = browser.sent_away("/cgi/who");
     let back = keycloak.sign_in(&location, "wonderland").expect("the password is right");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod attacks;
+mod back_channel;
 mod browser;
 mod claims;
 mod http3;

@@ -43,6 +43,7 @@ pub(crate) struct State {
 pub(crate) struct Provider {
     pub(crate) origin: Origin,
     pub(crate) state: Arc<Mutex<State>>,
+    issuer: Arc<Mutex<Issuer>>,
 }
 
 pub(crate) const SECRET: &str = "a secret: of 100%";
@@ -85,19 +86,25 @@ impl Provider {
             given: 0,
         }));
         let kept = state.clone();
-        let issuer = Mutex::new(issuer);
+        let issuer = Arc::new(Mutex::new(issuer));
+        let signer = issuer.clone();
         let origin = Origin::start(move |stream| {
             while let Some(head) = read_head(stream) {
-                if !serve(stream, &head, &kept, &issuer) {
+                if !serve(stream, &head, &kept, &signer) {
                     return;
                 }
             }
         });
-        Some(Provider { origin, state })
+        Some(Provider { origin, state, issuer })
     }
 
     pub(crate) fn issuer(&self) -> String {
         format!("http://{}", self.origin.address)
+    }
+
+    /// A token with these claims and a signature of the provider.
+    pub(crate) fn signed(&self, claims: &serde_json::Value) -> String {
+        self.issuer.lock().unwrap().signed(&claims.to_string())
     }
 
     /// The keys of a login at this provider.

@@ -1,0 +1,182 @@
+//! Counts of logins in this process, for metrics: by provider and client, because the logins of several sites
+//! and routes share sessions.
+
+use std::sync::Arc;
+
+use crate::named_counts::{Count, NamedCounts};
+
+/// Why a login was refused, by the status of its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// What the browser brought back is not right: the state, the code, another provider.
+    Callback = 0,
+    /// The provider or the user has refused.
+    Denied = 1,
+    /// The provider cannot be reached, or what it says is wrong.
+    Provider = 2,
+    /// The provider's metadata are not there, or too many logins wait.
+    Busy = 3,
+    /// The provider was late.
+    Late = 4,
+    /// The server could not do it.
+    Failed = 5,
+}
+
+impl Refusal {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Refusal; 6] = [
+        Refusal::Callback,
+        Refusal::Denied,
+        Refusal::Provider,
+        Refusal::Busy,
+        Refusal::Late,
+        Refusal::Failed,
+    ];
+
+    /// The reason that a status tells.
+    pub fn of_status(status: u16) -> Refusal {
+        match status {
+            403 => Refusal::Denied,
+            502 => Refusal::Provider,
+            503 => Refusal::Busy,
+            504 => Refusal::Late,
+            500 | 505.. => Refusal::Failed,
+            _ => Refusal::Callback,
+        }
+    }
+
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        ["callback", "denied", "provider", "busy", "timeout", "failed"][self as usize]
+    }
+}
+
+/// What came of the question whether a session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// It goes on.
+    Renewed = 0,
+    /// The provider has ended it.
+    Ended = 1,
+    /// The provider could not be asked, or its answer is wrong: it goes on.
+    Failed = 2,
+}
+
+impl Renewal {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Renewal; 3] = [Renewal::Renewed, Renewal::Ended, Renewal::Failed];
+
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        ["renewed", "ended", "failed"][self as usize]
+    }
+}
+
+/// What came of a logout token of the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogoutToken {
+    /// Its sessions have ended.
+    Accepted = 0,
+    /// It is not right.
+    Refused = 1,
+}
+
+impl LogoutToken {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [LogoutToken; 2] = [LogoutToken::Accepted, LogoutToken::Refused];
+
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        ["accepted", "refused"][self as usize]
+    }
+}
+
+/// The counts of one client of a provider.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Counts {
+    /// Browsers that were sent to the provider.
+    pub begun: Count,
+    /// Logins that have ended with a session.
+    pub completed: Count,
+    /// Sessions that users have ended here.
+    pub signed_out: Count,
+    refusals: [Count; Refusal::ALL.len()],
+    renewals: [Count; Renewal::ALL.len()],
+    logout_tokens: [Count; LogoutToken::ALL.len()],
+}
+
+impl Counts {
+    /// Counts a login that was refused with this status.
+    pub fn refused(&self, status: u16) {
+        self.refusals[Refusal::of_status(status) as usize].add(1);
+    }
+
+    /// Counts the answer to the question whether a session goes on.
+    pub fn renewed(&self, renewal: Renewal) {
+        self.renewals[renewal as usize].add(1);
+    }
+
+    /// Counts a logout token.
+    pub fn told_of_logout(&self, token: LogoutToken) {
+        self.logout_tokens[token as usize].add(1);
+    }
+
+    /// The logins that were refused, by [`Refusal`].
+    pub fn refusals(&self) -> [u64; Refusal::ALL.len()] {
+        Refusal::ALL.map(|reason| self.refusals[reason as usize].get())
+    }
+
+    /// The answers to the question whether a session goes on, by [`Renewal`].
+    pub fn renewals(&self) -> [u64; Renewal::ALL.len()] {
+        Renewal::ALL.map(|renewal| self.renewals[renewal as usize].get())
+    }
+
+    /// The logout tokens, by [`LogoutToken`].
+    pub fn logout_tokens(&self) -> [u64; LogoutToken::ALL.len()] {
+        LogoutToken::ALL.map(|token| self.logout_tokens[token as usize].get())
+    }
+}
+
+/// A client of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// The provider.
+    pub issuer: String,
+    /// The name of the client there.
+    pub client: String,
+}
+
+static KNOWN: NamedCounts<Name, Counts> = NamedCounts::new();
+
+/// The counts of a client. They are kept over reloads.
+pub fn of_client(name: Name) -> Arc<Counts> {
+    KNOWN.of(name)
+}
+
+/// All clients that are in use, by their names.
+pub fn all() -> Vec<(Name, Arc<Counts>)> {
+    KNOWN.all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_numbers_fit() {
+        let counts = Counts::default();
+        for status in [400, 403, 502, 503, 504, 500] {
+            counts.refused(status);
+        }
+        assert_eq!(counts.refusals(), [1; Refusal::ALL.len()]);
+        for (number, renewal) in Renewal::ALL.into_iter().enumerate() {
+            assert_eq!(renewal as usize, number);
+            counts.renewed(renewal);
+        }
+        counts.renewed(Renewal::Ended);
+        assert_eq!(counts.renewals(), [1, 2, 1]);
+        counts.told_of_logout(LogoutToken::Refused);
+        assert_eq!(counts.logout_tokens(), [0, 1]);
+    }
+}

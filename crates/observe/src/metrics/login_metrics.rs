@@ -1,0 +1,100 @@
+//! The table of the metrics of logins.
+
+use touchstone_handler::login_counts::{LogoutToken, Refusal, Renewal};
+
+use super::login_totals::LoginTotals;
+use super::metric::{Definition, Kind, Samples};
+use super::totals::Totals;
+
+const ISSUER: (&str, &str) = ("issuer", "the provider");
+const CLIENT: (&str, &str) = ("client", "`client_id`; all logins of this client are counted together");
+
+/// Adds one number for each client of a provider.
+fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&LoginTotals) -> u64) {
+    totals.logins.iter().for_each(|login| samples.add(&[&login.issuer, &login.client], number(login)));
+}
+
+/// Adds numbers for each client that are told apart by one more label.
+fn each_of<const COUNT: usize>(
+    totals: &Totals,
+    samples: &mut Samples<'_>,
+    labels: [&str; COUNT],
+    numbers: impl Fn(&LoginTotals) -> [u64; COUNT],
+) {
+    for login in &totals.logins {
+        for (label, number) in labels.iter().zip(numbers(login)) {
+            samples.add(&[&login.issuer, &login.client, label], number);
+        }
+    }
+}
+
+/// Every metric of logins, in the order of the exposition.
+pub static LOGIN_METRICS: &[Definition] = &[
+    Definition {
+        name: "touchstone_logins_begun",
+        kind: Kind::Counter,
+        help: "Browsers that were sent to a provider. Some do not come back.",
+        labels: &[ISSUER, CLIENT],
+        collect: |totals, samples| each(totals, samples, |login| login.begun),
+    },
+    Definition {
+        name: "touchstone_logins_completed",
+        kind: Kind::Counter,
+        help: "Logins that have ended with a session.",
+        labels: &[ISSUER, CLIENT],
+        collect: |totals, samples| each(totals, samples, |login| login.completed),
+    },
+    Definition {
+        name: "touchstone_logins_refused",
+        kind: Kind::Counter,
+        help: "Logins that have ended without a session; the error log has the reason of each.",
+        labels: &[
+            ISSUER,
+            CLIENT,
+            (
+                "reason",
+                "`callback`: what the browser brought back is not right (400); `denied`: by the provider or \
+                 the user (403); `provider`: it cannot be reached, or what it says is wrong (502); `busy`: \
+                 its metadata are not there, or too many logins wait (503); `timeout`: it was late (504); \
+                 `failed`: the server could not do it (500)",
+            ),
+        ],
+        collect: |totals, samples| {
+            each_of(totals, samples, Refusal::ALL.map(Refusal::label), |login| login.refusals);
+        },
+    },
+    Definition {
+        name: "touchstone_login_renewals",
+        kind: Kind::Counter,
+        help: "Questions to a provider, with refresh tokens, whether sessions go on.",
+        labels: &[
+            ISSUER,
+            CLIENT,
+            (
+                "result",
+                "`renewed`: it goes on; `ended`: the provider has ended it; `failed`: there was no answer, \
+                 or a wrong one, and the session goes on",
+            ),
+        ],
+        collect: |totals, samples| {
+            each_of(totals, samples, Renewal::ALL.map(Renewal::label), |login| login.renewals);
+        },
+    },
+    Definition {
+        name: "touchstone_login_sign_outs",
+        kind: Kind::Counter,
+        help: "Sessions that users have ended at this server.",
+        labels: &[ISSUER, CLIENT],
+        collect: |totals, samples| each(totals, samples, |login| login.signed_out),
+    },
+    Definition {
+        name: "touchstone_login_logout_tokens",
+        kind: Kind::Counter,
+        help: "Logout tokens that came by the back channel. One may end many sessions, and none that this \
+            process knows: a session is in its cookie.",
+        labels: &[ISSUER, CLIENT, ("result", "`accepted`, or `refused`: the error log has the reason")],
+        collect: |totals, samples| {
+            each_of(totals, samples, LogoutToken::ALL.map(LogoutToken::label), |login| login.logout_tokens);
+        },
+    },
+];

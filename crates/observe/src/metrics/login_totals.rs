@@ -1,0 +1,41 @@
+//! What is counted of logins.
+
+use std::sync::Arc;
+
+use touchstone_handler::login_counts::{self, LogoutToken, Refusal, Renewal};
+
+/// A client of a provider, as it is now.
+#[derive(Debug, Clone)]
+pub struct LoginTotals {
+    /// The provider.
+    pub issuer: String,
+    /// The client's name there.
+    pub client: String,
+    /// Browsers that were sent to the provider.
+    pub begun: u64,
+    /// Logins that have ended with a session.
+    pub completed: u64,
+    /// Sessions that users have ended here.
+    pub signed_out: u64,
+    /// Logins that were refused, by [`Refusal`].
+    pub refusals: [u64; Refusal::ALL.len()],
+    /// Questions whether sessions go on, by [`Renewal`].
+    pub renewals: [u64; Renewal::ALL.len()],
+    /// Logout tokens, by [`LogoutToken`].
+    pub logout_tokens: [u64; LogoutToken::ALL.len()],
+}
+
+/// All clients of providers that are in use.
+pub fn login_totals() -> Vec<LoginTotals> {
+    let of = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
+        issuer: name.issuer,
+        client: name.client,
+        begun: counts.begun.get(),
+        completed: counts.completed.get(),
+        signed_out: counts.signed_out.get(),
+        refusals: counts.refusals(),
+        renewals: counts.renewals(),
+        logout_tokens: counts.logout_tokens(),
+    };
+    login_counts::all().into_iter().map(of).collect()
+}
