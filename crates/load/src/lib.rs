@@ -16,6 +16,7 @@ mod check;
 mod choice;
 mod client;
 mod clock;
+mod digits;
 mod engine;
 mod export;
 mod failure;
@@ -75,6 +76,7 @@ pub use check::{
 pub use export::{interval_log, percentile_text};
 pub use stages::Stage;
 
+pub use digits::thousands_apart;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use messages::{MessageForm, MessagePlan};
 pub use outcome::{

@@ -107,7 +107,8 @@ fn short(value: f64) -> String {
     let before_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
     let decimals = (3 - before_point).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    crate::digits::thousands_apart(text)
 }
 
 /// The outcome of a threshold.
@@ -237,8 +238,8 @@ impl Threshold {
         (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
     }
 
-    fn judge_figures(&self, figures: &Figures<'_>) -> Verdict {
-        let measured = self.measured(figures);
+    /// The verdict on a figure that is known already, in the unit of the limit.
+    pub fn judge_figure(&self, measured: Option<f64>) -> Verdict {
         let is_kept = measured.is_some_and(|measured| !match self.comparison {
             Comparison::Above => measured > self.limit,
             Comparison::AtLeast => measured >= self.limit,
@@ -248,6 +249,10 @@ impl Threshold {
         let words = self.words(measured, is_kept);
         let (threshold, limit, unit) = (self.text.clone(), self.limit, self.unit);
         Verdict { threshold, is_kept, measured, limit, unit, words }
+    }
+
+    fn judge_figures(&self, figures: &Figures<'_>) -> Verdict {
+        self.judge_figure(self.measured(figures))
     }
 
     fn words(&self, measured: Option<f64>, is_kept: bool) -> String {

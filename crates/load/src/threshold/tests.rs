@@ -65,7 +65,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
         ("p50{POST /basket}>150ms", "300 ms, 150 ms above 150 ms, 100 %"),
         ("p50{http://shop.example/b*}>150ms", "200 ms, 50 ms above 150 ms, 33.3 %"),
         ("rate{/}<20", "10 a second, 10 a second below 20 a second, 50 %"),
-        ("errors{POST /*}>0.1%", "4.76 %, 4.66 % above 0.1 %, 4662 %"),
+        ("errors{POST /*}>0.1%", "4.76 %, 4.66 % above 0.1 %, 4,662 %"),
     ] {
         let verdict = judged(text);
         assert!(!verdict.is_kept, "{text}: {}", verdict.words);
@@ -76,6 +76,7 @@ fn figures_that_are_known_miss_by_what_is_said() {
         assert!(verdict.to_string().starts_with(text));
     }
     assert_eq!(judged("rate<40").words, "30 a second, 10 a second below 40 a second, 25 %");
+    assert_eq!(judged("rate<40000").words, "30 a second, 39,970 a second below 40,000 a second, 99.9 %");
     assert_eq!(judged("max>=300ms").measured.map(|us| us >= 300_000.0), Some(true));
 }
 
