@@ -16,6 +16,7 @@ use touchstone_lab::open_load;
 use touchstone_lab::peaks::{peak, rate_is_the_servers};
 use touchstone_lab::ranking::Ranking;
 use touchstone_lab::result::{ResultFile, SpiceRow, SystemResult};
+use touchstone_lab::saturation::{OTHER_WORK_CPUS, other_work_cpus};
 use touchstone_lab::series;
 use touchstone_lab::spice;
 
@@ -130,8 +131,22 @@ fn not_measured() -> Told {
 
 fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> Told {
     let Some(mut answer) = ranking.answer() else { return not_measured() };
+    let rivals = || result.systems.iter().filter(|system| !system.is_limit && system.origin.is_none());
+    if ranking.distances.is_empty() && rivals().filter(|system| peak(system).is_some()).count() > 1 {
+        return (
+            "Not shown".to_owned(),
+            "The run ended before all servers had completed a load, so they are not compared.".to_owned(),
+        );
+    }
     if ranking.distances.is_empty() {
-        return (answer, "The only one that was measured; others are named with --sut.".to_owned());
+        let skipped = result.systems.iter().filter(|system| system.was_not_measured());
+        let reasons: Vec<&str> =
+            skipped.map(|system| system.skipped[0].reason.trim_end_matches('.')).collect();
+        let because = match reasons.is_empty() {
+            true => "The only one that was measured; others are named with --sut.".to_owned(),
+            false => format!("The only one that was measured: {}.", reasons.join("; ")),
+        };
+        return (answer, because);
     }
     let by_interface = match result.suite.interfaces.first() {
         Some(first) => {
@@ -264,10 +279,13 @@ impl Leader<'_> {
         }
         // The figure already states its bound.
         let own = peak(self.system).is_none_or(|peak| rate_is_the_servers(self.system, peak));
-        let bound = if own { "About" } else { "At least" };
+        let disturbed =
+            peak(self.system).and_then(other_work_cpus).is_some_and(|cpus| cpus >= OTHER_WORK_CPUS);
+        let bound = if own && !disturbed { "About" } else { "At least" };
         let runs = if one_run(self.result) { ", indicative (one run)" } else { "" };
         let here = if self.result.machine.same_host { ", on this machine" } else { "" };
-        (format!("{bound} {}{here}{runs}", people_estimate(served)), because)
+        let beside = if disturbed { ", beside other work" } else { "" };
+        (format!("{bound} {}{here}{beside}{runs}", people_estimate(served)), because)
     }
 
     fn dearest(&self) -> Option<Program> {
@@ -299,9 +317,9 @@ impl Leader<'_> {
         let mut changes: Vec<Told> = self.cheaper_interface().into_iter().collect();
         changes.extend(acceleration::of(self.result).iter().filter_map(|it| accelerated(self.result, it)));
         let remedy = self.plan(self.base_interface()).and_then(|plan| plan.advice.first());
-        changes.extend(
-            remedy.map(|it| (capitalised(&it.change), format!("{}.", it.gives.trim_end_matches('.')))),
-        );
+        changes.extend(remedy.map(|it| {
+            (capitalised(&it.change), format!("{}.", capitalised(it.gives.trim_end_matches('.'))))
+        }));
         let mut changes = changes.into_iter();
         let Some((answer, mut because)) = changes.next() else {
             return (
@@ -313,7 +331,7 @@ impl Leader<'_> {
             because.push_str(&format!(
                 " Then: {} ({}).",
                 uncapitalised(&change),
-                gives.trim_end_matches('.')
+                uncapitalised(gives.trim_end_matches('.'))
             ));
         }
         (answer, because)
@@ -420,6 +438,7 @@ fn what(verdict: Verdict) -> &'static str {
         Verdict::AcceptQueue => "The accept queue",
         Verdict::LocksOrOther => "Locks, or something that was not watched",
         Verdict::Generator => "Not the server: the load engine",
+        Verdict::EngineDisturbed => "Not the server: the load engine, which was disturbed",
         Verdict::Undetermined => "Nothing that this result shows",
     }
 }

@@ -1,8 +1,8 @@
 //! The summary as plain text for a terminal (WebBench: Summary Report): one block a system, one row a mix.
 
 use touchstone_lab::figures::{count, milliseconds, percent, rate, significant};
-use touchstone_lab::peaks::rate_is_the_servers;
 use touchstone_lab::result::{MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceRow, SystemResult};
+use touchstone_lab::saturation::engine_limit;
 use touchstone_lab::series::{self, Series};
 use touchstone_lab::spice::{self, report_efficiencies};
 
@@ -18,7 +18,7 @@ pub fn summary(result: &ResultFile) -> String {
     for series in series::of(result) {
         let peak_name = series.peak().map(|mix| mix.name.as_str());
         let rows: Vec<[String; 8]> = series.mixes.iter().map(|mix| row(mix)).collect();
-        let marks: Vec<&str> = series.mixes.iter().map(|mix| mark(&series, mix, peak_name)).collect();
+        let marks: Vec<String> = series.mixes.iter().map(|mix| mark(&series, mix, peak_name)).collect();
         text.push_str(&series.title);
         text.push('\n');
         if rows.is_empty() {
@@ -57,7 +57,7 @@ pub fn spice(result: &ResultFile) -> String {
         text.push('\n');
         if !of_interface.is_empty() {
             let cells: Vec<[String; 7]> = of_interface.iter().map(|row| spice_row(result, row)).collect();
-            text.push_str(&block(&SPICE_COLUMNS, &cells, &vec![""; cells.len()]));
+            text.push_str(&block(&SPICE_COLUMNS, &cells, &vec![String::new(); cells.len()]));
         }
         let skipped = result.systems.iter().flat_map(|system| &system.skipped);
         let reasons: Vec<&str> = skipped
@@ -141,22 +141,21 @@ fn row(mix: &MixResult) -> [String; 8] {
     ]
 }
 
-fn mark(series: &Series<'_>, mix: &MixResult, peak_name: Option<&str>) -> &'static str {
+fn mark(series: &Series<'_>, mix: &MixResult, peak_name: Option<&str>) -> String {
     if mix.arrivals.is_some() && mix.complete {
-        return if mix.carried() { "" } else { "  not carried" };
+        return if mix.carried() { String::new() } else { "  not carried".to_owned() };
     }
-    let lower_bound = !rate_is_the_servers(series.system, mix);
-    match (mix.complete, lower_bound, peak_name == Some(mix.name.as_str())) {
-        (false, _, _) => "  cut short",
-        (_, true, true) => "  peak, load engine at its limit",
-        (_, true, false) => "  load engine at its limit",
-        (_, false, true) => "  peak",
-        (_, false, false) => "",
+    if !mix.complete {
+        return "  cut short".to_owned();
     }
+    let peak = (peak_name == Some(mix.name.as_str())).then_some("peak");
+    let engine = engine_limit(&series.system.cpus, mix).map(|(limit, _)| limit.remark());
+    let remarks: Vec<&str> = peak.into_iter().chain(engine).collect();
+    if remarks.is_empty() { String::new() } else { format!("  {}", remarks.join(", ")) }
 }
 
 /// Columns set to the right, each as wide as its widest cell.
-fn block<const N: usize>(heads: &[&str; N], rows: &[[String; N]], marks: &[&str]) -> String {
+fn block<const N: usize>(heads: &[&str; N], rows: &[[String; N]], marks: &[String]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())

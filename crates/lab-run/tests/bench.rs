@@ -327,13 +327,13 @@ fn a_system_that_cannot_be_measured_is_refused_with_its_last_words() {
     let cases = [
         (
             "refuse",
-            "unable ended at once (exit status: 78). Its last words:\n",
+            "unable ended at once (exit status: 78). It printed last:\n",
             "cannot read my configuration: line 3",
         ),
         (
             "other bytes",
             "unable answered /CLASS_256B/0.html with other bytes than the file's",
-            "Its last words",
+            "It printed last",
         ),
     ];
     for (behaviour, expected, words) in cases {

@@ -5,11 +5,13 @@
 //! figure that was not measured is shown as such and does not affect the outcome.
 
 use crate::figures::{clients, percent, significant};
-use crate::peaks::{OTHER_WORK_CPUS, other_work_cpus};
 use crate::raw::RawMix;
 use crate::recording::Usage;
 use crate::result::{MixResult, SystemResult};
-use crate::saturation::{self, PROCESSORS_FULL as FULL, processors_were_full};
+use crate::saturation::{
+    self, EngineLimit, OTHER_WORK_CPUS, PROCESSORS_FULL as FULL, Processor, other_work_cpus,
+    processors_were_full,
+};
 use crate::series::Series;
 use serde::Serialize;
 
@@ -34,8 +36,10 @@ pub enum Verdict {
     /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not
     /// watched.
     LocksOrOther,
-    /// The load engine.
+    /// The load engine, by itself.
     Generator,
+    /// The load engine, because something else had its processor.
+    EngineDisturbed,
     /// It is not known.
     Undetermined,
 }
@@ -53,6 +57,7 @@ impl Verdict {
             Verdict::AcceptQueue => "accept-queue",
             Verdict::LocksOrOther => "locks/other",
             Verdict::Generator => "generator",
+            Verdict::EngineDisturbed => "engine-disturbed",
             Verdict::Undetermined => "undetermined",
         }
     }
@@ -105,8 +110,6 @@ const PRESSURE_MEMORY: f64 = 0.10;
 const MEMORY_LEFT: f64 = 0.02;
 /// Connections that found the accept queue full, as a share of those accepted.
 const OVERFLOWS: f64 = 0.001;
-/// A thread of the load engine that ran or wanted to run for this share of the time decides the rate.
-const ENGINE_USED: f64 = 0.70;
 /// A server that uses less than this of its processors has room.
 const ROOM: f64 = 0.80;
 
@@ -119,9 +122,6 @@ pub struct MixObservations<'a> {
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
-    /// The longest share of the time for which a thread of the load engine waited for its processor; from raw
-    /// data.
-    pub engine_waited: Option<f64>,
     /// Whether twice as many clients brought no more than a tenth.
     pub flat: bool,
 }
@@ -151,8 +151,7 @@ fn at_mix(system: &SystemResult, mix: &MixResult, raw: &[RawMix], flat: bool) ->
     let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
     let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
     let usage = of_mix.and_then(|raw| raw.recording.usage());
-    let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
-    let observed = MixObservations { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
+    let observed = MixObservations { mix, usage: usage.as_ref(), cpus: &system.cpus, flat };
     (find(&observed), usage)
 }
 
@@ -189,7 +188,9 @@ pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
     let room = room(observed);
     evidence.push(room.clone());
     let (verdict, sentence) = match deciding {
-        Some(it) => (it.verdict, format!("{} ({}).", told(it.verdict), it.figure)),
+        Some(it) => {
+            (it.verdict, format!("{} ({}){}.", told(it.verdict), it.figure, engine_too(observed, it.verdict)))
+        }
         None if room.speaks == Some(true) => {
             (Verdict::LocksOrOther, format!("{} ({}).", told(Verdict::LocksOrOther), room.figure))
         }
@@ -220,6 +221,7 @@ fn told(verdict: Verdict) -> &'static str {
              for something that was not watched"
         }
         Verdict::Generator => "The load engine was at its own limit: the figures are a lower bound",
+        Verdict::EngineDisturbed => "The load engine was disturbed: the figures are a lower bound",
         Verdict::Undetermined => "It cannot be told",
     }
 }
@@ -235,18 +237,21 @@ fn undetermined(observed: &MixObservations<'_>) -> String {
     let other = other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
     let other = other.map(|cpus| {
         format!(
-            "; other work used {} processors of the machine, so the figures are a lower bound",
+            "; other work used {} processors of the machine, and without it the rate may be higher",
             significant(cpus)
         )
     });
-    let disturbed = saturation::engine_sign(observed.cpus, observed.mix)
-        .map(|sign| format!("; the load engine was disturbed ({sign}), so the figures are a lower bound"));
-    format!(
-        "{}: {why}{}{}.",
-        told(Verdict::Undetermined),
-        disturbed.unwrap_or_default(),
-        other.unwrap_or_default()
-    )
+    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
+}
+
+/// If a resource of the system decides, and the load engine had no time left either, the rate is a lower
+/// bound all the same.
+fn engine_too(observed: &MixObservations<'_>, verdict: Verdict) -> String {
+    let of_engine = matches!(verdict, Verdict::Generator | Verdict::EngineDisturbed);
+    match saturation::engine_limit(observed.cpus, observed.mix).filter(|_| !of_engine) {
+        Some((limit, sign)) => format!("; {}, too, so the figures are a lower bound ({sign})", limit.told()),
+        None => String::new(),
+    }
 }
 
 fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evidence {
@@ -262,27 +267,21 @@ fn server_share(observed: &MixObservations<'_>) -> Option<f64> {
 }
 
 fn generator(observed: &MixObservations<'_>) -> Evidence {
-    let sign = observed.mix.generator_saturated.as_deref();
-    // If the engine and the server are both at their limit, the engine did not decide.
-    let server_full = processors_were_full(observed.cpus, observed.mix);
-    // An engine that seldom ran and seldom wanted to run did not delay the others, even if it was disturbed.
-    // Its waiting time is known only from the raw data.
-    let used = observed.mix.load.busiest_thread + observed.engine_waited.unwrap_or(1.0);
-    let throttled =
-        observed.usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED);
-    let figure = match (sign, throttled) {
-        (Some(sign), _) => sign.trim_end_matches('.').to_owned(),
-        (None, Some(share)) => {
-            format!("a quota of processor time held it back {} of the time", percent(share))
-        }
-        (None, None) => {
+    let limit = saturation::engine_limit(observed.cpus, observed.mix);
+    let verdict = match limit {
+        Some((EngineLimit::Disturbed, _)) => Verdict::EngineDisturbed,
+        _ => Verdict::Generator,
+    };
+    let figure = match observed.mix.generator_saturated.as_deref() {
+        Some(sign) => sign.trim_end_matches('.').to_owned(),
+        None => {
             format!("its busiest thread used {} of a processor", percent(observed.mix.load.busiest_thread))
         }
     };
     evidence(
-        Verdict::Generator,
+        verdict,
         "no sign of saturation, a thread below 70 % with its waits, or a server whose processors are full",
-        Some((((sign.is_some() && used >= ENGINE_USED) || throttled.is_some()) && !server_full, figure)),
+        Some((limit.is_some(), figure)),
     )
 }
 
@@ -366,22 +365,17 @@ fn quota(observed: &MixObservations<'_>) -> Evidence {
     evidence(Verdict::ServerCpu, "10 % of the time", found)
 }
 
-/// The system's processors with their busy share.
-fn own_processors(observed: &MixObservations<'_>) -> Vec<(u32, f64, f64)> {
-    let Some(machine) = &observed.mix.machine else { return Vec::new() };
-    let own = machine
-        .cpus
-        .iter()
-        .filter(|cpu| observed.cpus.is_empty() || observed.cpus.contains(&(cpu.cpu as usize)));
-    own.map(|cpu| (cpu.cpu, 1.0 - cpu.idle, cpu.softirq)).collect()
+/// The system's processors.
+fn own_processors(observed: &MixObservations<'_>) -> Vec<Processor> {
+    saturation::processors_of(observed.cpus, observed.mix)
 }
 
 fn softirq(observed: &MixObservations<'_>) -> Evidence {
     let cpus = own_processors(observed);
-    let most = cpus.into_iter().reduce(|most, cpu| if cpu.2 > most.2 { cpu } else { most });
-    let found = most.map(|(cpu, busy, softirq)| {
+    let most = cpus.into_iter().reduce(|most, cpu| if cpu.softirq > most.softirq { cpu } else { most });
+    let found = most.map(|Processor { number, busy, softirq }| {
         let figure = format!(
-            "processor {cpu} spent {} of its time on softirqs and was {} busy",
+            "processor {number} spent {} of its time on softirqs and was {} busy",
             percent(softirq),
             percent(busy)
         );
@@ -395,14 +389,14 @@ const HALF_A_PROCESSOR: f64 = 0.5;
 
 fn single_core(observed: &MixObservations<'_>) -> Evidence {
     let cpus = own_processors(observed);
-    let mean = cpus.iter().map(|cpu| cpu.1).sum::<f64>() / cpus.len().max(1) as f64;
-    let hottest = cpus.iter().copied().reduce(|most, cpu| if cpu.1 > most.1 { cpu } else { most });
+    let mean = cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus.len().max(1) as f64;
+    let hottest = cpus.iter().copied().reduce(|most, cpu| if cpu.busy > most.busy { cpu } else { most });
     // A processor that other programs use is not where the system waits.
     let own = server_share(observed).map(|share| share * cpus.len() as f64);
     let is_own = own.is_none_or(|processors| processors >= HALF_A_PROCESSOR);
-    let found = hottest.filter(|_| cpus.len() > 1).map(|(cpu, busy, _)| {
+    let found = hottest.filter(|_| cpus.len() > 1).map(|Processor { number, busy, .. }| {
         let figure = format!(
-            "processor {cpu} was {} busy, all {} of them {} on average",
+            "processor {number} was {} busy, all {} of them {} on average",
             percent(busy),
             cpus.len(),
             percent(mean)
@@ -438,16 +432,20 @@ fn single_thread(observed: &MixObservations<'_>) -> Evidence {
 
 fn processors(observed: &MixObservations<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
-        let cpus = own_processors(observed);
-        let busy = cpus.iter().map(|cpu| cpu.1).fold(1.0, f64::min);
-        let alone = other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
-        // Softirqs on behalf of a pinned system are counted to no process, and fill its processors;
-        // one that is not pinned shares all processors with the load engine.
-        let enough = if observed.cpus.is_empty() { alone && share >= 0.4 } else { share >= 0.5 };
-        let filled = !cpus.is_empty() && busy >= FULL && enough;
-        (share >= FULL || filled, format!("the system used {} of its processors", percent(share)))
+        let full = saturation::server_had_no_room(observed.cpus, observed.mix);
+        let softirqs = saturation::softirq_share(observed.cpus, observed.mix);
+        let mut figure = format!("the system used {} of its processors", percent(share));
+        if share < FULL && softirqs > 0.0 {
+            figure.push_str(&format!(", and softirqs {}", percent(softirqs)));
+        }
+        if full && !processors_were_full(observed.cpus, observed.mix) {
+            figure.push_str(", and other work the rest: without it the rate may be higher");
+        } else if full && share < FULL && observed.cpus.is_empty() {
+            figure.push_str(", and the load engine the rest");
+        }
+        (full, figure)
     });
-    evidence(Verdict::ServerCpu, "95 %", found)
+    evidence(Verdict::ServerCpu, "95 % of them busy", found)
 }
 
 /// Whether the system was not saturated and the rate still did not rise.
@@ -489,20 +487,17 @@ mod tests {
     fn verdict(flat: bool, change: impl FnOnce(&mut MixResult, &mut Usage)) -> Bottleneck {
         let (mut mix, mut usage) = quiet();
         change(&mut mix, &mut usage);
-        find(&MixObservations {
-            mix: &mix,
-            usage: Some(&usage),
-            cpus: &[0, 1, 2, 3],
-            engine_waited: Some(0.2),
-            flat,
-        })
+        find(&MixObservations { mix: &mix, usage: Some(&usage), cpus: &[0, 1, 2, 3], flat })
     }
 
     #[test]
     fn each_bottleneck_is_named_by_its_signs() {
         type Change = fn(&mut MixResult, &mut Usage);
         let cases: [(Verdict, Change); 16] = [
-            (Verdict::Generator, |_, usage| usage.engine_throttled = Some(0.3)),
+            (Verdict::EngineDisturbed, |mix, _| {
+                mix.generator_saturated = Some("a quota held the engine back 30 % of the time".into());
+                mix.load.longest_waiting_thread = Some(0.3);
+            }),
             (Verdict::Generator, |mix, _| {
                 mix.generator_saturated = Some("a thread was 99 % busy".into());
                 mix.load.busiest_thread = 0.99;
@@ -566,8 +561,7 @@ mod tests {
         assert_eq!(unwatched.verdict, Verdict::Undetermined);
         assert!(unwatched.sentence.contains("was not watched"), "{}", unwatched.sentence);
         let (mix, _) = quiet();
-        let without =
-            find(&MixObservations { mix: &mix, usage: None, cpus: &[], engine_waited: None, flat: false });
+        let without = find(&MixObservations { mix: &mix, usage: None, cpus: &[], flat: false });
         assert_eq!(without.verdict, Verdict::Undetermined);
         assert!(without.evidence.iter().any(|it| it.speaks.is_none() && it.figure == "not measured"));
     }
@@ -576,9 +570,27 @@ mod tests {
     fn an_engine_that_was_disturbed_and_did_little_is_not_what_held_the_system_back() {
         let found = verdict(true, |mix, _| {
             mix.generator_saturated = Some("a thread waited 11 % of the time".into());
-            mix.load.busiest_thread = 0.02;
+            (mix.load.busiest_thread, mix.load.longest_waiting_thread) = (0.02, Some(0.11));
         });
         assert_eq!(found.verdict, Verdict::LocksOrOther);
+    }
+
+    #[test]
+    fn a_resource_beside_an_engine_at_its_limit_leaves_a_lower_bound() {
+        let found = verdict(true, |mix, usage| {
+            usage.listen_overflows = Some(40);
+            mix.generator_saturated = Some("a thread was 99 % busy".into());
+            mix.load.busiest_thread = 0.99;
+        });
+        assert_eq!(found.verdict, Verdict::AcceptQueue);
+        assert!(
+            found.sentence.ends_with(
+                "; the load engine was at its own limit, too, so the figures are a lower bound (a thread was \
+                 99 % busy)."
+            ),
+            "{}",
+            found.sentence
+        );
     }
 
     #[test]

@@ -2,15 +2,7 @@
 
 /// A number of things with its thousands apart: `61,234`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            apart.push(',');
-        }
-        apart.push(digit);
-    }
-    apart
+    touchstone_load::thousands_apart(&number.to_string())
 }
 
 /// A rate, whole from 100 on: `61,234`, `57.3`.
@@ -24,7 +16,7 @@ pub fn milliseconds(microseconds: f64) -> String {
     rate(microseconds / 1000.0)
 }
 
-/// Three significant digits, in exponents only from 10^15 on: `0.0312`, `4.61`, `98.2`, `1234`.
+/// Three significant digits, in exponents only from 10^15 on: `0.0312`, `4.61`, `98.2`, `1,234`.
 pub fn significant(number: f64) -> String {
     if !number.is_finite() {
         return "-".to_string();
@@ -34,7 +26,7 @@ pub fn significant(number: f64) -> String {
     }
     let magnitude = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
     let decimals = (2 - magnitude).clamp(0, 6) as usize;
-    format!("{number:.decimals$}")
+    touchstone_load::thousands_apart(&format!("{number:.decimals$}"))
 }
 
 /// A share of 1 as percent: `98 %`, `4.3 %`.
@@ -86,6 +78,10 @@ mod tests {
         assert_eq!([61_234.4, 57.31, 0.5, 0.0].map(rate), ["61,234", "57.3", "0.500", "0.00"]);
         assert_eq!([312.0, 14_200.0, 1_204_000.0].map(milliseconds), ["0.312", "14.2", "1,204"]);
         assert_eq!([0.98, 0.043, 1.0].map(percent), ["98 %", "4.3 %", "100 %"]);
+        assert_eq!(
+            [0.0312, 98.25, 1234.4, -56_789.0].map(significant),
+            ["0.0312", "98.2", "1,234", "-56,789"]
+        );
         assert_eq!([f64::NAN, f64::INFINITY, 1e300].map(significant), ["-", "-", "1.00e300"]);
         assert_eq!([f64::NAN, f64::INFINITY, 1e300].map(rate), ["-", "-", "1.00e300"]);
         assert_eq!([f64::NAN, 1e300].map(percent), ["- %", "1.00e302 %"]);

@@ -9,7 +9,7 @@
 use crate::arrivals::lost;
 use crate::figures::milliseconds;
 use crate::result::{LoadResult, MixResult, PeakLoad, PeakResult, RunsFigure};
-use crate::saturation::engine_sign;
+use crate::saturation::engine_limit;
 use crate::statistics::useful_peak::{self, Criteria, Load, Run};
 use crate::statistics::{bootstrap, fairness, taint};
 
@@ -80,7 +80,10 @@ impl<'a> Runs<'a> {
             median_row: median_row as u64,
             requests_per_second: match counted[..] {
                 [one] => within_run(one),
-                _ => figure(|mix| mix.requests_per_second),
+                // The rate of the run whose other figures are shown beside it.
+                _ => {
+                    RunsFigure { median: first.requests_per_second, ..figure(|mix| mix.requests_per_second) }
+                }
             },
             bytes_per_second: figure(|mix| mix.bytes_per_second),
             mean_us: figure(|mix| mix.latency.mean_us),
@@ -91,7 +94,7 @@ impl<'a> Runs<'a> {
             errors_share: runs.iter().map(|run| run.errors).fold(0.0, f64::max),
             jain: fair().map(|fair| fair.jain).reduce(f64::min),
             slowest_over_median: fair().filter_map(|fair| fair.slowest_over_median).reduce(f64::max),
-            tainted_runs: runs.iter().filter(|run| run.tainted).count() as u64,
+            tainted_runs: runs.iter().filter(|run| run.tainted.is_some()).count() as u64,
             complaints,
         }
     }
@@ -152,7 +155,10 @@ fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
         errors: failed / (failed + mix.requests as f64).max(1.0),
         p95_us: mix.latency.p95_us,
         fairness: fairness_of(mix),
-        tainted: engine_sign(pinned, mix).is_some() || stood_still,
+        tainted: match engine_limit(pinned, mix) {
+            Some((limit, _)) => Some(limit.told()),
+            None => stood_still.then_some("the load engine stood still"),
+        },
     }
 }
 
@@ -182,9 +188,7 @@ fn open_complaints(mix: &MixResult, pinned: &[usize], criteria: &Criteria) -> Ve
         let (limit, p95) = (milliseconds(limit), milliseconds(run.p95_us));
         complaints.push(format!("5 % waited longer than {limit} ms ({p95} ms)"));
     }
-    if run.tainted {
-        complaints.push("the load engine was at its own limit".to_owned());
-    }
+    complaints.extend(run.tainted.map(str::to_owned));
     complaints
 }
 
@@ -289,8 +293,8 @@ mod tests {
         mixes[8].complete = false;
         let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
         assert_eq!(loads.iter().map(|load| load.runs).collect::<Vec<_>>(), [2, 3, 0]);
-        // Of two runs the lower stands for the load, and the median lies between them.
-        assert_eq!((loads[0].median_row, loads[0].requests_per_second.median), (6, 104.5));
+        // Of two runs the lower stands for the load: its rate is shown with its other figures.
+        assert_eq!((loads[0].median_row, loads[0].requests_per_second.median), (6, 99.0));
         assert_eq!(
             (peaks[0].peak.clients, &loads[2].complaints[..]),
             (4, &["it was not measured whole".to_owned()][..])

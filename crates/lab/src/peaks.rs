@@ -2,12 +2,10 @@
 
 use crate::loads;
 use crate::result::{MixResult, SystemResult};
-use crate::saturation::engine_sign;
+use crate::saturation::engine_limit;
 
 /// Rates that differ by less than this are called equal: one run shows no smaller difference.
 pub const EQUAL_BAND: f64 = 0.03;
-/// From this many processors on, work other than server and load engine disturbs the figures.
-pub const OTHER_WORK_CPUS: f64 = 0.1;
 
 /// The mix with the highest rate of valid answers, by the median of its runs; where several interfaces were
 /// measured, of the first of them.
@@ -30,18 +28,9 @@ pub fn peak_of<'a>(mixes: impl Iterator<Item = &'a MixResult> + Clone) -> Option
     highest(true).or_else(|| highest(false))
 }
 
-/// The processors that work other than the system under test and the load engine used in the window; absent
-/// where the system was not watched. (Time in softirqs is no process's own and is left out.)
-pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
-    let (server, machine) = (mix.server.as_ref()?, mix.machine.as_ref()?);
-    let used: f64 = machine.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();
-    let own = (server.user_s + server.system_s + mix.load.user_s + mix.load.system_s) / mix.window_s;
-    Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
-}
-
 /// Whether the server and not the load engine set the rate.
 pub fn rate_is_the_servers(system: &SystemResult, mix: &MixResult) -> bool {
-    engine_sign(&system.cpus, mix).is_none()
+    engine_limit(&system.cpus, mix).is_none()
 }
 
 #[cfg(test)]

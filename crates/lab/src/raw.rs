@@ -294,7 +294,7 @@ impl RawMix {
                 busiest_thread: engine.busiest_thread,
                 longest_waiting_thread: engine.longest_waiting_thread,
             },
-            generator_saturated: outcome.engine_signs(),
+            generator_saturated: crate::saturation::signs(outcome, recording),
             fleet: place.fleet.cloned(),
             recording: recording.clone(),
         }

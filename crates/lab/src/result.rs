@@ -1054,6 +1054,13 @@ pub struct CpuShares {
     pub idle: f64,
 }
 
+impl SystemResult {
+    /// Whether nothing was asked of it, because it cannot serve the suite; its `skipped` has the reason.
+    pub fn was_not_measured(&self) -> bool {
+        self.mixes.is_empty() && !self.skipped.is_empty()
+    }
+}
+
 /// The load engine's own processor time in the window.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct LoadUse {
@@ -1065,6 +1072,10 @@ pub struct LoadUse {
     pub cpu_us_per_request: f64,
     /// The busiest engine thread's share of one processor, 0 to 1.
     pub busiest_thread: f64,
+    /// The longest share of the time for which an engine thread could have run and had no processor; absent
+    /// in results of older versions.
+    #[serde(default)]
+    pub longest_waiting_thread: Option<f64>,
 }
 
 /// One second of a mix.

@@ -1,9 +1,50 @@
 //! Whether the server or the load engine was used up in a mix: the one measure that every statement rests on.
 
+use crate::recording::{Recording, Usage};
 use crate::result::MixResult;
+use touchstone_load::Outcome;
 
 /// From this share of its processors on, a server is limited by them.
 pub const PROCESSORS_FULL: f64 = 0.95;
+/// A thread of the load engine that ran, or could have run, for this share of the time decides the rate. One
+/// that had more time left waited for answers: the server decides.
+pub const ENGINE_USED: f64 = 0.70;
+/// A thread that ran for more than this share of the time is at its own limit, as the load engine says.
+const ENGINE_BUSY: f64 = 0.90;
+/// From this many processors on, work other than server and load engine disturbs the figures.
+pub const OTHER_WORK_CPUS: f64 = 0.1;
+/// A system that may use all processors, and shares them with the load engine, is limited by them if all are
+/// full, it has this share of them, and nothing else runs.
+const UNPINNED_SHARE: f64 = 0.4;
+/// A quota that holds the engine back for this share of the time is a sign.
+const THROTTLED: f64 = 0.10;
+
+/// Why the load engine and not the server decided a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineLimit {
+    /// It used up its processor, or was late by itself.
+    Own,
+    /// Something else had its processor.
+    Disturbed,
+}
+
+impl EngineLimit {
+    /// In a sentence.
+    pub fn told(self) -> &'static str {
+        match self {
+            EngineLimit::Own => "the load engine was at its own limit",
+            EngineLimit::Disturbed => "the load engine was disturbed",
+        }
+    }
+
+    /// In a cell of a table.
+    pub fn remark(self) -> &'static str {
+        match self {
+            EngineLimit::Own => "load engine at its limit",
+            EngineLimit::Disturbed => "load engine disturbed",
+        }
+    }
+}
 
 /// The share of its processors that a system used, where it was watched. One that was not pinned (no `pinned`
 /// processors) may use them all; its result counts in single processors.
@@ -13,14 +54,144 @@ pub fn server_share(pinned: &[usize], mix: &MixResult) -> Option<f64> {
     Some(if pinned.is_empty() { share / all as f64 } else { share })
 }
 
-/// Whether the server kept its processors busy.
-pub fn processors_were_full(pinned: &[usize], mix: &MixResult) -> bool {
-    server_share(pinned, mix).is_some_and(|share| share >= PROCESSORS_FULL)
+/// A processor in the window of a mix: its number, the share of its time that it was busy, and that of
+/// softirqs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Processor {
+    /// Its number.
+    pub number: u32,
+    /// Busy with anything.
+    pub busy: f64,
+    /// In softirqs.
+    pub softirq: f64,
 }
 
-/// The sign by which the load engine was at its limit or disturbed while the server had room: the rate is
-/// then a lower bound. Every statement about a saturated load engine uses this measure.
-pub fn engine_sign<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<&'a str> {
+/// The processors that a system may use.
+pub fn processors_of(pinned: &[usize], mix: &MixResult) -> Vec<Processor> {
+    let all = mix.machine.as_ref().map_or(&[][..], |machine| &machine.cpus);
+    let own = all.iter().filter(|cpu| pinned.is_empty() || pinned.contains(&(cpu.cpu as usize)));
+    own.map(|cpu| Processor { number: cpu.cpu, busy: 1.0 - cpu.idle, softirq: cpu.softirq }).collect()
+}
+
+/// The share of a pinned system's processors that softirqs took. They work on behalf of the system and are
+/// counted to no process; none where the system's processor time is that of its processors.
+pub fn softirq_share(pinned: &[usize], mix: &MixResult) -> f64 {
+    let counted = mix.server.as_ref().is_some_and(|server| server.of_processors);
+    let own = processors_of(pinned, mix);
+    if pinned.is_empty() || counted || own.is_empty() {
+        return 0.0;
+    }
+    own.iter().map(|cpu| cpu.softirq).sum::<f64>() / own.len() as f64
+}
+
+/// Whether the server kept its processors busy.
+pub fn processors_were_full(pinned: &[usize], mix: &MixResult) -> bool {
+    let Some(share) = server_share(pinned, mix) else { return false };
+    let busy = || processors_of(pinned, mix).iter().map(|cpu| cpu.busy).fold(1.0, f64::min);
+    let alone = || other_work_cpus(mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
+    match pinned.is_empty() {
+        true => {
+            let filled = mix.machine.is_some() && share >= UNPINNED_SHARE && busy() >= PROCESSORS_FULL;
+            share >= PROCESSORS_FULL || (filled && alone())
+        }
+        false => share + softirq_share(pinned, mix) >= PROCESSORS_FULL,
+    }
+}
+
+/// The processors that work other than the system under test and the load engine used in the window; absent
+/// where the system was not watched. (Time in softirqs is no process's own and is left out.)
+pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
+    let (server, machine) = (mix.server.as_ref()?, mix.machine.as_ref()?);
+    let used: f64 = machine.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();
+    let own = (server.user_s + server.system_s + mix.load.user_s + mix.load.system_s) / mix.window_s;
+    Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
+}
+
+/// Whether the server's processors were full with whatever work: then the server could not have done more,
+/// even if it used only a part of them.
+pub fn server_had_no_room(pinned: &[usize], mix: &MixResult) -> bool {
+    let own = processors_of(pinned, mix);
+    let busy = own.iter().map(|cpu| cpu.busy).sum::<f64>() / own.len().max(1) as f64;
+    processors_were_full(pinned, mix) || (!own.is_empty() && busy >= PROCESSORS_FULL)
+}
+
+/// Why the load engine decided the rate of a mix, with the sign: it was at its limit or disturbed, ran or
+/// could have run most of the time, and the server had room. The rate is then a lower bound. Every statement
+/// about a saturated load engine uses this measure (`docs/method.md` has the experiment that it comes from).
+pub fn engine_limit<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<(EngineLimit, &'a str)> {
     let sign = mix.generator_saturated.as_deref()?.trim_end_matches('.');
-    (!processors_were_full(pinned, mix)).then_some(sign)
+    // Of an older result it is not known how long the engine waited.
+    let waited = mix.load.longest_waiting_thread;
+    let used = mix.load.busiest_thread + waited.unwrap_or(1.0);
+    // An open load is late however little its engine did.
+    let decided = mix.arrivals.is_some() || used >= ENGINE_USED;
+    let disturbed =
+        mix.load.busiest_thread <= ENGINE_BUSY && waited.is_some_and(|waited| waited >= THROTTLED);
+    let limit = if disturbed { EngineLimit::Disturbed } else { EngineLimit::Own };
+    (decided && !server_had_no_room(pinned, mix)).then_some((limit, sign))
+}
+
+/// The share of the time for which a thread of the load engine could have run and had no processor, because
+/// other programs had it or a quota was used up.
+pub fn engine_waited(longest_waiting_thread: f64, usage: Option<&Usage>) -> f64 {
+    longest_waiting_thread + throttled(usage).unwrap_or(0.0)
+}
+
+fn throttled(usage: Option<&Usage>) -> Option<f64> {
+    usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED)
+}
+
+/// All signs that the load engine was at its limit or disturbed: its own, and a quota that its control group
+/// has.
+pub fn signs(outcome: &Outcome, recording: &Recording) -> Option<String> {
+    let quota = throttled(recording.usage().as_ref()).map(|share| {
+        format!(
+            "a quota of processor time held the engine back {} of the time: give it a larger one",
+            crate::figures::percent(share)
+        )
+    });
+    let all: Vec<String> = outcome.engine_signs().into_iter().chain(quota).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(busy: f64, waited: Option<f64>, server: f64) -> Option<EngineLimit> {
+        let mut mix = crate::sample::mix(4, 1000.0);
+        mix.generator_saturated = Some("a sign.".into());
+        (mix.load.busiest_thread, mix.load.longest_waiting_thread) = (busy, waited);
+        mix.server.as_mut().unwrap().cpu_share = server;
+        mix.machine.as_mut().unwrap().cpus[0].idle = 1.0 - server;
+        engine_limit(&[0], &mix).map(|(limit, sign)| {
+            assert_eq!(sign, "a sign");
+            limit
+        })
+    }
+
+    #[test]
+    fn an_engine_decides_where_it_had_no_time_left_and_the_server_had() {
+        assert_eq!(limit(0.97, Some(0.0), 0.6), Some(EngineLimit::Own));
+        assert_eq!(limit(0.97, Some(0.0), 0.96), None, "the server was full");
+        assert_eq!(limit(0.5, Some(0.4), 0.6), Some(EngineLimit::Disturbed));
+        assert_eq!(limit(0.1, Some(0.3), 0.6), None, "it waited for answers most of the time");
+        assert_eq!(limit(0.1, None, 0.6), Some(EngineLimit::Own), "an older result");
+        let mut mix = crate::sample::mix(4, 1000.0);
+        assert_eq!(engine_limit(&[], &mix), None, "there is no sign");
+        // Other work has what the server leaves of its processor.
+        mix.generator_saturated = Some("a sign".into());
+        mix.server.as_mut().unwrap().cpu_share = 0.5;
+        mix.machine.as_mut().unwrap().cpus[0].idle = 0.02;
+        assert!(server_had_no_room(&[0], &mix) && !processors_were_full(&[0], &mix));
+        assert_eq!(engine_limit(&[0], &mix), None);
+    }
+
+    #[test]
+    fn what_a_quota_took_counts_as_waiting() {
+        let usage = |share| Usage { engine_throttled: share, ..Usage::default() };
+        assert!((engine_waited(0.2, Some(&usage(Some(0.4)))) - 0.6).abs() < 1e-9);
+        assert!((engine_waited(0.2, Some(&usage(Some(0.05)))) - 0.2).abs() < 1e-9);
+        assert!((engine_waited(0.2, None) - 0.2).abs() < 1e-9);
+    }
 }

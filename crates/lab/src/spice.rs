@@ -243,12 +243,18 @@ fn cost_in_words(row: &SpiceRow) -> String {
 fn lower_bounds(all: &[Series<'_>]) -> Option<String> {
     let bound =
         |series: &&Series<'_>| series.peak().is_some_and(|peak| !rate_is_the_servers(series.system, peak));
-    let titles: Vec<String> = all.iter().filter(bound).map(|series| series.title.clone()).collect();
-    (!titles.is_empty()).then(|| {
+    let bounds: Vec<&Series<'_>> = all.iter().filter(bound).collect();
+    let whose = if bounds.len() == all.len() && all.len() > 1 {
+        "every series".to_owned()
+    } else {
+        let titles: Vec<String> = bounds.iter().map(|series| series.title.clone()).collect();
+        titles.join("; ")
+    };
+    (!bounds.is_empty()).then(|| {
         format!(
-            "At the peak of {} the load engine was the bottleneck: these rates are lower bounds, and \
-             efficiencies by rate against them look better than they are; those by processor time hold.",
-            list(&titles)
+            "At the peak of {whose} the load engine, not the server, set the rate: these rates are lower \
+             bounds, and efficiencies by rate against them look better than they are; those by processor \
+             time hold."
         )
     })
 }

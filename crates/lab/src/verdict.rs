@@ -8,6 +8,7 @@ use crate::acceleration;
 use crate::arrivals::is_open;
 use crate::bottleneck::{self, Bottleneck};
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
+use crate::loads::representatives;
 use crate::memory;
 use crate::open_load;
 use crate::peaks::{peak, rate_is_the_servers};
@@ -18,6 +19,7 @@ use crate::saturation::processors_were_full;
 use crate::series::{self, Series};
 use crate::speedup;
 use crate::spice;
+use crate::warnings;
 
 /// The bottleneck of a system at its peak.
 #[derive(Debug, Clone)]
@@ -56,7 +58,7 @@ pub fn sentences_with(result: &ResultFile, held_back: &[PeakBottleneck]) -> Vec<
     let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
     if !result.suite.interfaces.is_empty() {
         sentences.extend(spice::sentences(result));
-        sentences.extend(held_back.iter().map(PeakBottleneck::sentence));
+        sentences.extend(of_bottlenecks(held_back));
         sentences.extend(rivals.iter().filter_map(|system| errors(system)));
         sentences.push(validity(result));
         return sentences;
@@ -81,10 +83,17 @@ pub fn sentences_with(result: &ResultFile, held_back: &[PeakBottleneck]) -> Vec<
     if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
         sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
     }
-    sentences.extend(held_back.iter().map(PeakBottleneck::sentence));
+    sentences.extend(of_bottlenecks(held_back));
     sentences.extend(rivals.iter().filter_map(|system| errors(system)));
     sentences.push(validity(result));
     sentences
+}
+
+/// What held each system back; of many with the same cause, once with all that it concerns.
+fn of_bottlenecks(held_back: &[PeakBottleneck]) -> Vec<String> {
+    const EACH: usize = 6;
+    let all: Vec<String> = held_back.iter().map(PeakBottleneck::sentence).collect();
+    if all.len() > EACH { warnings::each_once(&all) } else { all }
 }
 
 fn peak_sentence(system: &SystemResult) -> String {
@@ -98,7 +107,10 @@ fn peak_sentence(system: &SystemResult) -> String {
             milliseconds(mix.latency.mean_us),
             milliseconds(mix.latency.p99_us),
         ),
-        None => format!("{} gave no valid answer that counted.", system.title),
+        None => match system.skipped.first().filter(|_| system.was_not_measured()) {
+            Some(skipped) => format!("Not measured: {}.", skipped.reason.trim_end_matches('.')),
+            None => format!("{} gave no valid answer that counted.", system.title),
+        },
     }
 }
 
@@ -155,13 +167,8 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
     let own = peak(system)?;
     let bound = at_load(limit, own.load())?;
     let name = &system.title;
-    let comparable = system.cpus.len() <= 1
-        && rate_is_the_servers(system, own)
-        && processors_were_full(&limit.cpus, bound);
-    let of_rate = comparable.then(|| {
-        let share = percent(own.requests_per_second / bound.requests_per_second);
-        format!("carried {share} of the rate of the kernel's limit")
-    });
+    let of_rate = share_of_limit(system, limit)
+        .map(|share| format!("carried {} of the rate of the kernel's limit", percent(share)));
     let of_time = cpu_us(own).zip(cpu_us(bound)).map(|(own_us, bound_us)| {
         format!(
             "spent {} µs of processor time a request where the kernel's limit is {} µs ({} times)",
@@ -172,6 +179,16 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
     });
     let parts: Vec<String> = of_rate.into_iter().chain(of_time).collect();
     (!parts.is_empty()).then(|| format!("With {}, {name} {}.", clients(own.clients), list(&parts)))
+}
+
+/// The share of the limit's rate that a system carried at its peak, where the two can be compared.
+pub fn share_of_limit(system: &SystemResult, limit: &SystemResult) -> Option<f64> {
+    let own = peak(system)?;
+    let bound = at_load(limit, own.load())?;
+    let comparable = system.cpus.len() <= 1
+        && rate_is_the_servers(system, own)
+        && processors_were_full(&limit.cpus, bound);
+    comparable.then(|| own.requests_per_second / bound.requests_per_second)
 }
 
 impl PeakBottleneck {
@@ -206,8 +223,10 @@ fn validity(result: &ResultFile) -> String {
     "Load and server ran on separate machines.".to_string()
 }
 
+/// Of a load the run that represents it.
 fn at_load(system: &SystemResult, load: u64) -> Option<&MixResult> {
-    system.mixes.iter().find(|mix| mix.load() == load && mix.complete && mix.requests > 0)
+    let standing = representatives(&system.mixes);
+    standing.into_iter().find(|mix| mix.load() == load && mix.complete && mix.requests > 0)
 }
 
 fn cpu_us(mix: &MixResult) -> Option<f64> {
@@ -335,13 +354,13 @@ mod tests {
         let mut result = sample::result();
         let mix = &mut result.systems[0].mixes[2];
         // Of 1.4 processors busy, the server used 0.96 and the load engine 0.6.
-        assert_eq!(crate::peaks::other_work_cpus(mix), Some(0.0));
+        assert_eq!(crate::saturation::other_work_cpus(mix), Some(0.0));
         let server = mix.server.as_mut().unwrap();
         (server.user_s, server.system_s, server.cpu_share) = (0.1, 0.4, 0.1);
-        assert!((crate::peaks::other_work_cpus(mix).unwrap() - 0.7).abs() < 1e-9);
+        assert!((crate::saturation::other_work_cpus(mix).unwrap() - 0.7).abs() < 1e-9);
         assert!(held_back(&result, &[])[0].sentence().contains("other work used 0.700 processors"));
         result.systems[0].mixes[2].server = None;
-        assert_eq!(crate::peaks::other_work_cpus(&result.systems[0].mixes[2]), None);
+        assert_eq!(crate::saturation::other_work_cpus(&result.systems[0].mixes[2]), None);
     }
 
     #[test]

@@ -117,10 +117,11 @@ fn head(
     };
     let cookies = if session.is_some() && recording.sets_cookies { "cookies = true\n" } else { "" };
     format!(
-        "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size \
-         is made where a system is started
-# for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone \
-suites` shows how others do it.
+        "# Imported by `touchstone import`. `file_bytes` is the recorded size: where `bench` starts the server, \
+         it makes a file
+# of that size. A server that is named by its URL serves its own files, of any size. Change what you like: \
+`touchstone suites`
+# shows how others do it.
 #
 # Times are in seconds. \"Length\" includes both ramps; what ends inside a ramp is not counted.
 

@@ -15,7 +15,10 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use webstone::{WebStone, webstone};
 pub use workbook::workbook;
+#[cfg(test)]
+pub(crate) use workbook::{remarks as remarks_in_workbook, told as told_in_workbook};
 
+use touchstone_lab::raw::RawMix;
 use touchstone_lab::result::ResultFile;
 
 /// A form.
@@ -45,10 +48,11 @@ impl Format {
         }
     }
 
-    /// A result in this form; the text says why it cannot be made.
-    pub fn write(self, result: &ResultFile) -> Result<Vec<u8>, String> {
+    /// A result in this form; the text says why it cannot be made. `raw` is its raw data; without it (empty),
+    /// less is known of the bottlenecks.
+    pub fn write(self, result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, String> {
         match self {
-            Format::Xlsx => workbook(result),
+            Format::Xlsx => workbook(result, raw),
             Format::Csv => Ok(csv(result).into_bytes()),
             Format::Junit => Ok(junit(result).into_bytes()),
             Format::Markdown => Ok(markdown(result).into_bytes()),

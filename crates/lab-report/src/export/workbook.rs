@@ -9,8 +9,9 @@ use rust_xlsxwriter::{
     Format, FormatAlign, Workbook, Worksheet, XlsxError,
 };
 use touchstone_lab::arrivals::is_open;
-use touchstone_lab::peaks::rate_is_the_servers;
+use touchstone_lab::raw::RawMix;
 use touchstone_lab::result::{ClientRow, MixResult, ResultFile};
+use touchstone_lab::saturation::engine_limit;
 use touchstone_lab::series::{self, Series};
 use touchstone_lab::verdict::sentences;
 use touchstone_lab::warnings;
@@ -60,11 +61,11 @@ const CLIENT_COLUMNS: [(&str, f64); 9] = [
 ];
 
 /// The workbook's bytes; the text says why it cannot be made.
-pub fn workbook(result: &ResultFile) -> Result<Vec<u8>, String> {
-    make(result).map_err(|error| error.to_string())
+pub fn workbook(result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, String> {
+    make(result, raw).map_err(|error| error.to_string())
 }
 
-fn make(result: &ResultFile) -> Result<Vec<u8>, XlsxError> {
+fn make(result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     let mut properties = DocProperties::new().set_title(&result.suite.title).set_author("touchstone");
     // The time of the run and not of the writing: the same result gives the same workbook.
@@ -75,7 +76,7 @@ fn make(result: &ResultFile) -> Result<Vec<u8>, XlsxError> {
     let formats = Formats::new();
     let spans = summary(workbook.add_worksheet(), result, &formats)?;
     let client_span = client_data(workbook.add_worksheet(), result, &formats)?;
-    test(workbook.add_worksheet(), result, &formats)?;
+    test(workbook.add_worksheet(), &told(result, raw), &formats)?;
     let sheet = workbook.worksheet_from_name(SUMMARY)?;
     let below = spans.iter().map(|span| span.last).max().unwrap_or(0) + 3;
     let across = if is_open(result) { "arrivals a second" } else { "clients" };
@@ -179,6 +180,12 @@ fn summary_row(
         number(sheet, row, 10, server.cpu_us_per_request, decimals)?;
         number(sheet, row, 11, server.cpu_share, percent)?;
     }
+    sheet.write(row, 12, remarks(series, mix).join("; "))?;
+    Ok(())
+}
+
+/// The remarks on a mix.
+pub(crate) fn remarks(series: &Series<'_>, mix: &MixResult) -> Vec<&'static str> {
     let mut remarks = Vec::new();
     if mix.arrivals.is_none() && series.peak().is_some_and(|best| std::ptr::eq(best, mix)) {
         remarks.push("peak");
@@ -190,11 +197,8 @@ fn summary_row(
         remarks.push("cut short");
     }
     // The sign is on the last sheet, in whole sentences.
-    if !rate_is_the_servers(series.system, mix) {
-        remarks.push("load engine at its limit");
-    }
-    sheet.write(row, 12, remarks.join("; "))?;
-    Ok(())
+    remarks.extend(engine_limit(&series.system.cpus, mix).map(|(limit, _)| limit.remark()));
+    remarks
 }
 
 /// A number, or an empty cell where a damaged result holds none that a workbook can have.
@@ -276,11 +280,22 @@ fn client_row(
 }
 
 /// What was run, where, and the outcome.
-fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<(), XlsxError> {
+fn test(sheet: &mut Worksheet, rows: &[(String, String)], formats: &Formats) -> Result<(), XlsxError> {
     sheet.set_name(TEST)?;
     on_paper(sheet);
     sheet.set_column_width(0, 24)?;
     sheet.set_column_width(1, TEXT_WIDTH)?;
+    for (row, (name, text)) in rows.iter().enumerate() {
+        sheet.write_with_format(row as u32, 0, name, &formats.head)?;
+        let text = cell_text(text);
+        sheet.set_row_height(row as u32, lines(&text, TEXT_WIDTH) * LINE_HEIGHT)?;
+        sheet.write_with_format(row as u32, 1, text, &formats.wrapped)?;
+    }
+    Ok(())
+}
+
+/// The rows of the last sheet: a name and a text.
+pub(crate) fn told(result: &ResultFile, raw: &[RawMix]) -> Vec<(String, String)> {
     let machine = &result.machine;
     let suite = &result.suite;
     let mut rows: Vec<(String, String)> = [
@@ -315,16 +330,10 @@ fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result
         .map(|(name, text)| (name.to_owned(), text)),
     );
     rows.extend(result.disclosure.notes.iter().map(|note| ("Note".to_owned(), note.clone())));
-    rows.extend(sentences(result, &[]).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
+    rows.extend(sentences(result, raw).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
     let warnings = warnings::each_once(&result.warnings);
     rows.extend(warnings.into_iter().map(|warning| ("Beware".to_owned(), warning)));
-    for (row, (name, text)) in rows.iter().enumerate() {
-        sheet.write_with_format(row as u32, 0, name, &formats.head)?;
-        let text = cell_text(text);
-        sheet.set_row_height(row as u32, lines(&text, TEXT_WIDTH) * LINE_HEIGHT)?;
-        sheet.write_with_format(row as u32, 1, text, &formats.wrapped)?;
-    }
-    Ok(())
+    rows
 }
 
 /// A sheet is printed across, as wide as the paper.
@@ -374,6 +383,9 @@ fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32
     let groups = spans.len().div_ceil(CURVES);
     // Evenly: eight and one would leave a chart with one curve.
     let curves = spans.len().div_ceil(groups.max(1)).max(1);
+    // On paper each group of four has a page of its own, so that no chart is cut.
+    let pages = (0..groups).map(|group| below + (group * charts.len() / 2) as u32 * HEIGHT);
+    sheet.set_page_breaks(&pages.collect::<Vec<_>>())?;
     // A chart without a series would be refused, so it is not made.
     for (group, spans) in spans.chunks(curves).enumerate() {
         for (index, (name, column, unit)) in charts.into_iter().enumerate() {
@@ -442,13 +454,13 @@ mod tests {
 
     #[test]
     fn the_workbook_has_its_sheets_and_charts() {
-        let bytes = workbook(&touchstone_lab::sample::result()).unwrap();
+        let bytes = workbook(&touchstone_lab::sample::result(), &[]).unwrap();
         for name in ["sheet1.xml", "sheet2.xml", "sheet3.xml", "charts/chart5.xml"] {
             assert!(holds(&bytes, name), "{name}");
         }
         assert!(!holds(&bytes, "charts/chart6.xml"));
         assert_eq!(
-            workbook(&touchstone_lab::sample::result()).unwrap(),
+            workbook(&touchstone_lab::sample::result(), &[]).unwrap(),
             bytes,
             "the same result, the same workbook"
         );
@@ -459,7 +471,7 @@ mod tests {
         let mut result = touchstone_lab::sample::result();
         let one = result.systems[0].clone();
         result.systems = vec![one; 10];
-        let bytes = workbook(&result).unwrap();
+        let bytes = workbook(&result, &[]).unwrap();
         // Four of five systems each, twice, and that of the clients.
         assert!(holds(&bytes, "charts/chart9.xml") && !holds(&bytes, "charts/chart10.xml"));
     }
@@ -485,8 +497,8 @@ mod tests {
         result.systems[0].title = "x".repeat(40_000);
         result.systems[1].mixes.clear();
         result.systems[2].mixes.iter_mut().for_each(|mix| mix.client_rows.clear());
-        assert!(workbook(&result).is_ok());
+        assert!(workbook(&result, &[]).is_ok());
         result.systems.clear();
-        assert!(workbook(&result).is_ok());
+        assert!(workbook(&result, &[]).is_ok());
     }
 }

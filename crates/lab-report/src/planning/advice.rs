@@ -77,6 +77,10 @@ fn remedy(situation: &Situation<'_>) -> Vec<Advice> {
         Verdict::Generator => {
             to_try("more processors or machines for the load engine; until then the peak is a lower bound")
         }
+        Verdict::EngineDisturbed => to_try(
+            "give the load engine a processor of its own: end the other work on its machine, or use \
+             another one; until then the peak is a lower bound",
+        ),
         Verdict::Undetermined => {
             to_try("measure with more clients, and with the monitor on the server\u{2019}s machine")
         }

@@ -153,7 +153,7 @@ fn one_system(view: &SystemView) -> Markup {
         }
         @if let Some(last_words) = &system.last_words {
             details {
-                summary { "Its last words" span class="unseen" { ": " (view.system_label) } }
+                summary { "What it printed last" span class="unseen" { ": " (view.system_label) } }
                 (verbatim(&format!("What {} printed last", view.system_label), last_words))
             }
         }
@@ -294,8 +294,8 @@ pub(super) fn glossary() -> Markup {
         ),
         (
             "Limit",
-            "The least that any server could spend on this kernel: a program that does nothing but answer. \
-             No server here can do better; the closer, the better.",
+            "What a program that does nothing but answer reaches with this kernel: about the least that a \
+             server can spend. The closer, the better.",
         ),
         (
             "Little\u{2019}s law",

@@ -33,9 +33,9 @@ pub(super) fn banner(view: &View) -> Markup {
                 p { "The figures are those that were measured until then." }
                 @for system in view.each_system() {
                     @if let Some(last_words) = &system.system.last_words {
-                        p { "The last words of " (system.system_label) ":" }
+                        p { "What " (system.system_label) " printed last:" }
                         (super::appendix::verbatim(
-                            &format!("Last words of {}", system.system_label),
+                            &format!("What {} printed last", system.system_label),
                             last_words,
                         ))
                     }

@@ -102,8 +102,8 @@ impl Measure<'_> {
         }
         if view.has_lower_bounds() {
             caption.push_str(
-                " A hollow marker: the mix was cut short, or the load engine was at its limit; its rate is a \
-                 lower bound.",
+                " A hollow marker: the mix was cut short, or the load engine was at its limit or disturbed; \
+                 its rate is a lower bound.",
             );
         }
         Figure {

@@ -130,7 +130,8 @@ fn faults_of(name: &str, look: Look, found: &serde_json::Value) -> Vec<String> {
                 look.width, table["hidden"], table["figures"], table["example"]
             ));
         }
-        let whole = name.starts_with("reference") || caption.starts_with("Summary Report");
+        let whole = name.starts_with("reference")
+            || ["Summary Report", "SPICE: "].iter().any(|start| caption.starts_with(start));
         let beyond = table["beyond"].as_f64().unwrap_or(0.0);
         if look.width == 1280 && whole && beyond > 1.0 {
             faults.push(format!("{name}, {}: {beyond} pixels are clipped of: {caption}", look.width));

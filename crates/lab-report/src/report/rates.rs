@@ -23,7 +23,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-const LIMIT: &str = " The thin dashed line is the limit: the most that this machine\u{2019}s kernel allows.";
+const LIMIT: &str = " The thin dashed line is the limit: the rate of a program that only answers.";
 
 fn requests(view: &View) -> Measure<'static> {
     Measure {

@@ -51,7 +51,7 @@ fn cost() -> Measure<'static> {
         best: Best::Lowest,
         value: &|mix| mix.server.as_ref().map(|server| server.cpu_us_per_request),
         write: number::rate,
-        of_the_limit: " The thin dashed line is the limit: the least that any server could spend.",
+        of_the_limit: " The thin dashed line is the limit: what a program that only answers spends.",
         follows_rate: false,
     }
 }
@@ -77,7 +77,7 @@ fn load() -> Measure<'static> {
         heading: "The load engine\u{2019}s busiest thread",
         unit: "% of a processor",
         second: None,
-        meaning: "Near 100 % the load engine, and not the server, sets the rate.",
+        meaning: "Near 100 % the load engine sets the rate, unless the server is at 100 %, too.",
         best: Best::Highest,
         value: &|mix| Some(mix.load.busiest_thread * 100.0),
         write: |value| number::grouped(value, 1),

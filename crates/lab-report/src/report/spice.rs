@@ -12,6 +12,8 @@ use touchstone_lab::spice::{report_efficiencies, rows};
 /// The most characters of an outside text in a cell, and in a citation.
 const CELL_LIMIT: usize = 60;
 const CITATION_LIMIT: usize = 300;
+/// The most reasons why an interface was not measured that are shown in one sentence; more open on demand.
+const REASONS_MAX: usize = 3;
 
 /// The table with its notes; nothing where the suite compares no interfaces.
 pub(super) fn section(view: &View) -> Markup {
@@ -178,8 +180,13 @@ fn not_measured(view: &View) -> Markup {
         }
     }
     html! {
-        @if !reasons.is_empty() {
+        @if (1..=REASONS_MAX).contains(&reasons.len()) {
             p class="faint" { "Not measured: " (reasons.join("; ")) "." }
+        } @else if !reasons.is_empty() {
+            details {
+                summary { "Not measured: " (number::count(reasons.len() as u64)) " interfaces of systems" }
+                ul { @for reason in &reasons { li { (reason) "." } } }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::table::{Part, Row, Table};
 use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClientRow, ErrorRecord, MixResult};
-use touchstone_lab::saturation::engine_sign;
+use touchstone_lab::saturation::engine_limit;
 use touchstone_lab::warnings::without_figures;
 
 /// The most clients of a mix that the Client Data Report shows: half of them the quietest, half the busiest.
@@ -144,10 +144,11 @@ fn same_kind(one: &str, other: &str) -> bool {
 /// Remarks on a row. A sign of the load engine has different figures in each mix.
 fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
     let cut = (!mix.complete).then(|| "The mix was cut short.".to_owned());
-    let bound = engine_sign(&system.system.cpus, mix).map(|reason| {
+    let bound = engine_limit(&system.system.cpus, mix).map(|(limit, reason)| {
         format!(
-            "{}: the load engine was at its own limit (in the first such mix {}).",
+            "{}: {} (in the first such mix {}).",
             if mix.arrivals.is_some() { "Partly the engine\u{2019}s own" } else { "A lower bound" },
+            limit.told(),
             words::line(reason.trim_end_matches('.'), 160)
         )
     });
@@ -240,12 +241,8 @@ pub(super) fn processors(cpus: &[usize]) -> String {
 
 /// The errors by kind.
 pub(super) fn errors(view: &View) -> Markup {
-    let total: u64 = view
-        .systems
-        .iter()
-        .flat_map(|system| &system.mixes)
-        .map(|mix| errors_total(&mix.errors))
-        .fold(0, u64::saturating_add);
+    let runs = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
+    let total: u64 = runs.map(|mix| errors_total(&mix.errors)).fold(0, u64::saturating_add);
     html! {
         section aria-labelledby="errors" {
             h2 id="errors" { "Errors" }
@@ -277,11 +274,12 @@ fn errors_table(view: &View) -> Table {
         .iter()
         .map(|system| Part {
             heading: Some(system.label.clone()),
-            rows: system.mixes.iter().map(|mix| errors_row(mix)).collect(),
+            rows: system.runs.iter().map(|runs| errors_row(runs)).collect(),
         })
         .collect();
+    let of = if view.most_runs() > 1 { " of all runs" } else { "" };
     Table {
-        caption: "Failed requests in the counted windows, by kind".to_owned(),
+        caption: format!("Failed requests in the counted windows{of}, by kind"),
         columns,
         words: vec![0],
         parts,
@@ -289,14 +287,17 @@ fn errors_table(view: &View) -> Table {
     }
 }
 
-fn errors_row(mix: &MixResult) -> Row {
-    let total = errors_total(&mix.errors);
+/// All runs of a mix together.
+fn errors_row(runs: &[&MixResult]) -> Row {
+    let sum =
+        |figure: &dyn Fn(&MixResult) -> u64| runs.iter().map(|mix| figure(mix)).fold(0, u64::saturating_add);
+    let total = sum(&|mix| errors_total(&mix.errors));
     let mut cells: Vec<String> =
-        ERROR_KINDS.iter().map(|(_, kind)| number::count(kind(&mix.errors))).collect();
+        ERROR_KINDS.iter().map(|(_, kind)| number::count(sum(&|mix| kind(&mix.errors)))).collect();
     cells.push(number::count(total));
-    let share = total as f64 / total.saturating_add(mix.requests).max(1) as f64;
+    let share = total as f64 / total.saturating_add(sum(&|mix| mix.requests)).max(1) as f64;
     cells.push(format!("{}\u{a0}%", number::grouped(share * 100.0, 3)));
-    Row::new(words::line(&mix.name, 40), cells)
+    Row::new(words::line(runs.first().map_or("", |mix| &mix.name), 40), cells)
 }
 
 /// The Client Data Report, a mix behind each line.

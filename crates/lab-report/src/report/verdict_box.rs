@@ -77,7 +77,7 @@ fn peaks(view: &View) -> Markup {
                         div class="who" {
                             strong { (system.style.sample()) (system.label) }
                             @if system.system.is_limit {
-                                span class="faint" { "the most that this kernel allows" }
+                                span class="faint" { "a program that only answers, for comparison" }
                             }
                         }
                         div class="rate" {
@@ -85,7 +85,7 @@ fn peaks(view: &View) -> Markup {
                             " " span class="unit" { "requests/s" }
                         }
                         (bar(*rate, highest, limit.filter(|_| !system.system.is_limit)))
-                        p class="facts" { (facts(system, peak, limit)) }
+                        p class="facts" { (facts(view, system, peak)) }
                     }
                 }
             }
@@ -110,7 +110,7 @@ fn bar(rate: f64, highest: f64, limit: Option<f64>) -> Markup {
 }
 
 /// Remarks beside a peak, in a line.
-fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
+fn facts(view: &View, system: &SystemView, peak: &MixResult) -> String {
     let mut facts = vec![
         format!("at {}", words::load(peak)),
         format!("p95 {}", number::latency(peak.latency.p95_us)),
@@ -120,8 +120,10 @@ fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
         Some(server) => format!("{}\u{a0}µs of CPU a request", number::grouped(server.cpu_us_per_request, 1)),
         None => format!("CPU {}", number::NOT_MEASURED),
     });
-    if let Some(limit) = limit.filter(|&limit| limit > 0.0 && !system.system.is_limit) {
-        facts.push(format!("{} of the limit", number::percent(peak.requests_per_second / limit)));
+    let limit = view.limit().filter(|_| !system.system.is_limit);
+    if let Some(share) = limit.and_then(|limit| verdict::share_of_limit(system.system, limit.system)) {
+        facts
+            .push(format!("{} of the limit", touchstone_lab::figures::percent(share).replace(' ', "\u{a0}")));
     }
     if is_lower_bound(system.system, peak) {
         facts.push("a lower bound".to_owned());

@@ -11,6 +11,7 @@ use recompute::Recomputed;
 use serde::Serialize;
 use touchstone_lab::figures::{count, significant};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
+use touchstone_lab::saturation::{EngineLimit, engine_limit};
 use touchstone_lab::statistics::warm_up;
 
 /// How far a result can be trusted.
@@ -160,7 +161,12 @@ fn complete(result: &ResultFile) -> Rule {
         RunStatus::Incomplete(reason) => {
             format!("the run did not come to its end ({})", reason.trim_end_matches('.'))
         }
-        RunStatus::Complete if cut.is_empty() => "every mix was measured".to_owned(),
+        RunStatus::Complete if cut.is_empty() && result.systems.iter().all(|it| it.skipped.is_empty()) => {
+            "every mix was measured".to_owned()
+        }
+        RunStatus::Complete if cut.is_empty() => {
+            "every mix was measured of the systems and interfaces that can serve it".to_owned()
+        }
         RunStatus::Complete => {
             format!("{} of {} runs were cut short ({})", cut.len(), runs_of_mixes(result), examples(&cut))
         }
@@ -176,15 +182,20 @@ fn complete(result: &ResultFile) -> Rule {
 }
 
 fn answers(result: &ResultFile) -> Rule {
-    let nothing = result.systems.iter().filter(|system| system.mixes.iter().all(|mix| mix.requests == 0));
+    let measured: Vec<&SystemResult> =
+        result.systems.iter().filter(|system| !system.was_not_measured()).collect();
+    let nothing = measured.iter().filter(|system| system.mixes.iter().all(|mix| mix.requests == 0));
     let nothing: Vec<String> = nothing.map(|system| system.title.clone()).collect();
-    let finding = match (result.systems.len(), nothing.len()) {
+    let finding = match (measured.len(), nothing.len()) {
         (0, _) => "no system was measured".to_owned(),
+        (all, 0) if all < result.systems.len() => {
+            format!("every system that was measured answered ({all} of {})", result.systems.len())
+        }
         (_, 0) => "every system answered".to_owned(),
         (all, silent) => format!("{silent} of {all} systems gave no valid answer ({})", examples(&nothing)),
     };
-    let held = nothing.is_empty() && !result.systems.is_empty();
-    rule("answers", "Every system gave valid answers.", held, Outcome::Broken, finding)
+    let held = nothing.is_empty() && !measured.is_empty();
+    rule("answers", "Every system that was measured gave valid answers.", held, Outcome::Broken, finding)
 }
 
 fn errors(result: &ResultFile) -> Rule {
@@ -309,22 +320,43 @@ fn is_settled(mix: &MixResult) -> bool {
     warm_up::cut(&rates).is_some_and(|found| found.settled && found.cut <= warm_up::BATCH)
 }
 
+/// The runs in which the load engine decided the rate for this reason, by name, with its sign.
+fn limited(result: &ResultFile, kind: EngineLimit) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    for system in &result.systems {
+        for mix in &system.mixes {
+            match engine_limit(&system.cpus, mix) {
+                Some((limit, sign)) if limit == kind => found.push((named((&system.title, mix)), sign)),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
 fn generator(result: &ResultFile) -> Rule {
-    let saturated = || mixes(result).filter(|(_, mix)| mix.generator_saturated.is_some());
-    let names: Vec<String> = saturated().map(named).collect();
-    let held = names.is_empty();
-    let finding = match saturated().find_map(|(_, mix)| mix.generator_saturated.as_ref()) {
-        None => "the load engine had room in every run".to_owned(),
+    let told = |kind: EngineLimit| {
+        let runs = limited(result, kind);
+        let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
         // The reason is stated once: it is mostly the same for all.
-        Some(sign) => format!(
-            "in {} of {} runs the load engine was at its own limit ({}); in the first, {}",
+        let (_, sign) = runs.first()?;
+        Some(format!(
+            "in {} of {} runs {} ({}); in the first, {sign}",
             names.len(),
             runs_of_mixes(result),
+            kind.told(),
             examples(&names),
-            sign.trim_end_matches('.')
-        ),
+        ))
     };
-    rule("generator", "The load engine was not at its own limit.", held, Outcome::Indicative, finding)
+    let findings: Vec<String> =
+        [EngineLimit::Own, EngineLimit::Disturbed].into_iter().filter_map(told).collect();
+    let held = findings.is_empty();
+    let finding = match held {
+        true => "the load engine had room in every run, or the server had none".to_owned(),
+        false => findings.join("; "),
+    };
+    let text = "The load engine was not at its own limit, nor disturbed.";
+    rule("generator", text, held, Outcome::Indicative, finding)
 }
 
 fn disclosed(result: &ResultFile) -> Rule {
@@ -395,6 +427,7 @@ mod tests {
             ("settled", Class::Indicative, |result| result.systems[0].mixes[0].window_s = 5.0),
             ("generator", Class::Indicative, |result| {
                 result.systems[0].mixes[0].generator_saturated = Some("busy".into());
+                result.systems[0].mixes[0].server.as_mut().unwrap().cpu_share = 0.6;
             }),
             ("disclosed", Class::Indicative, |result| result.systems[0].command.clear()),
         ];

@@ -8,11 +8,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use touchstone_lab::derived;
 use touchstone_lab::engine_seconds::{self, Second};
+use touchstone_lab::judged::ThresholdRecord;
 use touchstone_lab::latency::latency_record;
 use touchstone_lab::raw::{RawArrivals, RawClass, RawHistogram, RawInterval, RawMix};
-use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
+use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile, RunStatus};
+use touchstone_lab::saturation;
 use touchstone_lab::series;
 use touchstone_lab::statistics::{fairness, taint};
+use touchstone_load::Threshold;
 
 /// Figures are equal if they differ by less than this share: the loss of a text of decimal digits.
 const SAME: f64 = 1e-9;
@@ -89,6 +92,41 @@ impl Comparison {
             Ok(expected) => self.value(place, &stated, &expected),
         }
         self.sum_of_agents(place, raw);
+        for record in &mix.thresholds {
+            self.threshold(&format!("{place}, the threshold {}", record.threshold), mix, record);
+        }
+    }
+
+    /// Whether a threshold was kept, and its words, follow from its figure; and its figure, where the mix has
+    /// it.
+    fn threshold(&mut self, place: &str, mix: &MixResult, record: &ThresholdRecord) {
+        let threshold = match Threshold::parse(&record.threshold) {
+            Ok(threshold) => threshold,
+            Err(message) => return self.differ(format!("{place}: {message}")),
+        };
+        let expected = ThresholdRecord::from(threshold.judge_figure(record.measured));
+        let mut stated = record.clone();
+        // Older builds wrote numbers without commas.
+        let plain = |words: &str| words.replace(',', "");
+        if plain(&stated.words) == plain(&expected.words) {
+            stated.words.clone_from(&expected.words);
+        }
+        self.value(place, &json!(stated), &json!(expected));
+        let of_mix = match record.threshold.split(['<', '>']).next().unwrap_or_default().trim() {
+            "p50" => mix.latency.p50_us,
+            "p90" => mix.latency.p90_us,
+            "p95" => mix.latency.p95_us,
+            "p99" => mix.latency.p99_us,
+            "p99.9" => mix.latency.p999_us,
+            "mean" => mix.latency.mean_us,
+            "max" => mix.latency.max_us,
+            "rate" => mix.requests_per_second,
+            "requests" => mix.requests as f64,
+            _ => return,
+        };
+        if let Some(measured) = record.measured {
+            self.value(place, &json!(measured), &json!(of_mix));
+        }
     }
 
     /// The parts that the load machines report must add up to the whole, if none was lost.
@@ -118,6 +156,10 @@ impl Comparison {
         for (stated, again) in result.systems.iter().zip(&again.systems) {
             self.value(&format!("{}, loads", stated.name), &json!(stated.loads), &json!(again.loads));
             self.value(&format!("{}, peaks", stated.name), &json!(stated.peaks), &json!(again.peaks));
+        }
+        let runs = result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.run).max();
+        if let Some(runs) = runs.filter(|_| result.status == RunStatus::Complete) {
+            self.value("the runs of each mix", &json!(result.method.runs), &json!(runs));
         }
         self.value("comparisons", &json!(result.comparisons), &json!(again.comparisons));
         self.value("speedups", &json!(result.speedups), &json!(again.speedups));
@@ -227,6 +269,10 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
             "system_s": engine.system_s,
             "cpu_us_per_request": ratio((engine.user_s + engine.system_s) * 1e6, raw.requests as f64),
             "busiest_thread": engine.busiest_thread,
+            // Older results do not have it.
+            "longest_waiting_thread": stated["load"]["longest_waiting_thread"].is_number().then(|| {
+                saturation::engine_waited(engine.longest_waiting_thread, raw.recording.usage().as_ref())
+            }),
         },
         "timeline": timeline?,
         "generator_saturated": raw.generator_saturated,
@@ -369,6 +415,11 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
         "the clients' errors do not add up",
     );
     check(raw.total_requests >= raw.requests, "more was answered in the window than in the whole mix");
+    let seconds = &raw.intervals;
+    let in_order = seconds.windows(2).all(|pair| pair[0].start_s <= pair[1].start_s);
+    check(in_order, "the seconds are not in the order of time");
+    let of_seconds = seconds.iter().fold(0u64, |all, second| all.saturating_add(second.requests));
+    check(of_seconds <= raw.total_requests, "the seconds have more requests than the whole mix");
     let values = |histogram: &RawHistogram| histogram.read().map(|histogram: Histogram<u64>| histogram.len());
     match &raw.arrivals {
         None => {

@@ -10,6 +10,7 @@ use touchstone_lab::recording::Recording;
 use touchstone_lab::result::{
     ClientRow, ErrorRecord, HandshakeRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
 };
+use touchstone_lab::saturation;
 use touchstone_lab::statistics::taint::{self, Sign};
 use touchstone_lab::suite::Mix;
 use touchstone_load::{Arrivals, ErrorCounts, Interval, Outcome, Threshold};
@@ -74,9 +75,9 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
             (server, _) => server,
         },
         machine,
-        load: load_use(outcome),
+        load: load_use(outcome, recording),
         timeline: outcome.intervals.iter().map(|interval| timeline_row(interval, recording)).collect(),
-        generator_saturated: outcome.engine_signs(),
+        generator_saturated: saturation::signs(outcome, recording),
         taint: taint(mix, place, outcome, recording),
         fairness: None,
         complete: *ending == Ending::Whole && !outcome.interrupted,
@@ -147,13 +148,15 @@ pub(super) fn arrivals(mix: &Mix, outcome: &Outcome) -> Option<RawArrivals> {
     RawArrivals::of(mix.rate?, mix.arrivals == Arrivals::Poisson, outcome)
 }
 
-fn load_use(outcome: &Outcome) -> LoadUse {
+fn load_use(outcome: &Outcome, recording: &Recording) -> LoadUse {
     let engine = &outcome.engine;
+    let waited = saturation::engine_waited(engine.longest_waiting_thread, recording.usage().as_ref());
     LoadUse {
         user_s: engine.user_s,
         system_s: engine.system_s,
         cpu_us_per_request: ratio((engine.user_s + engine.system_s) * 1e6, outcome.requests as f64),
         busiest_thread: engine.busiest_thread,
+        longest_waiting_thread: Some(waited),
     }
 }
 

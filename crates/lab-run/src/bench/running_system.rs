@@ -373,7 +373,7 @@ impl RunningSystem {
             ));
         }
         let words = match self.last_words() {
-            Some(words) => format!(" Its last words:\n{words}"),
+            Some(words) => format!(" It printed last:\n{words}"),
             None => " It printed nothing.".to_string(),
         };
         BenchError::Refused(format!("{title} {problem}.{words}"))

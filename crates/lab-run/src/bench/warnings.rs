@@ -4,6 +4,7 @@ use touchstone_lab::arrivals;
 use touchstone_lab::figures::{clients, count, percent, significant};
 use touchstone_lab::peaks;
 use touchstone_lab::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
+use touchstone_lab::saturation::{self, engine_limit};
 use touchstone_lab::series::{self, Series};
 use touchstone_lab::statistics::taint::STOOD_STILL;
 use touchstone_lab::suite::Mix;
@@ -16,7 +17,7 @@ const STEAL_TOLERANCE: f64 = 0.05;
 const LEFT_MIN: f64 = 0.05;
 
 /// The warnings that follow from what was measured.
-pub(super) fn of(result: &ResultFile) -> Vec<String> {
+pub fn of(result: &ResultFile) -> Vec<String> {
     let mut warnings = Vec::new();
     if result.machine.same_host {
         warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
@@ -61,7 +62,7 @@ fn load_of(mix: &Mix) -> String {
 fn saturation(series: &Series<'_>) -> Option<String> {
     let saturated: Vec<&MixResult> =
         series.mixes.iter().copied().filter(|mix| !peaks::rate_is_the_servers(series.system, mix)).collect();
-    let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
+    let (limit, sign) = engine_limit(&series.system.cpus, saturated.first()?)?;
     let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.load())).collect();
     let noun = match (saturated[0].arrivals.is_some(), &numbers[..]) {
         (true, _) => "arrivals/s",
@@ -69,8 +70,9 @@ fn saturation(series: &Series<'_>) -> Option<String> {
         (false, _) => "clients",
     };
     Some(format!(
-        "{}: the load engine was at its own limit with {} {noun} ({sign}); {}.",
+        "{}: {} with {} {noun} ({sign}); {}.",
         series.title,
+        limit.told(),
         touchstone_lab::figures::list(&numbers),
         match saturated[0].arrivals {
             Some(_) => "what it measured is partly its own",
@@ -144,14 +146,14 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
 fn other_work(system: &SystemResult) -> Option<String> {
     // If programs are counted by the time of their processors, other work on these is included already.
     let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
-    let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
+    let used = |mix: &MixResult| saturation::other_work_cpus(mix).unwrap_or(0.0);
     let mixes = system.mixes.iter().filter(counted);
     let worst = mixes.max_by(|left, right| used(left).total_cmp(&used(right)))?;
     let processors = worst.machine.as_ref().map_or(1, |machine| machine.cpus.len().max(1));
     // What the processors would do without the other work, over what they did.
     let left = (processors as f64 - used(worst)).max(processors as f64 * LEFT_MIN);
     let cost = processors as f64 / left;
-    (used(worst) >= peaks::OTHER_WORK_CPUS).then(|| {
+    (used(worst) >= saturation::OTHER_WORK_CPUS).then(|| {
         format!(
             "{}: other work used up to {} of this machine's {} processors while it was measured: without it, \
              rates may be up to {} times as high. Processor time a request and the ratios between systems, \

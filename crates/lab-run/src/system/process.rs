@@ -20,7 +20,7 @@ pub const OUTPUT_FILE: &str = "output.log";
 /// How long a system may take to end after SIGTERM, before it is killed.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(8);
 
-/// How much of the output is kept as the last words.
+/// How much of the output is kept as what it printed last.
 const LAST_WORDS_BYTES: u64 = 4096;
 const LAST_WORDS_LINES: usize = 20;
 

@@ -15,6 +15,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
     })
 }
 
+/// The middle value, and of an even number the lower of the two middle ones: one that was measured.
+pub fn measured_median(values: &[f64]) -> Option<f64> {
+    let sorted = sorted(values)?;
+    Some(sorted[(sorted.len() - 1) / 2])
+}
+
 /// The quantile `share` (0 to 1) by linear interpolation between order statistics (R's type 7).
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let sorted = sorted(values)?;

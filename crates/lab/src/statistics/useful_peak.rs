@@ -7,7 +7,7 @@
 //! lower than the peak, the reason is given.
 
 use super::fairness::Fairness;
-use super::quantile::median;
+use super::quantile::measured_median;
 use crate::figures::{clients, milliseconds, percent};
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,8 @@ pub struct Run {
     pub p95_us: f64,
     /// How alike the clients were served; absent where it was not measured.
     pub fairness: Option<Fairness>,
-    /// Whether the load engine and not the server set the figures.
-    pub tainted: bool,
+    /// Why the load engine and not the server set the figures, in words; absent: the server did.
+    pub tainted: Option<&'static str>,
 }
 
 /// A load with all its runs.
@@ -71,7 +71,7 @@ pub struct Run {
 pub struct Load {
     /// Virtual clients, or the arrival rate.
     pub load: f64,
-    /// The median rate of its runs.
+    /// The median rate of its runs; of an even number, the lower of the two in the middle.
     pub rate: f64,
     /// The 95th percentile of the latency in its slowest run, microseconds.
     pub p95_us: f64,
@@ -161,11 +161,14 @@ fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
     if slowest > criteria.slowest_over_median_max {
         reasons.push(format!("the slowest client waited {slowest:.2} times as long as the median one"));
     }
-    if runs.iter().any(|run| run.tainted) {
-        reasons.push("the load engine was at its own limit".to_owned());
+    let tainted: Vec<&str> = runs.iter().filter_map(|run| run.tainted).collect();
+    if let Some(why) = tainted.first() {
+        let only = format!(" in {} of its {} runs", tainted.len(), runs.len());
+        let only = if tainted.len() < runs.len() { only } else { String::new() };
+        reasons.push(format!("{why}{only}"));
     }
     let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
-    Load { load, rate: median(&rates).unwrap_or(0.0), p95_us: worst(|run| run.p95_us), reasons }
+    Load { load, rate: measured_median(&rates).unwrap_or(0.0), p95_us: worst(|run| run.p95_us), reasons }
 }
 
 fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<String> {
@@ -195,7 +198,7 @@ mod tests {
 
     fn run(load: f64, rate: f64) -> Run {
         let fairness = Some(Fairness { jain: 0.999, slowest_over_median: Some(1.05) });
-        Run { load, rate, errors: 0.0, p95_us: load * 1000.0, fairness, tainted: false }
+        Run { load, rate, errors: 0.0, p95_us: load * 1000.0, fairness, tainted: None }
     }
 
     /// Three runs at each of 1, 2, 4, 8, 16 clients; the rate peaks at 8.
@@ -256,7 +259,7 @@ mod tests {
                 |run| run.fairness = Some(Fairness { jain: 1.0, slowest_over_median: Some(2.0) }),
                 "2.00 times as long",
             ),
-            (|run| run.tainted = true, "load engine"),
+            (|run| run.tainted = Some("the load engine was busy"), "load engine was busy in 1 of its 3 runs"),
         ];
         let criteria = Criteria { p95_max_us: Some(20_000.0), ..Criteria::default() };
         for (change, reason) in changes {

@@ -129,13 +129,14 @@ fn other_form(
     if format.is_none() && !arguments.reference {
         return Ok(None);
     }
-    let [(result, _)] = results else {
+    let [(result, directory)] = results else {
         return Err(Failure(Exit::Usage, "this form is of one result: name one".to_owned()));
     };
     let Some(format) = format else {
         return Ok(Some((report::REFERENCE_FILE_NAME, report::reference_html(result).into_bytes())));
     };
-    let content = format.write(result).map_err(|error| Failure(Exit::Failed, error))?;
+    let raw = raw::read(directory).unwrap_or_default();
+    let content = format.write(result, &raw).map_err(|error| Failure(Exit::Failed, error))?;
     Ok(Some((format.file_name(), content)))
 }
 

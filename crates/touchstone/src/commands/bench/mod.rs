@@ -397,7 +397,7 @@ fn summary(finished: &Finished) -> String {
     let mut text = format!("\n{}\n\n{}", result.suite.title, table::summary(result));
     for system in &result.systems {
         if let Some(words) = &system.last_words {
-            text.push_str(&format!("The last words of {}:\n{}\n\n", system.title, indented(words)));
+            text.push_str(&format!("What {} printed last:\n{}\n\n", system.title, indented(words)));
         }
     }
     let spice = table::spice(result);
