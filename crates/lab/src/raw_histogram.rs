@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 
 /// A histogram in HdrHistogram's V2 form, deflated, base64. Empty text: a histogram without values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,14 +31,71 @@ impl RawHistogram {
         }
         let bytes =
             STANDARD.decode(&self.0).map_err(|error| format!("a histogram is not base64: {error}"))?;
+        check_size(&bytes)?;
         let read = Deserializer::new().deserialize(&mut bytes.as_slice());
         read.map_err(|error| format!("a histogram is damaged: {error}"))
     }
 }
 
+/// The cookie of a deflated histogram of version 2.
+const DEFLATED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+/// The most bytes of the counts: those of any histogram of three digits are half of that.
+const COUNTS_BYTES_MAX: u32 = 1 << 20;
+/// The most digits: the load engine keeps three.
+const DIGITS_MAX: u32 = 3;
+
+/// The reader of histograms takes memory for as many bytes as one says that it has, before they are there: a
+/// few bytes could ask for 4 GiB.
+fn check_size(bytes: &[u8]) -> Result<(), String> {
+    let damaged = |what: &str| format!("a histogram is damaged: {what}");
+    if bytes.get(..4) != Some(&DEFLATED[..]) {
+        return Err(damaged("it is not deflated, of version 2"));
+    }
+    // Cookie and length, then deflated: cookie, length of the counts, offset, digits.
+    let mut head = [0; 16];
+    let mut inflated = flate2::read::ZlibDecoder::new(bytes.get(8..).unwrap_or_default());
+    inflated.read_exact(&mut head).map_err(|error| damaged(&error.to_string()))?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    if number(4) > COUNTS_BYTES_MAX {
+        return Err(damaged(&format!("it says that it has {} bytes of counts", number(4))));
+    }
+    if number(12) > DIGITS_MAX {
+        return Err(damaged(&format!("it has {} digits, and three are kept", number(12))));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A histogram of so many digits that says it has so many bytes of counts.
+    fn deflated(counts: u32, digits: u32) -> RawHistogram {
+        let mut inner = vec![0x1c, 0x84, 0x93, 0x13];
+        for number in [counts, 0, digits] {
+            inner.extend(number.to_be_bytes());
+        }
+        inner.extend(1u64.to_be_bytes());
+        inner.extend(u64::MAX.to_be_bytes());
+        inner.extend(1f64.to_be_bytes());
+        let mut bytes = Vec::new();
+        flate2::read::ZlibEncoder::new(inner.as_slice(), flate2::Compression::best())
+            .read_to_end(&mut bytes)
+            .unwrap();
+        let mut all = DEFLATED.to_vec();
+        all.extend((bytes.len() as u32).to_be_bytes());
+        all.extend(bytes);
+        RawHistogram(STANDARD.encode(all))
+    }
+
+    #[test]
+    fn a_few_bytes_do_not_ask_for_gigabytes() {
+        let error = |counts, digits| deflated(counts, digits).read().unwrap_err();
+        assert!(error(u32::MAX, 3).contains("4294967295 bytes of counts"), "{}", error(u32::MAX, 3));
+        assert!(error(COUNTS_BYTES_MAX + 1, 3).contains("bytes of counts"));
+        assert!(error(100, 5).contains("5 digits"), "{}", error(100, 5));
+        assert!(error(100, 3).contains("damaged"), "{}", error(100, 3));
+    }
     use proptest::prelude::*;
 
     proptest! {

@@ -24,6 +24,8 @@ fn measured(place: &Path) -> PathBuf {
         "200ms",
         "--ramp-down",
         "200ms",
+        "--fail-if",
+        "p99>60s",
         "--output",
         result.to_str().unwrap(),
     ]);
@@ -424,13 +426,250 @@ const FURTHER_TAMPERINGS: &[Tampering] = &[
     }),
 ];
 
+/// A change to the JSON of a result, or of a line of its raw data.
+type JsonChange = fn(&mut serde_json::Value);
+
+fn edit_json(path: &Path, line: usize, change: JsonChange) {
+    edit(path, |text| {
+        let mut lines: Vec<String> = match path.extension() {
+            Some(extension) if extension == "jsonl" => text.lines().map(str::to_owned).collect(),
+            _ => vec![text],
+        };
+        let mut value: serde_json::Value = serde_json::from_str(&lines[line]).unwrap();
+        change(&mut value);
+        lines[line] = value.to_string();
+        lines.join("\n") + "\n"
+    });
+}
+
+fn result_json(result: &Path, change: JsonChange) {
+    edit_json(&result.join("result.json"), 0, change);
+}
+
+fn first_mix(value: &mut serde_json::Value) -> &mut serde_json::Value {
+    &mut value["systems"][0]["mixes"][0]
+}
+
+fn raw_json(result: &Path, change: JsonChange) {
+    edit_json(&result.join("raw.jsonl"), 0, change);
+}
+
+/// A number, a little larger.
+fn raise(value: &mut serde_json::Value) {
+    let more = value.as_f64().unwrap() * 1.01 + 1.0;
+    *value = if value.is_u64() { (more as u64).into() } else { more.into() };
+}
+
+/// A histogram that says it has 4 GiB of counts (see `raw_histogram.rs`).
+const BOMB: &str = "HISTFAAAABt42pNpmSz8HwgYIIAZSjM2QBn2HyA0AMuPBvY=";
+
+/// Changes to an unsigned result, each in one place: the rest of the directory contradicts it.
+const TAMPERINGS_OF_UNSIGNED: &[Tampering] = &[
+    ("a rate of the second mix", |result| {
+        result_json(result, |value| raise(&mut value["systems"][0]["mixes"][1]["requests_per_second"]));
+    }),
+    ("a median that is shown beside it", |result| {
+        result_json(result, |value| {
+            raise(&mut value["systems"][0]["loads"][0]["requests_per_second"]["median"]);
+        });
+    }),
+    ("another load as the peak", |result| {
+        result_json(result, |value| raise(&mut value["systems"][0]["peaks"][0]["peak"]["clients"]));
+    }),
+    ("a useful peak with another reason", |result| {
+        result_json(result, |value| {
+            value["systems"][0]["peaks"][0]["difference"] = "it was a good day".into();
+        });
+    }),
+    ("no complaint about a load", |result| {
+        result_json(result, |value| {
+            let complaints = &mut value["systems"][0]["loads"][0]["complaints"];
+            let kept = if complaints.as_array().unwrap().is_empty() { 1 } else { 0 };
+            *complaints = vec!["it was slow"; kept].into();
+        });
+    }),
+    ("more runs than there were", |result| {
+        result_json(result, |value| value["method"]["runs"] = 3.into());
+    }),
+    ("a mix of another run", |result| {
+        result_json(result, |value| first_mix(value)["run"] = 2.into());
+    }),
+    ("a mix of more clients", |result| {
+        result_json(result, |value| raise(&mut first_mix(value)["clients"]));
+    }),
+    ("a mix that was cut short", |result| {
+        result_json(result, |value| first_mix(value)["complete"] = false.into());
+    }),
+    ("another sign of the load engine", |result| {
+        result_json(result, |value| first_mix(value)["generator_saturated"] = "it was tired".into());
+    }),
+    ("a load engine that waited longer", |result| {
+        result_json(result, |value| raise(&mut first_mix(value)["load"]["longest_waiting_thread"]));
+    }),
+    ("fewer errors than the raw data has", |result| {
+        raw_json(result, |value| value["errors"]["timeout"] = 5.into());
+    }),
+    ("a threshold that was missed", |result| {
+        result_json(result, |value| first_mix(value)["thresholds"][0]["kept"] = false.into());
+    }),
+    ("another figure of a threshold", |result| {
+        result_json(result, |value| raise(&mut first_mix(value)["thresholds"][0]["measured"]));
+    }),
+    ("other words of a threshold", |result| {
+        result_json(result, |value| first_mix(value)["thresholds"][0]["words"] = "very good".into());
+    }),
+    ("a looser threshold", |result| {
+        result_json(result, |value| raise(&mut first_mix(value)["thresholds"][0]["limit"]));
+    }),
+    ("a second that was later", |result| {
+        raw_json(result, |value| {
+            let seconds = value["intervals"].as_array_mut().unwrap();
+            seconds[0]["start_s"] = 7.5.into();
+        });
+    }),
+    ("a second with more requests", |result| {
+        raw_json(result, |value| raise(&mut value["intervals"][0]["requests"]));
+    }),
+    ("a second twice", |result| {
+        raw_json(result, |value| {
+            let seconds = value["intervals"].as_array_mut().unwrap();
+            seconds.push(seconds[0].clone());
+        });
+    }),
+    ("a client of the raw data taken away", |result| {
+        raw_json(result, |value| {
+            value["clients"].as_array_mut().unwrap().pop();
+        });
+    }),
+    ("two mixes of the result in each other\u{2019}s place", |result| {
+        result_json(result, |value| value["systems"][0]["mixes"].as_array_mut().unwrap().swap(0, 1));
+    }),
+    ("the raw data of one mix for another", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            let lines: Vec<&str> = text.lines().collect();
+            format!("{0}\n{0}\n", lines[1])
+        });
+    }),
+    ("a histogram that asks for four gibibytes", |result| {
+        raw_json(result, |value| value["latency"] = BOMB.into());
+    }),
+    ("a histogram of another mix", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            let mut lines: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            lines[0]["latency"] = lines[1]["latency"].clone();
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        });
+    }),
+    ("a histogram that is cut off", |result| {
+        raw_json(result, |value| {
+            let text = value["latency"].as_str().unwrap();
+            value["latency"] = text[..text.len() / 8 * 4].into();
+        });
+    }),
+    ("a name twice in the result", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen(
+                "\"requests_per_second\":",
+                "\"requests_per_second\": 1.0, \"requests_per_second\":",
+                1,
+            )
+        });
+    }),
+    ("a name twice in the raw data", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            text.replacen("\"requests\":", "\"requests\":1,\"requests\":", 1)
+        });
+    }),
+    ("a rate of 1e400", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"requests_per_second\": ", "\"requests_per_second\": 1e400, \"x\": ", 1)
+        });
+    }),
+    ("a rate that is no number", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"requests_per_second\": ", "\"requests_per_second\": NaN, \"x\": ", 1)
+        });
+    }),
+    ("a count beyond 64 bits", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            text.replacen("\"requests\":", "\"requests\":340282366920938463463374607431768211456,\"x\":", 1)
+        });
+    }),
+    ("a count below nothing", |result| {
+        edit(&result.join("raw.jsonl"), |text| text.replacen("\"requests\":", "\"requests\":-1,\"x\":", 1));
+    }),
+    ("raw data nested without end", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            text.replacen("\"requests\":", &format!("\"x\":{},\"requests\":", "[".repeat(1 << 20)), 1)
+        });
+    }),
+    ("a second result after the first", |result| {
+        edit(&result.join("result.json"), |text| format!("{text}{text}"));
+    }),
+    ("a result in another encoding", |result| {
+        let text = fs::read_to_string(result.join("result.json")).unwrap();
+        let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        fs::write(result.join("result.json"), wide).unwrap();
+    }),
+    ("a row of the clients with a formula", |result| {
+        edit(&result.join("clients.csv"), |text| format!("{text}=HYPERLINK(\"x\")\n"));
+    }),
+    ("another time in the time line", |result| {
+        edit(&result.join("timeline.csv"), |text| {
+            let last = text.lines().last().unwrap().to_owned();
+            text.replace(&last, &last.replacen('.', ".5", 1).replacen(",0", ",1", 1))
+        });
+    }),
+    ("another figure in the report", |result| {
+        edit(&result.join("report.html"), |text| text.replacen("requests/s", "million requests/s", 1));
+    }),
+    ("the configuration of another system", |result| {
+        edit(&result.join("systems/touchstone/touchstone.toml"), |_| "listen = \"0.0.0.0:1\"\n".to_owned());
+    }),
+];
+
+/// An unsigned result is checked by itself: one changed place contradicts the others.
+#[test]
+fn tampered_unsigned_results_are_refused_and_none_is_read_without_end() {
+    assert!(TAMPERINGS_OF_UNSIGNED.len() >= 30, "{}", TAMPERINGS_OF_UNSIGNED.len());
+    let place = tempfile::tempdir().unwrap();
+    let result = measured(place.path());
+    let copy = place.path().join("copy");
+    let verified = || {
+        let program = env!("CARGO_BIN_EXE_touchstone");
+        let mut command = Command::new("timeout");
+        // A few bytes must not ask for gigabytes: with one and a half there is enough for all else.
+        command.args(["--signal=KILL", "120", "sh", "-c", "ulimit -v 1500000; exec \"$@\"", "sh", program]);
+        command.args(["verify", "--require", "invalid"]).arg(&copy).output().unwrap()
+    };
+    let copied = || {
+        let _ = fs::remove_dir_all(&copy);
+        assert!(Command::new("cp").arg("-a").arg(&result).arg(&copy).status().unwrap().success());
+    };
+    copied();
+    let untouched = verified();
+    assert_eq!(untouched.status.code(), Some(0), "{}", String::from_utf8_lossy(&untouched.stdout));
+    let mut accepted = Vec::new();
+    for (what, tamper) in TAMPERINGS_OF_UNSIGNED {
+        copied();
+        tamper(&copy);
+        let found = verified();
+        if !matches!(found.status.code(), Some(1 | 2)) {
+            accepted.push(format!("{what}: {}: {}", found.status, String::from_utf8_lossy(&found.stdout)));
+        }
+    }
+    assert!(accepted.is_empty(), "{}", accepted.join("\n"));
+}
+
 /// The tamperings that the tables and the loops below make.
 #[test]
 fn there_are_the_tamperings_that_were_found_and_thirty_new_ones() {
     let known = TAMPERINGS.len() + 4 * FILES.len();
     assert!(known >= 66, "{known}");
     assert!(FURTHER_TAMPERINGS.len() >= 30, "{}", FURTHER_TAMPERINGS.len());
-    let mut names: Vec<&str> = TAMPERINGS.iter().chain(FURTHER_TAMPERINGS).map(|(name, _)| *name).collect();
+    let all = TAMPERINGS.iter().chain(FURTHER_TAMPERINGS).chain(TAMPERINGS_OF_UNSIGNED);
+    let mut names: Vec<&str> = all.map(|(name, _)| *name).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "a tampering stands twice: {names:?}");
 }
