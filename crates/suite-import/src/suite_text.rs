@@ -117,8 +117,8 @@ fn head(
     };
     let cookies = if session.is_some() && recording.sets_cookies { "cookies = true\n" } else { "" };
     format!(
-        "# Imported by `touchstone import`. `file_bytes` is the recorded size: where `bench` starts the server, \
-         it makes a file
+        "# Imported by `touchstone import`. `file_bytes` is the recorded size: where `bench` starts the \
+         server, it makes a file
 # of that size. A server that is named by its URL serves its own files, of any size. Change what you like: \
 `touchstone suites`
 # shows how others do it.
