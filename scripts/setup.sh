@@ -66,6 +66,7 @@ testing|/usr/lib/postgresql|postgresql|a database behind a stream
 testing|/usr/sbin/dovecot|dovecot-imapd|a mail server behind a stream
 testing|/usr/sbin/dnsmasq|dnsmasq-base|DNS behind a stream
 testing|dig|bind9-dnsutils|DNS behind a stream
+testing|/usr/lib/nginx/modules/ngx_stream_module.so|libnginx-mod-stream|streams of nginx that are imported
 testing|litmus|litmus|the test suite for WebDAV servers
 testing|cadaver|cadaver|a client for WebDAV
 testing|rclone|rclone|a client for WebDAV that keeps trees the same
@@ -74,6 +75,7 @@ rival|haproxy|haproxy|a system under test
 testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test
 rival|squid /usr/sbin/squid|squid|a system under test
+testing|buildah|buildah|the container of the static program
 rival|ab|apache2-utils|a load generator
 rival|h2load|nghttp2-client|a load generator
 END

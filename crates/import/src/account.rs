@@ -45,7 +45,8 @@ impl Account {
     /// The result, with its text.
     pub fn into_imported(mut self, text: String) -> Imported {
         self.problems.sort_by(|one, other| one.place.cmp(&other.place));
-        let (translated, unneeded) = (self.translated.len(), self.unneeded.len());
-        Imported { text, translated, unneeded, problems: self.problems }
+        // What one of several sections needs is translated.
+        let unneeded = self.unneeded.difference(&self.translated).count();
+        Imported { text, translated: self.translated.len(), unneeded, problems: self.problems }
     }
 }

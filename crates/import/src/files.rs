@@ -71,6 +71,20 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
+/// Whether a path and what it leads to are one file, by their endings.
+pub fn is_file(path: &str, target: &str) -> bool {
+    let ending = |text: &str| {
+        let name = text.rsplit('/').next().unwrap_or_default();
+        let ending =
+            name.rsplit_once('.').map_or("", |(begin, ending)| if begin.is_empty() { "" } else { ending });
+        ending.to_string()
+    };
+    // Directories have names such as `app.d` and `1.2`, too.
+    let (one, other) = (ending(path), ending(target));
+    let is_ending = (2..=5).contains(&one.len()) && one.bytes().any(|byte| byte.is_ascii_alphabetic());
+    is_ending && one == other
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -103,6 +103,14 @@ impl Section {
         self.below.push(section);
     }
 
+    /// Keeps only the comments.
+    pub fn without_keys(mut self) -> Section {
+        self.lines.retain(|line| line.starts_with('#'));
+        self.tables.clear();
+        self.below.clear();
+        self
+    }
+
     /// Changes the header.
     pub fn with_header(mut self, header: &str) -> Section {
         self.header = header.to_string();

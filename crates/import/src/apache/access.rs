@@ -1,6 +1,8 @@
 //! `Require`, `Order`, `Allow`, `Deny` and `Auth...`: which clients are allowed.
 
 use super::area::{Area, is};
+use super::environment::Environment;
+use super::oidc;
 use crate::account::Account;
 use crate::directive::Directive;
 use crate::output::Section;
@@ -14,6 +16,12 @@ pub struct Access {
     allow: Vec<String>,
     deny: Vec<String>,
     needs_user: bool,
+    /// Claims of an OpenID provider that a user must have.
+    claims: Vec<String>,
+    /// Variables of the environment that requests must have.
+    needed: Vec<String>,
+    /// Variables of the environment that requests must not have.
+    refused: Vec<String>,
     /// What the fields above cannot say: until it is added by hand, too many or too few clients are allowed.
     problems: Vec<(usize, String)>,
 }
@@ -27,10 +35,31 @@ fn deciding<'d>(area: &Area<'d>) -> Vec<&'d Directive> {
     area.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// Writes which clients are allowed; returns whether all are refused.
-pub fn write(area: &Area<'_>, route: &mut Section, account: &mut Account) -> bool {
+/// The conditions under which requests are refused because of variables of the environment, with the
+/// directives that set these.
+pub fn refusals<'d>(area: &Area<'_>, environment: &Environment<'d>) -> Vec<(String, Vec<&'d Directive>)> {
+    let access = decide(&deciding(area), false);
+    let refused = access.refused.iter().map(|name| environment.condition(name));
+    let needed = access.needed.iter().map(|name| {
+        environment.condition(name).map(|(condition, from)| (format!("not ({condition})"), from))
+    });
+    refused.chain(needed).filter_map(Result::ok).collect()
+}
+
+/// Writes which clients are allowed; returns whether all are refused. The routes of [`refusals`] come before.
+pub fn write(
+    area: &Area<'_>,
+    environment: &Environment<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) -> bool {
     let directives = deciding(area);
-    let access = decide(&directives);
+    let mut access = decide(&directives, false);
+    for name in access.needed.iter().chain(&access.refused) {
+        if let Err(advice) = environment.condition(name) {
+            access.problems.push((directives.len().saturating_sub(1), format!("{advice}: {OPEN}")));
+        }
+    }
     for (index, directive) in directives.iter().enumerate() {
         match access.problems.iter().find(|(at, _)| *at == index) {
             Some((_, advice)) => account.problem(directive, route, advice),
@@ -48,13 +77,27 @@ pub fn write(area: &Area<'_>, route: &mut Section, account: &mut Account) -> boo
         route.key("deny", toml_strings(&access.deny));
     }
     if access.needs_user {
-        password(area, route, account);
+        users(area, &access.claims, route, account);
     }
     false
 }
 
-fn password(area: &Area<'_>, route: &mut Section, account: &mut Account) {
+/// Writes how users are known: by a password, or by a login at a provider.
+fn users(area: &Area<'_>, claims: &[String], route: &mut Section, account: &mut Account) {
     let kind = area.one("AuthType");
+    let is_login = |kind: &&Directive| {
+        matches!(kind.argument(0).to_ascii_lowercase().as_str(), "openid-connect" | "auth-openidc")
+    };
+    if let Some(kind) = kind.filter(is_login) {
+        match oidc::login(area, claims, "[site.route.login]", route, account) {
+            Ok(()) => account.translated(kind, route),
+            Err(advice) => {
+                account.problem(kind, route, &advice);
+                route.key("respond", "{ status = 403 }");
+            }
+        }
+        return;
+    }
     let file = area.one("AuthUserFile");
     let realm = area.one("AuthName");
     for directive in [kind, file, realm].into_iter().flatten() {
@@ -78,20 +121,24 @@ fn password(area: &Area<'_>, route: &mut Section, account: &mut Account) {
     }
 }
 
-fn decide(directives: &[&Directive]) -> Access {
+/// What directives say; with `all_are_asked` each of them must hold, as in `<RequireAll>`.
+fn decide(directives: &[&Directive], all_are_asked: bool) -> Access {
     let mut access = Access::default();
     let mut grants_all = false;
-    let old = directives.iter().any(|directive| is(directive, "order"));
+    let old = directives.iter().any(|one| ["order", "allow", "deny"].iter().any(|name| is(one, name)));
+    if old {
+        access.is_shut = is_shut_by_order(directives);
+    }
     for (index, directive) in directives.iter().enumerate() {
         match directive.name.to_ascii_lowercase().as_str() {
             "requireall" => {
                 let inside: Vec<&Directive> = directive.inside().iter().collect();
-                let inner = decide(&inside);
+                let inner = decide(&inside, true);
                 access.join(inner, index);
             }
             "requireany" => {
                 let inside: Vec<&Directive> = directive.inside().iter().collect();
-                let inner = decide(&inside);
+                let inner = decide(&inside, false);
                 if inner.needs_user && !inner.allow.is_empty() {
                     let advice = "networks or a password: both are asked for here; name the network in \
                                   a site of its own to let it in without one";
@@ -99,24 +146,28 @@ fn decide(directives: &[&Directive]) -> Access {
                 }
                 access.join(inner, index);
             }
-            "requirenone" => access.problems.push((index, OPEN.to_string())),
-            "order" => {
-                let denies_first = directive.argument(0).to_ascii_lowercase().starts_with("deny");
-                let denies_all = directives.iter().any(|one| is(one, "deny") && ends_in_all(one));
-                let allows_all = directives.iter().any(|one| is(one, "allow") && ends_in_all(one));
-                access.is_shut = denies_all
-                    && !allows_all
-                    && !(denies_first && directives.iter().any(|one| is(one, "allow")));
-            }
-            "allow" if old => {
-                let list = directive.arguments.get(1..).unwrap_or_default();
-                if list.iter().any(|word| word.starts_with("env=")) {
+            "requirenone" => {
+                let inside: Vec<&Directive> = directive.inside().iter().collect();
+                let inner = decide(&inside, true);
+                if inner.needs_user
+                    || !inner.refused.is_empty()
+                    || !inner.problems.is_empty()
+                    || inner.is_shut
+                {
                     access.problems.push((index, OPEN.to_string()));
                 }
+                access.refused.extend(inner.needed);
+                access.deny.extend(inner.allow);
+            }
+            "order" => {}
+            "allow" => {
+                let list = directive.arguments.get(1..).unwrap_or_default();
+                access.needed.extend(variables(list));
                 access.allow.extend(list.iter().filter(|word| is_network(word)).cloned());
             }
-            "deny" if old => {
+            "deny" => {
                 let list = directive.arguments.get(1..).unwrap_or_default();
+                access.refused.extend(variables(list));
                 access.deny.extend(list.iter().filter(|word| is_network(word)).cloned());
             }
             "require" => require(directive, index, &mut access, &mut grants_all),
@@ -127,7 +178,31 @@ fn decide(directives: &[&Directive]) -> Access {
     if grants_all && access.allow.is_empty() && !access.needs_user {
         access.is_shut = false;
     }
+    if access.needed.is_empty() {
+        return access;
+    }
+    let allows_all = old && directives.iter().any(|one| is(one, "allow") && ends_in_all(one));
+    if (grants_all || allows_all) && !all_are_asked {
+        access.needed.clear();
+    } else if !all_are_asked && (access.needed.len() > 1 || !access.allow.is_empty() || access.needs_user) {
+        access.needed.clear();
+        access.problems.push((directives.len().saturating_sub(1), OPEN.to_string()));
+    }
     access
+}
+
+/// Whether `Order`, `Allow` and `Deny` refuse all clients. Without `Order`, `Deny` is looked at first.
+fn is_shut_by_order(directives: &[&Directive]) -> bool {
+    let order = directives.iter().rfind(|one| is(one, "order"));
+    let denies_first = order.is_none_or(|order| order.argument(0).to_ascii_lowercase().starts_with("deny"));
+    let denies_all = directives.iter().any(|one| is(one, "deny") && ends_in_all(one));
+    let allows_all = directives.iter().any(|one| is(one, "allow") && ends_in_all(one));
+    denies_all && !allows_all && !(denies_first && directives.iter().any(|one| is(one, "allow")))
+}
+
+/// The variables of `env=NAME`.
+fn variables(list: &[String]) -> impl Iterator<Item = String> {
+    list.iter().filter_map(|word| word.strip_prefix("env=")).map(str::to_string)
 }
 
 const OPEN: &str = "what it forbids is allowed until you write 'allow', 'deny' or 'basic_authentication'";
@@ -138,6 +213,9 @@ impl Access {
         self.needs_user |= inner.needs_user;
         self.allow.extend(inner.allow);
         self.deny.extend(inner.deny);
+        self.claims.extend(inner.claims);
+        self.needed.extend(inner.needed);
+        self.refused.extend(inner.refused);
         self.problems.extend(inner.problems.into_iter().map(|(_, advice)| (index, advice)));
     }
 }
@@ -152,6 +230,30 @@ fn require(directive: &Directive, index: usize, access: &mut Access, grants_all:
         ["not", "ip", networks @ ..] => access.deny.extend(networks.iter().map(|network| full(network))),
         ["local"] => access.allow.extend(["127.0.0.0/8", "::1"].map(String::from)),
         ["valid-user"] => access.needs_user = true,
+        // The names of variables and claims keep their case.
+        ["env", ..] => access.needed.extend(directive.arguments.get(1..).unwrap_or_default().iter().cloned()),
+        ["not", "env", ..] => {
+            access.refused.extend(directive.arguments.get(2..).unwrap_or_default().iter().cloned());
+        }
+        ["claim", ..] => {
+            access.needs_user = true;
+            for claim in directive.arguments.get(1..).unwrap_or_default() {
+                match claim.split_once(':') {
+                    Some((name, value)) if !name.contains('~') => {
+                        access.claims.push(format!("{name}={value}"))
+                    }
+                    _ => {
+                        let advice =
+                            "a claim has a fixed value: without it all users of the provider are allowed";
+                        access.problems.push((index, advice.to_string()));
+                    }
+                }
+            }
+            if access.claims.len() > 1 {
+                let advice = "all claims are asked for here; for one of several, write a route for each";
+                access.problems.push((index, advice.to_string()));
+            }
+        }
         ["user" | "group", ..] => {
             access.needs_user = true;
             let advice = "all users of the file are allowed; write those who may enter to a separate file";
@@ -186,7 +288,7 @@ mod tests {
 
     fn access(text: &str) -> Access {
         let directives = parse("a.conf", text).unwrap();
-        decide(&directives.iter().collect::<Vec<_>>())
+        decide(&directives.iter().collect::<Vec<_>>(), false)
     }
 
     #[test]
@@ -200,5 +302,17 @@ mod tests {
         let both = access("<RequireAll>\nRequire valid-user\nRequire ip 10.0.0.0/8\n</RequireAll>");
         assert!(both.needs_user && both.allow == ["10.0.0.0/8"] && both.problems.is_empty());
         assert_eq!(access("Require expr x").problems.len(), 1);
+        assert!(!access("Allow from all").is_shut && access("Deny from all").is_shut);
+        assert!(access("Allow from all\nRequire all granted").problems.is_empty());
+        let bad = access("Order allow,deny\nAllow from all\nDeny from env=Bad");
+        assert!(bad.refused == ["Bad"] && bad.needed.is_empty() && bad.problems.is_empty());
+        let none = access(
+            "<RequireAll>\nRequire all granted\nRequire not env Bad\n<RequireNone>\nRequire env Worse\n\
+             Require ip 10.0.0.0/8\n</RequireNone>\n</RequireAll>",
+        );
+        assert!(none.refused == ["Bad", "Worse"] && none.deny == ["10.0.0.0/8"], "{none:?}");
+        assert_eq!(access("Require env Good").needed, ["Good"]);
+        assert_eq!(access("Require env Good\nRequire ip 10.0.0.1").problems.len(), 1);
+        assert_eq!(access("Require claim groups:a").claims, ["groups=a"]);
     }
 }

@@ -1,9 +1,15 @@
 //! What answers in an area: another server, PHP, CGI or files, and the settings around it.
 
+use std::collections::BTreeMap;
+
 use super::access;
 use super::area::{Area, is};
+use super::environment::Environment;
+use super::rewrite;
+use super::variant::suffixes_of;
 use crate::account::Account;
 use crate::directive::Directive;
+use crate::files::is_file;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -62,8 +68,14 @@ pub struct Answer<'a, 'd> {
 }
 
 /// Writes the route of an area; the keys for its paths are already there.
-pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, account: &mut Account) {
-    if access::write(area, route, account) {
+pub fn write(
+    area: &Area<'_>,
+    answer: &Answer<'_, '_>,
+    environment: &Environment<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
+    if access::write(area, environment, route, account) || redirect(area, route, account) {
         return;
     }
     fields(area, route, account);
@@ -77,6 +89,7 @@ pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, acco
         return;
     }
     files(area, route, account);
+    webdav(area, route, account);
     if let Some(origin) = answer.missing_origin {
         route.key("try_files", toml_strings(["$path"]));
         let mut table = Section::new("[site.route.proxy]");
@@ -91,6 +104,14 @@ pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, acco
     let missing = answer.missing.or(fallback.map(|one| one.argument(0)));
     if let Some(alias) = answer.alias {
         account.translated(alias, route);
+        if is_file(alias.argument(0), alias.argument(1)) {
+            // One file under another path.
+            let (directory, name) = alias.argument(1).rsplit_once('/').unwrap_or(("", alias.argument(1)));
+            route.key("path", toml_string(alias.argument(0)));
+            route.key("root", toml_string(if directory.is_empty() { "/" } else { directory }));
+            route.key("try_files", toml_strings([format!("/{name}")]));
+            return;
+        }
         route.key("alias", toml_string(alias.argument(1).trim_end_matches('/')));
         if let Some(missing) = missing {
             route.key("fallback", toml_string(missing));
@@ -153,7 +174,7 @@ fn text(value: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Writes `Header`, `ExpiresDefault`, `ExpiresByType` and `RequestHeader` for files.
+/// Writes `Header` and `ExpiresDefault`.
 fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
     for directive in area.every("Header") {
         let words = &directive.arguments;
@@ -194,13 +215,103 @@ fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
             None => account.problem(default, route, "write the time as 'cache_control'"),
         }
     }
+}
+
+/// The times of `ExpiresByType` with the endings of the files, the most specific types as they are written.
+pub fn by_type<'d>(
+    area: &Area<'d>,
+    answer: &Answer<'_, '_>,
+    notes: &mut Section,
+    account: &mut Account,
+) -> BTreeMap<u64, (Vec<&'static str>, Vec<&'d Directive>)> {
+    let mut found: BTreeMap<u64, (Vec<&'static str>, Vec<&'d Directive>)> = BTreeMap::new();
+    let is_active = area.one("ExpiresActive").is_some_and(|one| one.argument(0).eq_ignore_ascii_case("on"));
+    let is_of_files = answer.proxy.is_none() && answer.programs.is_none();
     for directive in area.every("ExpiresByType") {
-        account.problem(
-            directive,
-            route,
-            "write a route with the 'suffixes' of this type and 'cache_control'",
-        );
+        if !is_active {
+            account.unneeded(directive, notes, "ExpiresActive is off");
+            continue;
+        }
+        if !is_of_files {
+            account.unneeded(directive, notes, "it is for files; origins and programs say how long");
+            continue;
+        }
+        let time = seconds(&directive.arguments.get(1..).unwrap_or_default().join(" "));
+        match (suffixes_of(directive.argument(0)), time) {
+            (Some(suffixes), Some(seconds)) => {
+                // The last line of a type counts.
+                found.values_mut().for_each(|(others, _)| others.retain(|one| !suffixes.contains(one)));
+                let (all, lines) = found.entry(seconds).or_default();
+                all.extend(suffixes);
+                lines.push(directive);
+            }
+            (None, _) => account.problem(
+                directive,
+                notes,
+                "write a route with the 'suffixes' of this type and 'cache_control'",
+            ),
+            (_, None) => account.problem(directive, notes, "write the time as 'cache_control' of a route"),
+        }
     }
+    found.retain(|_, (suffixes, _)| !suffixes.is_empty());
+    found
+}
+
+/// `Redirect [STATUS] URL` without a path, in a section for paths or of a condition.
+fn redirect(area: &Area<'_>, route: &mut Section, account: &mut Account) -> bool {
+    let sections = area.sections.iter().rev().copied();
+    let line = sections
+        .filter(|one| !is(one, "Directory") && !is(one, "Server"))
+        .find_map(|section| section.inside().iter().find(|one| is(one, "Redirect")));
+    let Some(line) = line else { return false };
+    let (status, to) = match line.arguments.as_slice() {
+        [to] if to.contains('/') => (302, Some(to)),
+        [status] => (rewrite::status_of(status).unwrap_or(0), None),
+        [status, to] => (rewrite::status_of(status).unwrap_or(0), Some(to)),
+        _ => (0, None),
+    };
+    match (status, to) {
+        (301 | 302 | 303 | 307 | 308, Some(to)) if !to.contains(['%', '$']) => {
+            account.translated(line, route);
+            route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(to)));
+        }
+        (400..=599, None) => {
+            account.translated(line, route);
+            route.key("respond", format!("{{ status = {status} }}"));
+        }
+        _ => {
+            account.problem(line, route, "write it as 'redirect' of a route (docs/routes.md)");
+            return false;
+        }
+    }
+    true
+}
+
+/// `Dav On`
+fn webdav(area: &Area<'_>, route: &mut Section, account: &mut Account) {
+    let Some(dav) = area.one("Dav") else { return };
+    account.translated(dav, route);
+    if !dav.argument(0).eq_ignore_ascii_case("on") {
+        if !dav.argument(0).eq_ignore_ascii_case("off") {
+            account.problem(dav, route, "files are on the disk: see 'webdav' (docs/webdav.md)");
+        }
+        return;
+    }
+    let mut table = Section::new("[site.route.webdav]");
+    table.key("write", true);
+    if !["allow", "basic_authentication"].iter().any(|key| route.has(key))
+        && !route.has_section("[site.route.login]")
+    {
+        table.note("Apache asks for neither a password nor an address: every client may write.");
+        table.key("open", true);
+    }
+    if let Some(depth) = area.one("DavDepthInfinity") {
+        account.translated(depth, &mut table);
+        if depth.argument(0).eq_ignore_ascii_case("on") {
+            table.key("infinite_depth", true);
+        }
+    }
+    route.push(table);
 }
 
 /// Parses `access plus 1 month` or `A2592000`.

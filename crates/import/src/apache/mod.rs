@@ -9,6 +9,10 @@
 //! |---|---|
 //! | `read` | from files to directives: sections, `Include`, `Define`, `IfModule` |
 //! | `area` | a part of the paths, and the sections that apply to it |
+//! | `variant` | parts of an area with other settings: files, expressions, conditions, methods |
+//! | `condition` | expressions of `<If>` as conditions |
+//! | `environment` | `SetEnvIf`, and what asks for its variables |
+//! | `oidc` | mod_auth_openidc as a login |
 //! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
 //! | `rewrite_map` | `RewriteMap`, and what rules look up |
@@ -19,11 +23,15 @@
 mod access;
 mod answer;
 mod area;
+mod condition;
+mod environment;
+mod oidc;
 mod read;
 mod rewrite;
 mod rewrite_map;
 mod site;
 mod translate;
+mod variant;
 
 pub use read::{parse, read};
 pub use translate::translate;

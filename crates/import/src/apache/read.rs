@@ -205,7 +205,7 @@ impl Reader {
         match name.to_ascii_lowercase().as_str() {
             // Each module is assumed to be loaded, except those that conflict with another.
             "ifmodule" => Some(!is_negated),
-            "ifversion" => Some(true),
+            "ifversion" => Some(is_of_version(arguments)),
             "ifdefine" => Some(self.variables.contains_key(word) != is_negated),
             "iffile" => Some(Path::new(word).exists() != is_negated),
             _ => None,
@@ -302,6 +302,31 @@ impl Reader {
 /// Marks a section that was made from a `.htaccess` file.
 pub const HTACCESS: &str = ".htaccess";
 
+/// Whether `<IfVersion [[!]OPERATOR] VERSION>` holds for Apache 2.4, whose last number is not known.
+fn is_of_version(arguments: &[String]) -> bool {
+    let (operator, version) = match arguments {
+        [version] => ("=", version.as_str()),
+        [operator, version, ..] => (operator.as_str(), version.as_str()),
+        [] => return true,
+    };
+    let (operator, is_negated) = match operator.strip_prefix('!') {
+        Some(operator) => (operator, true),
+        None => (operator, false),
+    };
+    let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).take(2).collect();
+    let order = [2, 4][..numbers.len().min(2)].cmp(&numbers[..]);
+    let holds = match operator {
+        "=" | "==" => order.is_eq(),
+        ">" => order.is_gt() || numbers.len() == 2 && version.split('.').count() == 2 && order.is_eq(),
+        ">=" => order.is_ge(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        // An expression.
+        _ => return true,
+    };
+    holds != is_negated
+}
+
 /// The files that an `Include` names: one file, the matches of a pattern, or all files of a directory.
 fn included(pattern: &Path) -> Vec<PathBuf> {
     match pattern.is_dir() {
@@ -344,6 +369,25 @@ mod tests {
         let mut out = Vec::new();
         parse("a.conf", text).unwrap().iter().for_each(|directive| of(directive, &mut out));
         out
+    }
+
+    #[test]
+    fn versions() {
+        for (text, holds) in [
+            (">= 2.3", true),
+            ("< 2.3", false),
+            (">= 2.4", true),
+            ("< 2.4", false),
+            ("> 2.4", true),
+            ("!>= 2.4", false),
+            ("2.4", true),
+            ("2.2", false),
+            ("<= 2.2.99", false),
+            (">= 2.4.10", true),
+        ] {
+            let words: Vec<String> = text.split(' ').map(str::to_string).collect();
+            assert_eq!(is_of_version(&words), holds, "{text}");
+        }
     }
 
     #[test]

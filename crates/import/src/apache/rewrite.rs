@@ -3,6 +3,7 @@
 //! A rule becomes a route. The rule that makes a script answer for paths that are not files (`RewriteCond
 //! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
 
+use super::condition::{quoted, variable};
 use super::rewrite_map::{self, RewriteMaps, to_closing_brace};
 use crate::account::Account;
 use crate::directive::Directive;
@@ -61,7 +62,8 @@ pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section
     routes
 }
 
-fn status_of(word: &str) -> Option<u16> {
+/// The status of `permanent`, `gone` or a number.
+pub fn status_of(word: &str) -> Option<u16> {
     match word {
         "permanent" => Some(301),
         "temp" => Some(302),
@@ -243,7 +245,7 @@ fn rule(
     let uses_groups_of_condition = (1..=9).any(|digit| to.contains(&format!("%{digit}")));
     for alternative in alternatives(conditions, context)? {
         if uses_groups_of_condition && alternative.iter().any(|one| matches!(one, Condition::When(_))) {
-            return Err("the groups of a condition with a map cannot be used in the target".to_string());
+            return Err("the groups of this condition cannot be used in the target".to_string());
         }
         if alternative.iter().any(|condition| matches!(condition, Condition::Never)) {
             continue;
@@ -345,8 +347,8 @@ fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, 
         Some(bare) => (bare, true),
         None => (pattern, false),
     };
+    let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
     if what.starts_with("${") {
-        let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
         return of_map(what, bare, is_negated, any_case, context).map(Condition::When);
     }
     let name = what.strip_prefix("%{").and_then(|name| name.strip_suffix('}')).unwrap_or(what);
@@ -373,10 +375,7 @@ fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, 
                 false => Err("list the methods one by one in 'methods'".to_string()),
             }
         }
-        "REQUEST_URI" if !is_negated => {
-            let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
-            Ok(Condition::Path(expression::whole_path(bare, any_case)?))
-        }
+        "REQUEST_URI" if !is_negated => Ok(Condition::Path(expression::whole_path(bare, any_case)?)),
         // WordPress and Drupal use this form for icons and similar paths: they are files, or they are
         // missing.
         "REQUEST_URI" if matches!(bare, "=/favicon.ico" | "^/favicon.ico$" | "^/favicon\\.ico$") => {
@@ -392,29 +391,45 @@ fn condition(directive: &Directive, context: &Context<'_>) -> Result<Condition, 
                 "HTTP_ACCEPT" => "Accept",
                 other => match other.strip_prefix("HTTP:") {
                     Some(field) => field,
-                    None => return Err(format!("a route has no condition for {what}")),
+                    None => return compared(name, bare, is_negated, any_case, is_secure),
                 },
             };
             if is_negated {
                 return match matches!(bare, "^$" | "^\\s*$") {
                     true => Ok(Condition::Field(field.to_string(), "*".to_string())),
-                    false => Err(format!(
-                        "the condition that {field} has another value: write a route before \
-                                          this one for that value"
-                    )),
+                    false => compared(name, bare, true, any_case, is_secure),
                 };
             }
             if matches!(bare, "." | ".+" | ".*") {
                 return Ok(Condition::Field(field.to_string(), "*".to_string()));
             }
-            Ok(Condition::Field(
-                field.to_string(),
-                wildcard(bare).ok_or_else(|| {
-                    format!("the value of {field} is compared with wildcards, not expressions")
-                })?,
-            ))
+            match wildcard(bare) {
+                Some(value) => Ok(Condition::Field(field.to_string(), value)),
+                None => compared(name, bare, false, any_case, is_secure),
+            }
         }
     }
+}
+
+/// A condition on a variable as one of this server's language: `%{QUERY_STRING} ^a=1`.
+fn compared(
+    name: &str,
+    bare: &str,
+    is_negated: bool,
+    any_case: bool,
+    is_secure: bool,
+) -> Result<Condition, String> {
+    let value = variable(name, is_secure)?;
+    if let Some(text) = bare.strip_prefix('=') {
+        let sign = if is_negated { "!=" } else { "==" };
+        return Ok(Condition::When(format!("{value} {sign} {}", quoted(text)?)));
+    }
+    if bare.starts_with(['<', '>', '-']) {
+        return Err(format!("the comparison '{bare}' has no counterpart here"));
+    }
+    expression::check_groups(bare)?;
+    let (sign, flags) = (if is_negated { "!~" } else { "=~" }, if any_case { "(?i)" } else { "" });
+    Ok(Condition::When(format!("{value} {sign} {}", quoted(&format!("{flags}{bare}"))?)))
 }
 
 /// A condition on the value of a map: `${map:%{HTTP_HOST}|none} !=none`.
@@ -736,7 +751,7 @@ mod tests {
             let (_, keys, problems) = of(&format!("{on}{text}"), directory);
             assert_eq!((keys.replace("[[site.route]]\n", ""), problems), (expected.to_string(), 0), "{text}");
         }
-        assert_eq!(of(&format!("{on}RewriteCond %{{QUERY_STRING}} a=1\nRewriteRule ^ - [F]"), None).2, 1);
+        assert_eq!(of(&format!("{on}RewriteCond %{{TIME_HOUR}} >12\nRewriteRule ^ - [F]"), None).2, 1);
     }
 
     #[test]

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use super::access;
 use super::answer::{self, Answer, Backend, Php, is_of_hidden_names};
 use super::area::{Area, Mount, is, name};
+use super::environment::Environment;
 use super::read::HTACCESS;
 use super::rewrite::{self, Context};
 use super::rewrite_map::{RewriteMaps, Uses};
+use super::variant::{Keys, Variant, combined, nested, restricts, rules as nested_rules, variants};
 use crate::account::Account;
 use crate::directive::Directive;
-use crate::expression;
 use crate::output::Section;
-use crate::toml_text::toml_string;
+use crate::toml_text::{toml_string, toml_strings};
 
 /// A virtual host, and the directives outside all hosts.
 pub struct Host<'d> {
@@ -87,6 +89,9 @@ pub fn fill<'d>(
     routes.extend(of_server.routes);
     routes.extend(rewrite::redirects(host.block, account, &mut notes));
     let mut routes_of_areas = Vec::new();
+    let setting = scope.iter().flat_map(|section| section.inside()).chain(host.outside.iter().copied());
+    let environment = Environment::of(setting);
+    let around = Surroundings { scope: &scope, environment: &environment, is_secure: host.is_secure };
     for path in paths(&mounts, &scope, &backends) {
         let mut area = Area::new(&path, &mounts, &scope);
         area.sections.insert(0, whole);
@@ -128,56 +133,117 @@ pub fn fill<'d>(
             missing: missing.as_deref(),
             missing_origin: origin.as_deref(),
         };
-        routes_of_areas.extend(area_routes(&area, &answer, account, &mut notes));
+        if answer.alias.is_none() && answer.programs.is_none() && is_location(&scope, &path) {
+            // `<Location /a>` is for `/a`, too.
+            let exact = path.trim_end_matches('/').to_string();
+            let exact =
+                Area { path: exact, directory: area.directory.clone(), sections: area.sections.clone() };
+            routes_of_areas.extend(area_routes(&exact, &answer, &around, account, &mut notes));
+        }
+        routes_of_areas.extend(area_routes(&area, &answer, &around, account, &mut notes));
     }
     section.take_notes(notes);
     routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
 }
 
-/// The routes of an area: those for file names in it come first.
+/// What the routes of all areas of a host share.
+struct Surroundings<'a, 'd> {
+    /// The sections of the host.
+    scope: &'a [&'d Directive],
+    environment: &'a Environment<'d>,
+    is_secure: bool,
+}
+
+/// The routes of an area: those for a part of its requests come first.
 fn area_routes<'d>(
     area: &Area<'d>,
     answer: &Answer<'_, 'd>,
+    around: &Surroundings<'_, 'd>,
     account: &mut Account,
     notes: &mut Section,
 ) -> Vec<Section> {
     let mut routes = Vec::new();
-    for parent in &area.sections {
-        let inside = parent.inside().iter().filter(|one| is(one, "Files") || is(one, "FilesMatch"));
-        for section in inside {
-            if is_of_hidden_names(section) {
-                account.unneeded(section, notes, "names that begin with a dot are not served");
-                continue;
-            }
-            if is_php_handler(section) {
-                continue;
-            }
-            let mut route = Section::new("[[site.route]]");
-            route.note(section.to_string());
-            match file_pattern(section, &area.path) {
-                Ok(pattern) => route.key("pattern", toml_string(&pattern)),
-                Err(advice) => {
-                    account.problem(section, notes, &advice);
-                    continue;
-                }
-            }
-            let mut sections = area.sections.clone();
-            sections.push(section);
-            let narrow = Area { path: area.path.clone(), directory: area.directory.clone(), sections };
-            answer::write(&narrow, answer, &mut route, account);
-            others(section.inside(), &mut route, account);
-            routes.push(route);
+    let found = variants(area, around.scope, around.is_secure);
+    let mut is_needed = |variant: &Variant<'d>| {
+        let hides = is_of_hidden_names(variant.section);
+        if hides {
+            account.unneeded(variant.section, notes, "names that begin with a dot are not served");
         }
+        if let (Err(advice), false) = (&variant.keys, hides) {
+            let refuses = restricts(variant.section);
+            let warning = if refuses { "what it forbids is allowed until you do this: " } else { "" };
+            account.problem(variant.section, notes, &format!("{warning}{advice}"));
+        }
+        !hides && !is_php_handler(variant.section)
+    };
+    let found: Vec<Variant<'d>> = found.into_iter().filter(&mut is_needed).collect();
+    for (sections, keys) in combined(&found) {
+        let all = area.sections.iter().copied().chain(sections.iter().copied()).collect();
+        let narrow = Area { path: area.path.clone(), directory: area.directory.clone(), sections: all };
+        routes.extend(refusals(&narrow, &keys, around.environment, account));
+        let mut route = Section::new("[[site.route]]");
+        sections.iter().for_each(|section| account.translated(section, &mut route));
+        keys.write(&area.path, &mut route);
+        answer::write(&narrow, answer, around.environment, &mut route, account);
+        for section in sections {
+            others(section.inside(), &mut route, account);
+            nested(section, &mut route, account);
+        }
+        routes.push(route);
+    }
+    let keys = Keys::default();
+    routes.extend(refusals(area, &keys, around.environment, account));
+    for (seconds, (suffixes, lines)) in answer::by_type(area, answer, notes, account) {
+        let mut route = Section::new("[[site.route]]");
+        lines.iter().for_each(|line| account.translated(line, &mut route));
+        keys.write(&area.path, &mut route);
+        route.key("suffixes", toml_strings(suffixes));
+        answer::write(area, answer, around.environment, &mut route, account);
+        if !route.has("respond") {
+            route.key("cache_control", toml_string(&format!("max-age={seconds}")));
+        }
+        routes.push(route);
     }
     let mut route = Section::new("[[site.route]]");
     for section in area.sections.iter().filter(|one| is(one, "Directory") || is(one, "Location")) {
         route.note(section.to_string());
         others(section.inside(), &mut route, account);
+        if is(section, "Location") {
+            nested_rules(section, &mut route, account);
+        }
     }
-    route.key("path", toml_string(&area.path));
-    answer::write(area, answer, &mut route, account);
+    keys.write(&area.path, &mut route);
+    answer::write(area, answer, around.environment, &mut route, account);
     routes.push(route);
     routes
+}
+
+/// The routes that refuse requests because of variables of the environment.
+fn refusals(
+    area: &Area<'_>,
+    keys: &Keys,
+    environment: &Environment<'_>,
+    account: &mut Account,
+) -> Vec<Section> {
+    let mut routes = Vec::new();
+    for (condition, lines) in access::refusals(area, environment) {
+        let mut route = Section::new("[[site.route]]");
+        lines.iter().for_each(|line| account.translated(line, &mut route));
+        let when = match &keys.when {
+            Some(own) => format!("({own}) and ({condition})"),
+            None => condition,
+        };
+        Keys { when: Some(when), ..keys.clone() }.write(&area.path, &mut route);
+        route.key("respond", "{ status = 403 }");
+        routes.push(route);
+    }
+    routes
+}
+
+/// Whether a `<Location>` names this path, without a slash at its end.
+fn is_location(scope: &[&Directive], path: &str) -> bool {
+    let named = path.trim_end_matches('/');
+    !named.is_empty() && scope.iter().any(|section| is(section, "Location") && name(section) == named)
 }
 
 /// The paths of areas, the longest first.
@@ -204,36 +270,6 @@ fn mount(path: &str, directory: &str) -> Mount {
 
 fn with_slash(path: &str) -> String {
     format!("{}/", path.trim_end_matches('/'))
-}
-
-/// An expression for the paths of an area whose last part matches the section's name.
-fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
-    let begin = format!("{}(?:[^/]*/)*", expression::literal(path));
-    let named = section.arguments.last().map_or("", String::as_str);
-    if is(section, "Files") && section.arguments.len() == 1 {
-        let parts: Vec<String> = named.split('*').map(expression::literal).collect();
-        return Ok(format!("{begin}{}", parts.join("[^/]*")));
-    }
-    // Each alternative must match a whole name. An expression that only forbids may match more names.
-    let whole = |part: &&str| match expression::whole_path(part, false) {
-        Err(_) if forbids(section) => expression::whole_path(&expression::without_looks(part), false),
-        other => other,
-    };
-    let parts = expression::alternatives(named);
-    let parts = parts.iter().map(whole).collect::<Result<Vec<String>, String>>()?;
-    let name = parts.join("|").replace("(?s:.*?)", "[^/]*").replace("(?s:.*)", "[^/]*");
-    let name = expression::within_name(&name);
-    Ok(if parts.len() == 1 { format!("{begin}{name}") } else { format!("{begin}(?:{name})") })
-}
-
-/// Whether a section contains nothing except a refusal of all clients.
-fn forbids(section: &Directive) -> bool {
-    let inside = section.inside();
-    let is_refusal = |line: &Directive| {
-        (is(line, "Require") && line.argument(1).eq_ignore_ascii_case("denied"))
-            || ["Order", "Deny"].iter().any(|name| is(line, name))
-    };
-    !inside.is_empty() && inside.iter().all(is_refusal)
 }
 
 /// `ProxyPass PATH URL`, and `<Proxy balancer://NAME>`.
@@ -285,6 +321,19 @@ fn backend<'d>(
     let mut lines = vec![line];
     let value = |name: &str| rest.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let timeout = value("timeout").and_then(|time| time.parse().ok());
+    // `unix:/run/app.sock|http://localhost/path`
+    if let Some((socket, behind)) = url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
+        let base =
+            behind.strip_prefix("http://").map(|behind| behind.find('/').map_or("", |at| &behind[at..]));
+        let base =
+            base.ok_or("a program behind a socket has the route key of its protocol (docs/routes.md)")?;
+        let keeps_path = base.trim_end_matches('/') == path.trim_end_matches('/');
+        if !keeps_path && base.trim_end_matches('/') != "" {
+            return Err("the path behind a socket is that of the request, or '/'".to_string());
+        }
+        let origins = vec![format!("unix:{socket}")];
+        return Ok(Backend { path, origins, keeps_path, timeout, lines });
+    }
     let (scheme, behind) = url.split_once("://").ok_or("an origin is a URL")?;
     let (origins, base) = match scheme {
         "balancer" => {
@@ -441,6 +490,17 @@ const KNOWN: &[&str] = &[
     "expiresactive",
     "expiresdefault",
     "expiresbytype",
+    "dav",
+    "if",
+    "elseif",
+    "else",
+    "limit",
+    "limitexcept",
+    "locationmatch",
+    "directorymatch",
+    // Their values are not repeated in comments.
+    "oidcclientsecret",
+    "oidccryptopassphrase",
     "directoryindex",
     "options",
     "fallbackresource",
@@ -510,7 +570,21 @@ const UNNEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("the sections and files that it allows have been read", &["allowoverride", "allowoverridelist"]),
-    ("relative addresses need no rewriting", &[]),
+    ("locks are kept in 'state' of 'webdav'", &["davlockdb"]),
+    ("it counts where 'Dav' is on", &["davdepthinfinity"]),
+    ("it is written where its variable is asked for", &["setenvif", "setenvifnocase"]),
+    (
+        "it is written with each login",
+        &[
+            "oidcprovidermetadataurl",
+            "oidcclientid",
+            "oidcredirecturi",
+            "oidcscope",
+            "oidcremoteuserclaim",
+            "oidcsessioninactivitytimeout",
+            "oidcsessionmaxduration",
+        ],
+    ),
     (
         "forward proxying is off, and 'Via' is set by 'forward'",
         &["proxyrequests", "proxyvia", "proxyaddheaders"],
@@ -578,12 +652,9 @@ pub fn others(block: &[Directive], section: &mut Section, account: &mut Account)
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
                 "see 'settings' of 'php', or the settings of the php-fpm (docs/php.md)"
             }
-            "setenv" | "setenvif" | "setenvifnocase" | "passenv" => {
-                "programs get 'variables' of their route; conditions are routes (docs/routes.md)"
-            }
-            "locationmatch" | "directorymatch" | "if" | "limit" | "limitexcept" | "elseif" | "else" => {
-                "what it forbids is allowed until a route with 'pattern', 'methods' or 'request_headers'"
-            }
+            "setenv" | "passenv" => "programs get 'variables' of their route (docs/fastcgi.md)",
+            "davmintimeout" => "see 'lock_timeout' of 'webdav' (docs/webdav.md)",
+            name if name.starts_with("oidc") => "see 'login' of a route (docs/login.md)",
             "aliasmatch" | "scriptaliasmatch" => "write a route with 'pattern' and 'root'",
             "sslverifyclient" | "sslcacertificatefile" | "sslverifydepth" => {
                 "see 'client_authorities' (docs/https.md); until then all clients are allowed"

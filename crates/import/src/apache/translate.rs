@@ -1,9 +1,11 @@
 //! Translates a whole configuration: directives outside virtual hosts, and each host as a site.
 
 use super::area::is;
+use super::environment::Environment;
 use super::read::HTACCESS;
 use super::rewrite_map::{self, Uses};
 use super::site::{Host, fill, others};
+use super::variant::is_variant;
 use crate::Imported;
 use crate::account::Account;
 use crate::directive::{Directive, Form, Place};
@@ -128,6 +130,20 @@ fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Sect
         }
         account.translated(line, section);
         section.key("path", toml_string(path));
+        let asked = line.arguments.get(2).and_then(|word| word.strip_prefix("env="));
+        if let Some(variable) = asked {
+            let (name, sign) = match variable.strip_prefix('!') {
+                Some(name) => (name, "not "),
+                None => (variable, ""),
+            };
+            match Environment::of(directives.iter()).condition(name) {
+                Ok((condition, from)) => {
+                    from.iter().for_each(|line| account.translated(line, section));
+                    section.key("when", toml_string(&format!("{sign}({condition})")));
+                }
+                Err(advice) => account.problem(line, section, &advice),
+            }
+        }
         match line.argument(1) {
             "common" => section.key("format", toml_string("common")),
             "" | "combined" | "vhost_combined" => {}
@@ -226,8 +242,11 @@ fn site(
     if let Some(line) = one("SSLCertificateChainFile") {
         account.problem(line, &mut section, "append the chain to the certificate's file");
     }
-    let whole: Vec<Directive> =
-        outside.iter().map(|line| (*line).clone()).filter(|line| line.block.is_none()).collect();
+    let whole: Vec<Directive> = outside
+        .iter()
+        .map(|line| (*line).clone())
+        .filter(|line| line.block.is_none() || is_variant(line))
+        .collect();
     let whole = Directive {
         name: "Server".to_string(),
         arguments: Vec::new(),
@@ -242,7 +261,9 @@ fn site(
 
 /// Whether a section covers a part of the paths, so that it has an area.
 fn is_part(line: &Directive) -> bool {
-    ["Directory", "Location", "Proxy", "VirtualHost"].iter().any(|name| is(line, name))
+    ["Directory", "Location", "LocationMatch", "DirectoryMatch", "Proxy", "VirtualHost"]
+        .iter()
+        .any(|name| is(line, name))
 }
 
 #[cfg(test)]
@@ -251,7 +272,19 @@ mod tests {
     use proptest::prelude::*;
 
     /// Lines of configurations that are joined in any order.
-    const LINES: [&str; 30] = [
+    const LINES: [&str; 42] = [
+        "<If \"%{HTTP_USER_AGENT} =~ /bot/i\">",
+        "</If>",
+        "<Else>",
+        "</Else>",
+        "<LocationMatch \"^/a/\">",
+        "</LocationMatch>",
+        "<LimitExcept GET>",
+        "</LimitExcept>",
+        "SetEnvIf User-Agent bad bad",
+        "Deny from env=bad",
+        "Dav On",
+        "ExpiresByType text/css \"access plus 1 day\"",
         "<VirtualHost *:80>",
         "</VirtualHost>",
         "<Directory /srv/x>",

@@ -244,7 +244,10 @@ fn transport(
 }
 
 /// `localhost:3000`, `https://host`, `unix//run/app.sock`, `h2c://host:port`, `:8080`
-fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
+///
+/// # Errors
+/// The address has no counterpart.
+pub fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
     if upstream.contains('{') {
         return Err("an origin is an address without placeholders".to_string());
     }

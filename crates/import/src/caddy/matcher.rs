@@ -1,7 +1,8 @@
 //! Matchers: the requests that a directive applies to, and the route keys that match the same requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::condition::{condition, negated};
 use crate::directive::Directive;
 use crate::expression;
 use crate::output::Section;
@@ -26,6 +27,8 @@ pub struct Matcher {
     pub not_from: Vec<String>,
     /// One of these host names; empty: any name.
     pub hosts: Vec<String>,
+    /// These conditions hold.
+    pub whens: BTreeSet<String>,
 }
 
 /// The named matchers of a site.
@@ -63,12 +66,19 @@ impl Matcher {
     /// The definition `@name { ... }`, or the same in one line.
     fn read(definition: &Directive) -> Result<Matcher, String> {
         let mut matcher = Matcher::default();
-        if let Some((name, arguments)) = definition.arguments.split_first() {
-            matcher.add(name, arguments)?;
+        match definition.arguments.split_first() {
+            // `@name not { ... }`: the block is that of the `not`.
+            Some((name, [])) if name == "not" => {
+                matcher.whens.insert(negated(&Directive { arguments: Vec::new(), ..definition.clone() })?);
+                return Ok(matcher);
+            }
+            Some((name, arguments)) => matcher.add(name, arguments)?,
+            None => {}
         }
         for line in definition.inside() {
             if line.name == "not" && !line.inside().is_empty() {
-                return Err(NOT.to_string());
+                matcher.whens.insert(negated(line)?);
+                continue;
             }
             matcher.add(&line.name, &line.arguments)?;
         }
@@ -86,7 +96,8 @@ impl Matcher {
     }
 
     fn add(&mut self, name: &str, arguments: &[String]) -> Result<(), String> {
-        if arguments.iter().any(|argument| argument.contains('{')) && name != "path_regexp" {
+        let takes_braces = name == "expression" || name.ends_with("_regexp");
+        if !takes_braces && arguments.iter().any(|argument| argument.contains('{')) {
             return Err("placeholders are not supported in a condition".to_string());
         }
         match (name, arguments) {
@@ -109,14 +120,14 @@ impl Matcher {
             ("not", [name, networks @ ..]) if name == "remote_ip" || name == "client_ip" => {
                 self.not_from.extend(networks_of(networks));
             }
-            ("not", _) => return Err(NOT.to_string()),
+            ("not", [name, rest @ ..]) => {
+                self.whens.insert(format!("not ({})", condition(name, rest)?));
+            }
             ("protocol", [protocol]) if protocol == "grpc" => {
                 self.fields.insert("Content-Type".to_string(), "application/grpc*".to_string());
             }
             (other, _) => {
-                return Err(format!(
-                    "there is no condition for '{other}'; see 'Which requests' in routes.md"
-                ));
+                self.whens.insert(condition(other, arguments)?);
             }
         }
         Ok(())
@@ -146,6 +157,7 @@ impl Matcher {
         both.methods.extend(other.methods.iter().cloned());
         both.only_from.extend(other.only_from.iter().cloned());
         both.not_from.extend(other.not_from.iter().cloned());
+        both.whens.extend(other.whens.iter().cloned());
         for (name, value) in &other.fields {
             if both.fields.insert(name.clone(), value.clone()).is_some_and(|before| before != *value) {
                 return Err(format!("two conditions for the field {name}"));
@@ -217,6 +229,14 @@ impl Matcher {
         if !self.methods.is_empty() {
             route.key("methods", toml_strings(&self.methods));
         }
+        if !self.whens.is_empty() {
+            let grouped = |when: &String| match self.whens.len() > 1 && when.contains(" or ") {
+                true => format!("({when})"),
+                false => when.clone(),
+            };
+            let whens: Vec<String> = self.whens.iter().map(grouped).collect();
+            route.key("when", toml_string(&whens.join(" and ")));
+        }
         for (name, value) in &self.fields {
             route.entry("request_headers", name, toml_string(value));
         }
@@ -235,8 +255,6 @@ impl Matcher {
         Ok(())
     }
 }
-
-const NOT: &str = "a negated condition: write a route before this one for what it excludes";
 
 fn networks_of(arguments: &[String]) -> Vec<String> {
     let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]

@@ -10,6 +10,7 @@
 //! | `read` | from files to directives: tokens, blocks, `import` |
 //! | `address` | the addresses of a site: scheme, name, port |
 //! | `matcher` | the requests that a directive applies to, and the route keys for them |
+//! | `condition` | conditions that routes have no key for |
 //! | `placeholder` | `{uri}` and other placeholders as variables of this server |
 //! | `steps` | the directives of a block in the order in which Caddy runs them |
 //! | `routing` | the context while routes are built |
@@ -19,6 +20,7 @@
 
 mod address;
 mod answer;
+mod condition;
 mod matcher;
 mod placeholder;
 mod read;

@@ -7,7 +7,7 @@
 
 use super::answer;
 use super::matcher::Matcher;
-use super::placeholder::text;
+use super::placeholder::{plain, text};
 use super::routing::{Change, ChangeKind, Level, Routing};
 use super::steps::{Step, steps};
 use crate::directive::Directive;
@@ -103,9 +103,24 @@ impl<'d> Routing<'_, 'd> {
                 // It also applies to the routes that were written before it.
                 return Some(vec![Change { matcher, what, directive }]);
             }
+            "encode" if !inner.is_any() => {
+                let codings = step.arguments.iter().chain(directive.inside().iter().map(|line| &line.name));
+                let known = |coding: &&String| matches!(coding.as_str(), "gzip" | "zstd" | "br");
+                let codings: Vec<String> = codings.filter(known).cloned().collect();
+                let all = ["zstd", "gzip"].map(String::from).to_vec();
+                found.push(ChangeKind::Compression(if codings.is_empty() { all } else { codings }));
+            }
+            "log_skip" | "skip_log" => found.push(ChangeKind::NoLog),
+            "forward_auth" => match forward_auth(step) {
+                Ok((url, fields)) => found.push(ChangeKind::ForwardAuth(url, fields)),
+                Err(advice) => {
+                    self.problem(
+                        directive,
+                        &format!("what it forbids is allowed until you do this: {advice}"),
+                    );
+                }
+            },
             "encode"
-            | "log_skip"
-            | "skip_log"
             | "tracing"
             | "metrics"
             | "push"
@@ -113,7 +128,6 @@ impl<'d> Routing<'_, 'd> {
             | "vars"
             | "fs"
             | "method"
-            | "forward_auth"
             | "templates"
             | "invoke"
             | "log_append"
@@ -123,7 +137,7 @@ impl<'d> Routing<'_, 'd> {
             | "copy_response_headers"
             | "acme_server"
             | "uri" => {
-                if directive.name != "encode" || *inner != Matcher::default() {
+                if directive.name != "encode" {
                     self.problem(directive, advice_for(&directive.name));
                 }
             }
@@ -235,6 +249,20 @@ impl<'d> Routing<'_, 'd> {
                         .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
+                ChangeKind::ForwardAuth(url, fields) => {
+                    let mut table = Section::new("[site.route.forward_auth]");
+                    table.key("url", toml_string(url));
+                    if !fields.is_empty() {
+                        table.key("fields", toml_strings(fields));
+                    }
+                    route.push(table);
+                }
+                ChangeKind::Compression(codings) => route.key("compression", toml_strings(codings)),
+                ChangeKind::NoLog => {
+                    let mut table = Section::new("[site.route.access_log]");
+                    table.key("path", toml_string("off"));
+                    route.push(table);
+                }
                 ChangeKind::Clients { allow, deny } => {
                     if !allow.is_empty() {
                         route.key("allow", toml_strings(allow));
@@ -293,17 +321,47 @@ fn with_warning(step: &Step<'_>, advice: &str) -> String {
 
 fn advice_for(name: &str) -> &'static str {
     match name {
-        "encode" => "compression is the same for the whole site: see 'compression'",
-        "forward_auth" => "see 'forward_auth' and 'jwt' (docs/access.md); until then all clients are allowed",
         "templates" => "see includes of a route (docs/includes.md)",
         "metrics" => "the admin listener has metrics (docs/metrics.md)",
         "tracing" => "trace contexts are passed to origins; spans are not recorded",
         "push" => "browsers no longer support server push: see 'early_hints' of a route",
         "map" | "vars" => "write a route for each value, with 'request_headers' or 'pattern'",
-        "log_skip" | "skip_log" | "log_append" | "log_name" => "see [access_log] (docs/logs.md)",
+        "log_append" | "log_name" => "see [access_log] (docs/logs.md)",
         "uri" => "'strip_prefix' of 'proxy' removes a prefix; 'rewrite' changes paths (docs/routes.md)",
         _ => "it has no counterpart, or this command does not know it",
     }
+}
+
+/// `forward_auth UPSTREAM { uri PATH; copy_headers NAME ... }`
+fn forward_auth(step: &Step<'_>) -> Result<(String, Vec<String>), String> {
+    let [upstream] = step.arguments else {
+        return Err("one server decides: 'url' of 'forward_auth' (docs/forward-auth.md)".to_string());
+    };
+    let base = answer::origin(upstream, false)?;
+    if base.starts_with("unix:") {
+        return Err("'forward_auth' asks a server at an address and port".to_string());
+    }
+    let (mut path, mut fields) = (String::new(), Vec::new());
+    for line in step.directive.inside() {
+        match line.name.as_str() {
+            "uri" => path = plain(line.argument(0))?.to_string(),
+            "copy_headers" => {
+                fields.extend(line.arguments.iter().cloned());
+                fields.extend(line.inside().iter().map(|inner| inner.name.clone()));
+                if line.inside().iter().any(|inner| !inner.arguments.is_empty()) {
+                    return Err("fields of the authority keep their names".to_string());
+                }
+            }
+            other => return Err(format!("'{other}' of it has no counterpart: see docs/forward-auth.md")),
+        }
+    }
+    if fields.iter().any(|field| field.contains('>')) {
+        return Err("fields of the authority keep their names".to_string());
+    }
+    if !path.starts_with('/') {
+        return Err("the path that is asked is missing: 'uri'".to_string());
+    }
+    Ok((format!("{base}{path}"), fields))
 }
 
 /// `header Name Value`, `-Name`, `+Name Value`, `?Name Value`, or a block of these.

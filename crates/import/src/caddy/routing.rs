@@ -50,6 +50,12 @@ pub enum ChangeKind {
     StripPrefix(String),
     /// A field for the origin; `None`: it is removed.
     OriginField(String, Option<String>),
+    /// Another server decides: its address, and the fields that it adds.
+    ForwardAuth(String, Vec<String>),
+    /// The content codings.
+    Compression(Vec<String>),
+    /// Requests are not logged.
+    NoLog,
     /// Only these clients are allowed, or all except these.
     Clients { allow: Vec<String>, deny: Vec<String> },
 }

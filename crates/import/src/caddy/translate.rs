@@ -344,9 +344,19 @@ fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
         match line.name.as_str() {
             "bind" | "tls" | "log" | "encode" | "root" => {}
             name if name.starts_with('@') => account.translated(line, section),
-            "handle_errors" => {
-                account.problem(line, section, "see 'error_pages' of the site (docs/content.md)");
-            }
+            "handle_errors" => match error_pages(line) {
+                Ok((statuses, page)) => {
+                    account.translated(line, section);
+                    for inner in line.inside() {
+                        account.translated(inner, section);
+                    }
+                    for status in statuses {
+                        let page = page.replace("{status}", &status.to_string());
+                        section.entry("error_pages", &status.to_string(), toml_string(&page));
+                    }
+                }
+                Err(advice) => account.problem(line, section, &advice),
+            },
             "import" => {
                 account.problem(
                     line,
@@ -358,6 +368,42 @@ fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
             _ => account.problem(line, section, "it has no counterpart, or this command does not know it"),
         }
     }
+}
+
+/// `handle_errors [STATUS ...] { rewrite * PAGE; file_server }`: the statuses and the page, in which
+/// `{status}` stands for the status.
+fn error_pages(handler: &Directive) -> Result<(Vec<u16>, String), String> {
+    const USUAL: [u16; 14] = [400, 401, 403, 404, 405, 408, 410, 413, 429, 431, 500, 502, 503, 504];
+    let other = "an error page is a file of the site: see 'error_pages' (docs/content.md)";
+    let (mut page, mut is_file) = (None, false);
+    for line in handler.inside() {
+        match line.name.as_str() {
+            "rewrite"
+                if matches!(line.arguments.as_slice(), [_] | [_, _])
+                    && !line.argument(0).starts_with('@') =>
+            {
+                page = line.arguments.last();
+            }
+            "file_server" if line.arguments.is_empty() && line.inside().is_empty() => is_file = true,
+            _ => return Err(other.to_string()),
+        }
+    }
+    let page = page.filter(|_| is_file).ok_or(other)?;
+    let page = page.replace("{http.error.status_code}", "{status}").replace("{err.status_code}", "{status}");
+    if !page.starts_with('/') || page.replace("{status}", "").contains(['{', '?']) {
+        return Err(other.to_string());
+    }
+    let mut statuses = Vec::new();
+    for word in &handler.arguments {
+        match (word.strip_suffix("xx"), word.parse::<u16>()) {
+            (Some(class), _) => {
+                statuses.extend(USUAL.iter().filter(|status| status.to_string().starts_with(class)));
+            }
+            (None, Ok(status @ 400..=599)) => statuses.push(status),
+            _ => return Err(other.to_string()),
+        }
+    }
+    Ok((if statuses.is_empty() { USUAL.to_vec() } else { statuses }, page))
 }
 
 /// The site that redirects clients of plain HTTP to HTTPS.
@@ -390,7 +436,13 @@ mod tests {
     use proptest::prelude::*;
 
     /// Lines of Caddyfiles that are joined in any order.
-    const LINES: [&str; 26] = [
+    const LINES: [&str; 32] = [
+        "\t\tnot path /c/* /d",
+        "\t\tquery a=b",
+        "\t\texpression {method} == \"POST\"",
+        "\tforward_auth a:1 {",
+        "\thandle_errors {",
+        "\tlog_skip /x",
         "example.org, www.example.org {",
         ":8080 {",
         "localhost {",

@@ -120,6 +120,7 @@ const UNNEEDED: &[(&str, &[&str])] = &[
     ),
     ("media types follow from file suffixes", &["types", "default_type"]),
     ("a missing file is not logged as an error", &["log_not_found"]),
+    ("each rewrite is a route of its own", &["break"]),
     ("the server sets these variables", &["fastcgi_index", "fastcgi_split_path_info", "fastcgi_keep_conn"]),
 ];
 
@@ -163,10 +164,9 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
             "OCSP responses are not stapled"
         }
+        "limit_except" => "what it forbids is allowed until a route with 'methods' before this one",
         "if" | "set" => "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)",
-        "auth_request" => {
-            "see 'forward_auth', 'basic_authentication' and client certificates (docs/access.md)"
-        }
+        "auth_request" => "what it forbids is allowed until you write 'forward_auth' (docs/forward-auth.md)",
         _ => "it has no counterpart, or this command does not know it",
     };
     account.problem(directive, section, advice);

@@ -7,6 +7,7 @@ use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_
 use super::language::Language;
 use super::log::own_logs;
 use super::matching::Match;
+use super::missing_files::{FILES_FIRST, missing_files, replaced};
 use super::rewriting::{condition, rewriting};
 use super::scope::Scope;
 use super::site::Site;
@@ -14,6 +15,7 @@ use super::uploads::uploads;
 use super::value;
 use crate::account::Account;
 use crate::directive::Directive;
+use crate::files::is_file;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -21,7 +23,16 @@ use crate::toml_text::{toml_string, toml_strings};
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
     let mut routes = Vec::new();
     let mut route = Section::new("[[site.route]]");
+    let of_alias = with_alias(how, location);
+    let how = of_alias.as_ref().unwrap_or(how);
     account.translated(location, &mut route);
+    for condition in location.inside().iter().filter(|inner| missing_files(inner).is_some()) {
+        account.translated(condition, &mut route);
+        condition.inside().iter().for_each(|inner| account.translated(inner, &mut route));
+    }
+    let with_files =
+        replaced(location.inside()).map(|block| Directive { block: Some(block), ..location.clone() });
+    let location = with_files.as_ref().unwrap_or(location);
     if let Err(advice) = how.keys(&mut route) {
         let inside = location.inside();
         let is_shut = inside.iter().any(|directive| directive.name == "deny")
@@ -49,6 +60,14 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     for directive in location.inside().iter().filter(|directive| is_answering_if(directive)) {
         routes.extend(condition(directive, Some(how), site, &mut route, account));
     }
+    for directive in location.inside().iter().filter(|directive| is_method_gate(directive)) {
+        routes.extend(method_gate(directive, how, account));
+    }
+    if let Some(internal) = location.inside().iter().find(|directive| directive.name == "internal") {
+        only_inside(internal, location.inside(), &mut route, account);
+        routes.push(route);
+        return routes;
+    }
     for directive in location.inside().iter().filter(|directive| directive.name == "return") {
         if let Some(mut answer) = rewriting(directive, Some(how), site, &mut route, account) {
             answer.note_first(location.to_string());
@@ -71,8 +90,83 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     } else {
         answer(how, location.inside(), site, &mut route, account);
     }
+    let programs = ["proxy", "php", "fastcgi", "scgi", "uwsgi"];
+    let has_program = programs.iter().any(|name| route.has_section(&format!("[site.route.{name}]")));
+    if let (Some(alias), true, true) = (inside.one("alias"), has_program, route.has("alias")) {
+        route.remove("alias");
+        route.remove("try_files");
+        account.problem(
+            alias,
+            &mut route,
+            "a directory before a program: write a route with 'alias' before this",
+        );
+    }
     routes.push(route);
     routes
+}
+
+/// How a location with `alias` matches: a directory is served below a path that ends with a slash, and a file
+/// under one path.
+fn with_alias(how: &Match, location: &Directive) -> Option<Match> {
+    let alias = location.inside().iter().find(|directive| directive.name == "alias")?;
+    match how {
+        Match::Prefix { path, .. } if path.ends_with('/') => None,
+        Match::Prefix { path, .. } if is_file(path, alias.argument(0)) => Some(Match::Exact(path.clone())),
+        Match::Prefix { path, is_first } => {
+            Some(Match::Prefix { path: format!("{path}/"), is_first: *is_first })
+        }
+        Match::Inside { path, is_first, expression, any_case } if !path.ends_with('/') => {
+            Some(Match::Inside {
+                path: format!("{path}/"),
+                is_first: *is_first,
+                expression: expression.clone(),
+                any_case: *any_case,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a directive is a `limit_except` that refuses all other methods.
+fn is_method_gate(directive: &Directive) -> bool {
+    let inside = directive.inside();
+    directive.name == "limit_except"
+        && !inside.is_empty()
+        && inside.iter().all(|inner| inner.name == "deny" && inner.argument(0) == "all")
+}
+
+/// `limit_except METHODS { deny all; }`: a route that refuses the other methods.
+fn method_gate(directive: &Directive, how: &Match, account: &mut Account) -> Option<Section> {
+    let mut methods: Vec<String> =
+        directive.arguments.iter().map(|method| method.to_ascii_uppercase()).collect();
+    if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
+        methods.push("HEAD".to_string());
+    }
+    let list: Vec<String> = methods.iter().map(|method| format!("'{method}'")).collect();
+    let mut route = Section::new("[[site.route]]");
+    how.keys(&mut route).ok()?;
+    account.translated(directive, &mut route);
+    directive.inside().iter().for_each(|inner| account.translated(inner, &mut route));
+    route.notes_first();
+    route.key("when", toml_string(&format!("not ($method in [{}])", list.join(", "))));
+    route.key("respond", "{ status = 403 }");
+    Some(route)
+}
+
+/// `internal`: clients get 404. What programs send from there needs a key of their route.
+fn only_inside(internal: &Directive, block: &[Directive], route: &mut Section, account: &mut Account) {
+    for other in block.iter().filter(|other| other.name != "internal") {
+        route.note(other.to_string());
+    }
+    match block.iter().any(|other| matches!(other.name.as_str(), "alias" | "root" | "proxy_pass")) {
+        true => account.problem(
+            internal,
+            route,
+            "clients get 404; what programs send by X-Accel-Redirect: 'send_files_from' of their route",
+        ),
+        false => account.translated(internal, route),
+    }
+    route.key("respond", "{ status = 404 }");
 }
 
 /// Whether a directive is an `if` that contains only an answer; it becomes a separate route.
@@ -81,7 +175,7 @@ fn is_answering_if(directive: &Directive) -> bool {
     directive.name == "if"
         && !delivery::is_of_signed_link(directive)
         && inside().count() == 1
-        && inside().all(|inner| inner.name == "return")
+        && inside().all(|inner| matches!(inner.name.as_str(), "return" | "rewrite"))
 }
 
 /// Reports the directives that need no keys of their own.
@@ -89,6 +183,8 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     for directive in block {
         match directive.name.as_str() {
             name if is_of_handler(name) => {}
+            // It is reported with the origin.
+            FILES_FIRST => {}
             // They have their own routes or limits.
             "return" | "rewrite" | "location" => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
@@ -98,11 +194,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
             "if" if delivery::is_of_signed_link(directive) => {
                 account.unneeded(directive, route, "'signed_link' answers with 403, and 410 after the time");
             }
-            "internal" => account.problem(
-                directive,
-                route,
-                "put what programs send by X-Accel-Redirect below 'send_files_from' of their route",
-            ),
+            "limit_except" if is_method_gate(directive) => {}
             _ => common(directive, route, account),
         }
     }
@@ -188,9 +280,13 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     headers(&own, &site.language(), is_files, route, account);
     error_pages(&own, route, account);
     intercepts(&own, route, account);
-    files(&own, route, account);
+    files(&own, how, route, account);
     if is_files {
         uploads(&own, &scope, route, account);
+    }
+    if let Some(files) = own.one(FILES_FIRST) {
+        let tried = files.arguments.iter().map(|file| file.replace("$uri", "$path"));
+        route.key("try_files", toml_strings(tried));
     }
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
         proxy(pass, how, &scope, &site.language(), route, account);
@@ -216,7 +312,7 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
 }
 
 /// Writes the directory of files.
-fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
+fn files(own: &Scope<'_>, how: &Match, route: &mut Section, account: &mut Account) {
     if let Some(root) = own.one("root") {
         account.translated(root, route);
         route.key("root", toml_string(root.argument(0)));
@@ -225,6 +321,18 @@ fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
         let directory = alias.argument(0);
         match directory.contains('$') {
             true => account.problem(alias, route, "a directory has no variables"),
+            // The same directory, under the same path.
+            false if matches!(how, Match::Prefix { path, .. } if path == "/") => {
+                account.translated(alias, route);
+                route.key("root", toml_string(directory));
+            }
+            false if is_file(directory, directory) => {
+                // One file under another path.
+                let (directory, name) = directory.rsplit_once('/').unwrap_or(("", directory));
+                account.translated(alias, route);
+                route.key("root", toml_string(if directory.is_empty() { "/" } else { directory }));
+                route.key("try_files", toml_strings([format!("/{name}")]));
+            }
             false => {
                 account.translated(alias, route);
                 route.key("alias", toml_string(directory));

@@ -1,10 +1,11 @@
 //! Texts and conditions of nginx as those of this server's language (docs/expressions.md).
 
+use super::flags::Flags;
 use crate::directive::Directive;
 use crate::expression::check_groups;
 
 /// What variables may stand for besides those of every request.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Language<'l> {
     /// The names of the maps.
     pub maps: Vec<&'l str>,
@@ -14,6 +15,8 @@ pub struct Language<'l> {
     pub groups: Vec<&'l str>,
     /// The groups of an expression may be used by number.
     pub has_groups: bool,
+    /// Variables that conditions set.
+    pub flags: Flags,
 }
 
 /// Variables with other names.
@@ -121,12 +124,15 @@ impl Language<'_> {
         if !first.starts_with('$') {
             return Err("conditions on files are 'try_files'".to_string());
         }
+        let (sign, wanted) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let wanted = wanted.trim().trim_matches(['"', '\'']);
+        if let Some(flag) = self.flag(first, sign, wanted) {
+            return flag;
+        }
         let value = self.value(first)?;
         if rest.is_empty() {
             return Ok(value);
         }
-        let (sign, wanted) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let wanted = wanted.trim().trim_matches(['"', '\'']);
         let expression = |sign: &str, flags: &str| {
             check_groups(wanted).map(|()| format!("{value} {sign} {}", quoted(&format!("{flags}{wanted}"))))
         };
@@ -141,12 +147,27 @@ impl Language<'_> {
         }
     }
 
+    /// The condition on a variable that conditions set; `None`: it is none of these.
+    fn flag(&self, first: &str, sign: &str, wanted: &str) -> Option<Result<String, String>> {
+        let name = first.strip_prefix('$').filter(|name| self.flags.has(name))?;
+        let found = match sign {
+            "" => self.flags.holds(name),
+            "=" | "!=" if !wanted.contains('$') => self.flags.equals(name, wanted, sign == "="),
+            _ => None,
+        };
+        Some(found.ok_or_else(|| format!("'{first}' can be compared with a fixed text only")))
+    }
+
     /// A condition that holds where one of these texts is neither empty nor `0`.
     ///
     /// # Errors
     /// The text that is more than a variable.
     pub fn any_of<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Result<String, String> {
-        let values: Result<Vec<String>, String> = texts.into_iter().map(|text| self.value(text)).collect();
+        let value = |text: &str| match text.strip_prefix('$').and_then(|name| self.flags.holds(name)) {
+            Some(condition) => Ok(condition),
+            None => self.value(text),
+        };
+        let values: Result<Vec<String>, String> = texts.into_iter().map(value).collect();
         Ok(values?.join(" or "))
     }
 }

@@ -5,6 +5,8 @@
 //! that matches, then the longest prefix. This server tries routes in order, so they are written in that
 //! order.
 
+use std::borrow::Cow;
+
 use super::cache::is_of_cache;
 use super::common::common;
 use super::constants;
@@ -13,7 +15,9 @@ use super::handler;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
 use super::log::own_logs;
 use super::matching::{Match, is_everything};
+use super::missing_files::{has_answer, missing_files};
 use super::rewriting::{condition, rewriting};
+use super::scope::inherited;
 use super::site::Site;
 use crate::account::Account;
 use crate::directive::Directive;
@@ -43,47 +47,101 @@ const INHERITED_BY_HANDLERS: [&str; 15] = [
 pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     site_keys(site, section, account);
     let mut routes = Vec::new();
+    let mut missing = None;
+    let flags = site.language().flags;
     for directive in site.server.inside() {
         match directive.name.as_str() {
             "return" | "rewrite" => routes.extend(rewriting(directive, None, site, section, account)),
+            "if" if flags.sets_only(directive) => {
+                account.translated(directive, section);
+                directive.inside().iter().for_each(|set| account.translated(set, section));
+            }
+            "if" if missing_files(directive).is_some() => missing = Some(directive),
             "if" => routes.extend(condition(directive, None, site, section, account)),
             _ => {}
         }
     }
     let mut locations = Vec::new();
     for location in site.locations() {
-        collect(location, Match::of(location), &mut locations, section, account);
+        collect(Cow::Borrowed(location), Match::of(location), &mut locations, section, account);
     }
     // The sort is stable: expressions keep their order.
     locations.sort_by_key(|(how, _)| how.rank());
     for (how, location) in locations.iter().filter(|(how, _)| *how != Match::Named) {
+        let location = location.as_ref();
+        let added = missing.filter(|_| is_everything(how));
+        if let Some(condition) = added.filter(|_| has_answer(location.inside())) {
+            account.problem(
+                condition,
+                section,
+                "the location for '/' has an answer of its own: add 'try_files'",
+            );
+        } else if let Some(condition) = added {
+            let mut whole = location.clone();
+            whole.block.get_or_insert_default().push(condition.clone());
+            routes.extend(handler::routes(how, &whole, site, account));
+            continue;
+        }
         routes.extend(handler::routes(how, location, site, account));
     }
     let tried = site.server.inside().iter().find(|directive| directive.name == "try_files");
-    match tried {
+    match (tried, missing) {
         _ if locations.iter().any(|(how, _)| is_everything(how)) => {}
-        Some(tried) => routes.push(handler::tried_route(tried, site, account)),
-        None if site.php().is_some() => routes.push(handler::php_route(site)),
-        None => {}
+        (Some(tried), _) => routes.push(handler::tried_route(tried, site, account)),
+        (None, Some(condition)) => {
+            let whole = Directive {
+                name: "location".to_string(),
+                arguments: vec!["/".to_string()],
+                block: Some(vec![condition.clone()]),
+                ..condition.clone()
+            };
+            let how = Match::Prefix { path: "/".to_string(), is_first: false };
+            routes.extend(handler::routes(&how, &whole, site, account));
+        }
+        (None, None) if site.php().is_some() => routes.push(handler::php_route(site)),
+        (None, None) => {}
     }
     routes.into_iter().for_each(|route| section.push(route));
 }
 
-/// Adds a location, and before it the locations nested in it.
+/// Adds a location, and before it the locations nested in it, with what they inherit.
 fn collect<'d>(
-    location: &'d Directive,
+    location: Cow<'d, Directive>,
     how: Match,
-    locations: &mut Vec<(Match, &'d Directive)>,
+    locations: &mut Vec<(Match, Cow<'d, Directive>)>,
     section: &mut Section,
     account: &mut Account,
 ) {
     for inner in location.inside().iter().filter(|directive| directive.name == "location") {
-        match how.inner(inner) {
-            Some(inner_how) => collect(inner, inner_how, locations, section, account),
-            None => account.problem(inner, section, "move it out of the location that contains it"),
-        }
+        let Some(inner_how) = how.inner(inner) else {
+            account.problem(inner, section, "move it out of the location that contains it");
+            continue;
+        };
+        let mut whole = inner.clone();
+        let block = whole.block.get_or_insert_default();
+        let mut added = inherited(location.inside(), block);
+        added.iter_mut().for_each(|directive| directive_below(directive, &how, &inner_how));
+        block.extend(added);
+        collect(Cow::Owned(whole), inner_how, locations, section, account);
     }
     locations.push((how, location));
+}
+
+/// An `alias` that a nested location inherits leads to what lies below it.
+fn directive_below(directive: &mut Directive, outer: &Match, inner: &Match) {
+    let (Match::Prefix { path: outer, .. }, Match::Prefix { path: inner, .. } | Match::Exact(inner)) =
+        (outer, inner)
+    else {
+        return;
+    };
+    if directive.name != "alias" {
+        return;
+    }
+    if let (Some(rest), Some(alias)) =
+        (inner.strip_prefix(outer.trim_end_matches('/')), directive.arguments.first_mut())
+    {
+        *alias = format!("{}{rest}", alias.trim_end_matches('/'));
+    }
 }
 
 fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
@@ -117,7 +175,8 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     intercepts(&site.scope, section, account);
     access(&site.scope, section, account);
     own_logs(site.server.inside(), &site.scope, section, account);
-    delivery::delivery(&inherited(site), &site.scope, section, account);
+    delivery::delivery(&of_server(site), &site.scope, section, account);
+    let flags = site.language().flags;
     for directive in site.server.inside() {
         match directive.name.as_str() {
             "listen"
@@ -146,6 +205,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "access_log"
             | "error_log" => {}
             "set" if constants::is_constant(directive, site.server) => account.translated(directive, section),
+            "set" if flags.sets_only(directive) => account.translated(directive, section),
             name if delivery::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
@@ -160,7 +220,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
 
 /// The server's directives and those of the enclosing blocks that apply to each server, except time limits,
 /// which are keys of `[limits]`.
-fn inherited(site: &Site<'_>) -> Vec<Directive> {
+fn of_server(site: &Site<'_>) -> Vec<Directive> {
     let names = delivery::DIRECTIVES.iter().filter(|name| !name.ends_with("_timeout"));
     let around = names.flat_map(|name| site.scope.all(name)).cloned();
     let own = site.server.inside().iter().filter(|directive| directive.name.ends_with("_timeout")).cloned();

@@ -11,6 +11,7 @@
 //! | `value` | variables, times and sizes |
 //! | `language` | texts and conditions with variables |
 //! | `map` | tables from values to values of variables |
+//! | `address` | addresses of `listen` |
 //! | `cache` | caches of proxies and programs |
 //! | `common` | directives that have the same translation, or none, at every place |
 //! | `constants` | `set` of values that are always the same |
@@ -23,12 +24,17 @@
 //! | `rewriting` | `return`, `rewrite` and `if` |
 //! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
 //! | `location` | the contents of a server, with its locations in nginx's order |
+//! | `stream` | connections and datagrams of any protocol |
+//! | `flags` | variables that conditions set |
+//! | `missing_files` | what answers where there is no file |
 //! | `translate` | directives outside servers, and the addresses and names of servers |
 
+mod address;
 mod cache;
 mod common;
 mod constants;
 mod delivery;
+mod flags;
 mod handler;
 mod keys;
 mod language;
@@ -36,10 +42,12 @@ mod location;
 mod log;
 mod map;
 mod matching;
+mod missing_files;
 mod read;
 mod rewriting;
 mod scope;
 mod site;
+mod stream;
 mod translate;
 mod uploads;
 mod value;

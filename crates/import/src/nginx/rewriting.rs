@@ -1,6 +1,7 @@
 //! Translates `return`, `rewrite` and `if` to routes.
 
 use super::common::common;
+use super::flags;
 use super::matching::Match;
 use super::site::Site;
 use super::value;
@@ -54,8 +55,11 @@ fn answer(directive: &Directive, site: &Site<'_>, route: &mut Section) -> Result
     };
     match code {
         301 | 302 | 303 | 307 | 308 => redirect(code, text, true, site, route),
-        444 => Err("a connection is never closed without an answer; 'respond = { status = 403 }' answers"
-            .to_string()),
+        444 => {
+            route.note("nginx closes the connection; here the answer is 403.");
+            route.key("respond", "{ status = 403 }");
+            Ok(())
+        }
         200..=599 => {
             if text.contains('$') {
                 return Err("the text of an answer cannot contain variables".to_string());
@@ -96,7 +100,13 @@ fn rewrite(
         Some(how) => how.keys(route)?,
     }
     route.key("pattern", toml_string(&expression::whole_path(directive.argument(0), false)?));
-    let to = directive.argument(1);
+    // A group that is the whole path may stand behind a host.
+    let is_whole = matches!(directive.argument(0), "^(.*)$" | "^(.*)" | "(.*)" | "^(.+)$" | "^(/.*)$");
+    let to = &if is_whole {
+        directive.argument(1).replace("$1", "$uri")
+    } else {
+        directive.argument(1).to_string()
+    };
     match directive.argument(2) {
         "permanent" => redirect(301, to, false, site, route),
         "redirect" => redirect(302, to, false, site, route),
@@ -109,7 +119,7 @@ fn rewrite(
     }
 }
 
-/// `if (CONDITION) { return ...; }`; `within` is given for one in a location.
+/// `if (CONDITION) { return ...; }`, or with one `rewrite`; `within` is given for one in a location.
 pub fn condition(
     directive: &Directive,
     within: Option<&Match>,
@@ -136,7 +146,11 @@ pub fn condition(
         }
         ["$scheme", "=", _] => {}
         ["$request_method", "=", wanted] => route.key("methods", toml_strings([wanted])),
-        _ => match site.language().condition(directive) {
+        _ => match site.language_at(Some(directive)).condition(directive) {
+            Ok(condition) if condition == flags::NEVER => {
+                account.unneeded(directive, section, "the variable has no such value here");
+                return None;
+            }
             Ok(condition) => route.key("when", toml_string(&condition)),
             Err(advice) => {
                 account.problem(directive, section, &advice);
@@ -144,19 +158,23 @@ pub fn condition(
             }
         },
     }
-    if let Err(advice) = keys_within(within, &mut route) {
-        account.problem(directive, section, &advice);
-        return None;
-    }
-    match answer(inner, site, &mut route) {
-        Ok(()) if inner.name == "return" => {
+    let answered = match inner.name.as_str() {
+        "return" => keys_within(within, &mut route).and_then(|()| answer(inner, site, &mut route)),
+        "rewrite" => rewrite(inner, within, site, &mut route),
+        _ => {
+            common(directive, section, account);
+            return None;
+        }
+    };
+    match answered {
+        Ok(()) => {
             account.translated(directive, &mut route);
             account.translated(inner, &mut route);
             route.notes_first();
             Some(route)
         }
-        Ok(()) | Err(_) => {
-            common(directive, section, account);
+        Err(advice) => {
+            account.problem(directive, section, &advice);
             None
         }
     }

@@ -2,6 +2,51 @@
 
 use crate::directive::Directive;
 
+/// Directives that servers and locations inherit from the enclosing blocks.
+pub const INHERITED: [&str; 41] = [
+    "fastcgi_hide_header",
+    "uwsgi_hide_header",
+    "scgi_hide_header",
+    "limit_rate",
+    "limit_rate_after",
+    "limit_req",
+    "limit_req_status",
+    "sub_filter",
+    "sub_filter_once",
+    "sub_filter_types",
+    "sub_filter_last_modified",
+    "secure_link",
+    "secure_link_md5",
+    "root",
+    "index",
+    "autoindex",
+    "charset",
+    "add_header",
+    "expires",
+    "error_page",
+    "allow",
+    "deny",
+    "auth_basic",
+    "auth_basic_user_file",
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_protocols",
+    "proxy_set_header",
+    "proxy_read_timeout",
+    "proxy_connect_timeout",
+    "proxy_send_timeout",
+    "fastcgi_param",
+    "uwsgi_param",
+    "uwsgi_read_timeout",
+    "proxy_redirect",
+    "proxy_cookie_path",
+    "proxy_cookie_domain",
+    "proxy_intercept_errors",
+    "fastcgi_intercept_errors",
+    "uwsgi_intercept_errors",
+    "proxy_hide_header",
+];
+
 /// A block, and the blocks around it.
 #[derive(Debug, Clone)]
 pub struct Scope<'d> {
@@ -34,4 +79,23 @@ impl<'d> Scope<'d> {
     pub fn one(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()
     }
+}
+
+/// What a location inherits from the location around it, besides [`INHERITED`].
+const OF_LOCATIONS: [&str; 6] =
+    ["alias", "autoindex", "access_log", "error_log", "client_max_body_size", "proxy_http_version"];
+
+/// The directives of a location that one nested in it inherits: those that it has none of itself.
+pub fn inherited(outer: &[Directive], inner: &[Directive]) -> Vec<Directive> {
+    let has = |name: &str| inner.iter().any(|directive| directive.name == name);
+    let is_inherited = |name: &str| INHERITED.contains(&name) || OF_LOCATIONS.contains(&name);
+    // A directory of its own replaces one of either kind, and so do rules for clients.
+    let replaced = |name: &str| match name {
+        "root" | "alias" => has("root") || has("alias"),
+        "allow" | "deny" => has("allow") || has("deny"),
+        name => has(name),
+    };
+    let inherited =
+        outer.iter().filter(|directive| is_inherited(&directive.name) && !replaced(&directive.name));
+    inherited.cloned().collect()
 }

@@ -1,5 +1,6 @@
 //! A server, as the translation of its locations needs it.
 
+use super::flags::Flags;
 use super::language::Language;
 use super::map;
 use super::matching::Match;
@@ -27,7 +28,15 @@ impl<'d> Site<'d> {
 
     /// What variables stand for in texts of the language.
     pub fn language(&self) -> Language<'d> {
-        Language { maps: map::names(&self.scope), server_name: self.name, ..Language::default() }
+        self.language_at(None)
+    }
+
+    /// The same at a directive of the server: what conditions set is what those before it have set.
+    pub fn language_at(&self, at: Option<&Directive>) -> Language<'d> {
+        let maps = map::names(&self.scope);
+        let language = Language { maps, server_name: self.name, ..Language::default() };
+        let flags = Flags::of(self.server, &language, at);
+        Language { flags, ..language }
     }
 
     /// Its locations.

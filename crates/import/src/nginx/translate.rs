@@ -1,8 +1,7 @@
 //! Translates a whole configuration: directives outside servers, and the addresses, names, certificates,
 //! limits and logs of servers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
+use super::address::address;
 use super::cache::is_of_cache;
 use super::common::common;
 use super::constants;
@@ -10,8 +9,9 @@ use super::keys::body_limit;
 use super::location;
 use super::log::log;
 use super::map;
-use super::scope::Scope;
+use super::scope::{INHERITED, Scope};
 use super::site::Site;
+use super::stream::streams;
 use super::value;
 use crate::Imported;
 use crate::account::Account;
@@ -39,6 +39,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for directive in outside.chain(inside) {
         match directive.name.as_str() {
             "server" | "upstream" => {}
+            "stream" if directive.block.is_some() => {}
             "map" | "geo" | "split_clients" if map::is_translated(directive) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", &mut limits, &mut account),
             "user" if directive.argument(0) == "root" => {
@@ -92,6 +93,9 @@ pub fn translate(directives: &[Directive]) -> Imported {
     for server in &servers {
         sites(server, &servers, &scope, &mut account).iter().for_each(|site| site.write(&mut text));
     }
+    for block in directives.iter().filter(|directive| directive.name == "stream") {
+        streams(block, &mut account).iter().for_each(|stream| stream.write(&mut text));
+    }
     account.into_imported(text)
 }
 
@@ -99,51 +103,6 @@ const HEAD: &str = "\
 # Written by `touchstone import nginx`. Each original line is a comment beside its translation.
 # Try it with `touchstone check --config FILE`. docs/import.md lists the differences.
 ";
-
-/// Directives that servers and locations inherit from the enclosing blocks.
-const INHERITED: [&str; 41] = [
-    "fastcgi_hide_header",
-    "uwsgi_hide_header",
-    "scgi_hide_header",
-    "limit_rate",
-    "limit_rate_after",
-    "limit_req",
-    "limit_req_status",
-    "sub_filter",
-    "sub_filter_once",
-    "sub_filter_types",
-    "sub_filter_last_modified",
-    "secure_link",
-    "secure_link_md5",
-    "root",
-    "index",
-    "autoindex",
-    "charset",
-    "add_header",
-    "expires",
-    "error_page",
-    "allow",
-    "deny",
-    "auth_basic",
-    "auth_basic_user_file",
-    "ssl_certificate",
-    "ssl_certificate_key",
-    "ssl_protocols",
-    "proxy_set_header",
-    "proxy_read_timeout",
-    "proxy_connect_timeout",
-    "proxy_send_timeout",
-    "fastcgi_param",
-    "uwsgi_param",
-    "uwsgi_read_timeout",
-    "proxy_redirect",
-    "proxy_cookie_path",
-    "proxy_cookie_domain",
-    "proxy_intercept_errors",
-    "fastcgi_intercept_errors",
-    "uwsgi_intercept_errors",
-    "proxy_hide_header",
-];
 
 fn time_key(directive: &Directive, key: &str, section: &mut Section, account: &mut Account) {
     match value::seconds(directive.argument(0)) {
@@ -188,29 +147,6 @@ fn listens<'d>(server: &'d Directive) -> Vec<Result<Listen<'d>, &'d Directive>> 
         Ok(Listen { directive, address, is_secure })
     };
     server.inside().iter().filter(|directive| directive.name == "listen").map(of).collect()
-}
-
-fn address(text: &str) -> Option<String> {
-    match text.strip_prefix("unix:") {
-        Some("") => None,
-        Some(_) => Some(text.to_string()),
-        None => internet_address(text).map(|address| address.to_string()),
-    }
-}
-
-fn internet_address(text: &str) -> Option<SocketAddr> {
-    let text = text.replace("localhost", "127.0.0.1");
-    let text = text.strip_prefix("*:").unwrap_or(&text);
-    if let Ok(port) = text.parse::<u16>() {
-        return Some((Ipv4Addr::UNSPECIFIED, port).into());
-    }
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let of_ip = || bare.parse::<IpAddr>().ok().map(|ip| (ip, 80).into());
-    let of_ipv6_port = || {
-        let port = text.strip_prefix("[::]:")?.parse().ok()?;
-        Some((Ipv6Addr::UNSPECIFIED, port).into())
-    };
-    text.parse().ok().or_else(of_ip).or_else(of_ipv6_port)
 }
 
 /// The sites of a server: one for its TLS addresses, one for the others.

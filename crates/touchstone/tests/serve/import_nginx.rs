@@ -84,7 +84,7 @@ pub(super) fn tree() -> Tree {
 }
 
 /// Runs nginx with what stands in `server`, and this server with what the import makes of it, and compares.
-fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &str)]) -> String {
+pub(super) fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &str)]) -> String {
     let Some(nginx) = Nginx::start_with(tree, http, "", server) else { return String::new() };
     let (text, _) = imported(tree.around().join("nginx.conf"));
     // The harness reads what the server says on standard error.
@@ -100,7 +100,7 @@ fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &str)]) -> St
 }
 
 /// The configuration, and what was said about it.
-fn imported(file: PathBuf) -> (String, String) {
+pub(super) fn imported(file: PathBuf) -> (String, String) {
     let output = run(["import", "nginx", file.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     (

@@ -113,7 +113,7 @@ fn echo() -> Origin {
 }
 
 /// A ClientHello for this name, with these application protocols.
-fn client_hello(name: Option<&[u8]>, protocols: &[&str]) -> Vec<u8> {
+pub(super) fn client_hello(name: Option<&[u8]>, protocols: &[&str]) -> Vec<u8> {
     let length = |count: usize| u16::try_from(count).expect("it is short").to_be_bytes();
     let mut extensions = Vec::new();
     let mut extension = |kind: u16, content: &[u8]| {

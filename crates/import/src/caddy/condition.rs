@@ -1,0 +1,185 @@
+//! Conditions of matchers that routes have no key for, as conditions of this server's language: `not`,
+//! `query`, `header_regexp`, `protocol` and simple forms of `expression`.
+
+use super::placeholder;
+use crate::directive::Directive;
+use crate::expression::{check_groups, literal};
+
+/// The condition of one line of a matcher.
+///
+/// # Errors
+/// The line has no counterpart.
+pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
+    if arguments.is_empty() {
+        return Err(format!("'{name}' has no arguments"));
+    }
+    if name != "expression" && !name.ends_with("_regexp") && arguments.iter().any(|one| one.contains('{')) {
+        return Err("placeholders are not supported in a condition".to_string());
+    }
+    match (name, arguments) {
+        ("path", paths) => {
+            let all: Vec<String> = paths.iter().map(|path| wildcards(path)).collect();
+            Ok(format!("$path =~ {}", quoted(&format!("^(?:{})$", all.join("|")))?))
+        }
+        ("path_regexp", [expression] | [_, expression]) => compared("$path", expression),
+        ("header_regexp", [field, expression] | [_, field, expression]) => {
+            compared(&format!("$header{{{}}}", field_name(field)?), expression)
+        }
+        ("method", methods) => {
+            let methods: Vec<String> = methods.iter().map(|one| one.to_ascii_uppercase()).collect();
+            Ok(format!("$method in {}", list(&methods)?))
+        }
+        ("host", hosts) if hosts.iter().all(|host| !host.contains('*')) => {
+            Ok(format!("$host in {}", list(hosts)?))
+        }
+        ("header", [field]) => match field.strip_prefix('!') {
+            Some(field) => Ok(format!("$header{{{}}} == ''", field_name(field)?)),
+            None => Ok(format!("$header{{{}}} != ''", field_name(field)?)),
+        },
+        ("header", [field, value]) if !field.starts_with('!') => match value.as_str() {
+            "*" => Ok(format!("$header{{{}}} != ''", field_name(field)?)),
+            value => {
+                let value = quoted(&format!("^{}$", wildcards(value)))?;
+                Ok(format!("$header{{{}}} =~ {value}", field_name(field)?))
+            }
+        },
+        ("query", pairs) => {
+            let all: Result<Vec<String>, String> = pairs.iter().map(|pair| of_query(pair)).collect();
+            Ok(all?.join(" and "))
+        }
+        ("protocol", [scheme]) if scheme == "http" || scheme == "https" => {
+            Ok(format!("$scheme == '{scheme}'"))
+        }
+        ("expression", words) => expression(&words.join(" ")),
+        (other, _) => Err(format!("there is no condition for '{other}'; see 'Which requests' in routes.md")),
+    }
+}
+
+/// The condition that what a `not` holds does not hold.
+///
+/// # Errors
+/// A line has no counterpart.
+pub fn negated(line: &Directive) -> Result<String, String> {
+    let mut all = Vec::new();
+    if let Some((name, arguments)) = line.arguments.split_first() {
+        all.push(condition(name, arguments)?);
+    }
+    for inner in line.inside() {
+        all.push(condition(&inner.name, &inner.arguments)?);
+    }
+    match all.is_empty() {
+        true => Err("'not' has no condition".to_string()),
+        false => Ok(format!("not ({})", all.join(" and "))),
+    }
+}
+
+fn compared(value: &str, expression: &str) -> Result<String, String> {
+    check_groups(expression)?;
+    Ok(format!("{value} =~ {}", quoted(expression)?))
+}
+
+/// `key=value`, `key=*`
+fn of_query(pair: &str) -> Result<String, String> {
+    let (key, value) = pair.split_once('=').ok_or("a parameter is 'KEY=VALUE'")?;
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
+        return Err(format!("the parameter '{key}' has no counterpart"));
+    }
+    match value {
+        "*" => Ok(format!("$arg{{{key}}} != ''")),
+        value => Ok(format!("$arg{{{key}}} == {}", quoted(value)?)),
+    }
+}
+
+fn field_name(field: &str) -> Result<String, String> {
+    let is_name = !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_name {
+        Ok(field.to_ascii_lowercase())
+    } else {
+        Err(format!("'{field}' is not the name of a field"))
+    }
+}
+
+fn wildcards(text: &str) -> String {
+    text.split('*').map(literal).collect::<Vec<String>>().join("(?s:.*)")
+}
+
+fn list(texts: &[String]) -> Result<String, String> {
+    let texts: Result<Vec<String>, String> = texts.iter().map(|text| quoted(text)).collect();
+    Ok(format!("[{}]", texts?.join(", ")))
+}
+
+fn quoted(text: &str) -> Result<String, String> {
+    match (text.contains('\''), text.contains('"')) {
+        (false, _) => Ok(format!("'{text}'")),
+        (true, false) => Ok(format!("\"{text}\"")),
+        (true, true) => Err("a text with both kinds of quotes has no counterpart".to_string()),
+    }
+}
+
+/// An expression of CEL that compares placeholders with texts: `{method} == "POST" && {query.a} != 'b'`.
+fn expression(text: &str) -> Result<String, String> {
+    let unknown = "only comparisons of placeholders with texts have a counterpart";
+    let mut out: Vec<String> = Vec::new();
+    let mut rest = text.trim().trim_matches('`').trim_start();
+    while let Some(first) = rest.chars().next() {
+        rest = match first {
+            '{' => {
+                let end = rest.find('}').ok_or("a '}' is missing")?;
+                out.push(placeholder::text(&rest[..=end])?);
+                &rest[end + 1..]
+            }
+            '"' | '\'' => {
+                let end = rest[1..].find(first).ok_or("a quote has no end")?;
+                out.push(quoted(&rest[1..=end])?);
+                &rest[end + 2..]
+            }
+            '(' | ')' => {
+                out.push(first.to_string());
+                &rest[1..]
+            }
+            _ => {
+                let signs = [("==", "=="), ("!=", "!="), ("&&", "and"), ("||", "or"), ("!", "not")];
+                let (sign, here) = signs.iter().find(|(sign, _)| rest.starts_with(sign)).ok_or(unknown)?;
+                out.push((*here).to_string());
+                &rest[sign.len()..]
+            }
+        }
+        .trim_start();
+    }
+    match out.is_empty() {
+        true => Err(unknown.to_string()),
+        false => Ok(out.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_of_lines() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+            condition(&words[0], &words[1..])
+        };
+        for (line, expected) in [
+            ("path /a/* *.css", "$path =~ '^(?:/a/(?s:.*)|(?s:.*)\\.css)$'"),
+            ("method get", "$method in ['GET']"),
+            ("header X-A b*", "$header{x-a} =~ '^b(?s:.*)$'"),
+            ("header !X-A", "$header{x-a} == ''"),
+            ("header_regexp User-Agent ^bot", "$header{user-agent} =~ '^bot'"),
+            ("query a=1 b=*", "$arg{a} == '1' and $arg{b} != ''"),
+            ("protocol https", "$scheme == 'https'"),
+        ] {
+            assert_eq!(of(line).as_deref(), Ok(expected), "{line}");
+        }
+        let whole = ["{method} == \"POST\" && !({query.a} == 'b')".to_string()];
+        let expected = "${method} == 'POST' and not ( ${arg{a}} == 'b' )";
+        assert_eq!(condition("expression", &whole).as_deref(), Ok(expected));
+        for line in
+            ["file /a", "query a", "header_regexp A (?!b)", "expression {path}.startsWith('/a')", "path {x}"]
+        {
+            assert!(of(line).is_err(), "{line}");
+        }
+    }
+}
