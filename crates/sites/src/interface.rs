@@ -8,8 +8,8 @@ use touchstone_handler::handler::Interface;
 
 use crate::substitution::Substitution;
 use crate::{
-    accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, substitution, traced, wasm,
-    webdav,
+    accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, shared_libraries, substitution,
+    traced, wasm, webdav,
 };
 
 /// What answers the requests of a route.
@@ -82,6 +82,9 @@ fn substituted(
 }
 
 fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
+    if let Some((_, message)) = shared_libraries::problem(route) {
+        return Err(message);
+    }
     match route {
         RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),

@@ -7,8 +7,9 @@
 //! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
 //! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
 //! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
-//! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine, and
-//! [`archives`] what applications are packed in. `file_access` has what checks and interfaces share.
+//! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine,
+//! [`shared_libraries`] what a statically linked program cannot serve, and [`archives`] what applications are
+//! packed in. `file_access` has what checks and interfaces share.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -38,6 +39,7 @@ mod proxy;
 pub mod python;
 pub mod route;
 pub mod servlet;
+pub mod shared_libraries;
 pub mod site;
 pub mod site_tls;
 pub mod streams;

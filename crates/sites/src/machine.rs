@@ -23,6 +23,7 @@ use touchstone_telemetry::read_fields;
 use touchstone_tls::read_certificates;
 
 use crate::file_access::{existing, may};
+use crate::shared_libraries::{self, IS_STATIC};
 use crate::streams;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
@@ -220,8 +221,11 @@ fn check_streams(config: &Config, places: &ConfigPlaces, problems: &mut Vec<Conf
     }
 }
 
-/// Checks the values of `[java]`, if a route needs it.
+/// Checks the values of `[java]`, if a route needs it and this program can load it.
 fn check_java(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    if IS_STATIC {
+        return;
+    }
     let routes = config.sites.iter().flat_map(|site| &site.routes);
     if routes.filter_map(|route| route.servlet.as_ref()).all(|servlet| servlet.is_over_ajp) {
         return;
@@ -352,6 +356,10 @@ fn check_access_and_routes(
     }
     for (index, route) in site.routes.iter().enumerate() {
         let within = site_places.and_then(|places| places.table("route", index));
+        if let Some((key, message)) = shared_libraries::problem(route) {
+            problems.push(places.problem(within.map(|within| within.key(key)), message));
+            continue;
+        }
         for (key, message) in crate::programs::problems(route) {
             let place = within.map(|within| within.key_below(&key));
             problems.push(places.problem(place, format!("'{key}': {message}")));
