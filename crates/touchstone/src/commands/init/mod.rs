@@ -128,6 +128,10 @@ pub(super) struct Answers {
     key: String,
     contact: String,
     listen: SocketAddr,
+    /// The server will be started by root.
+    is_root: bool,
+    /// The directory has an application whose `index.php` answers for paths that are not files.
+    is_application: bool,
 }
 
 /// Asks, writes and checks.
@@ -307,7 +311,10 @@ fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Prompt<I, O>) 
         key: arguments.key.clone().unwrap_or_default(),
         contact: arguments.contact.clone().unwrap_or_default(),
         listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+        is_root: rustix::process::geteuid().is_root(),
+        is_application: false,
     };
+    answers.is_application = has_front_controller(Path::new(&answers.root));
     certificate(arguments, ask, &mut answers)?;
     let default = if tls == Tls::Off { "127.0.0.1:8080" } else { "0.0.0.0:443" };
     let address = |text: &str| text.parse().map_err(|_| format!("{text:?} is not an address and a port"));
@@ -368,9 +375,37 @@ fn php_socket() -> String {
     sockets.pop().map_or("managed".to_string(), |path| format!("unix:{path}"))
 }
 
+/// Whether the directory is that of WordPress, Laravel, Symfony or Drupal.
+fn has_front_controller(root: &Path) -> bool {
+    const MARKS: [&str; 4] = ["wp-login.php", "../artisan", "../bin/console", "core/lib/Drupal.php"];
+    root.join("index.php").is_file() && MARKS.iter().any(|mark| root.join(mark).is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn applications_get_their_front_controller() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("index.php"), "").unwrap();
+        let arguments = || Arguments {
+            yes: true,
+            kind: Some(Kind::Php),
+            root: Some(directory.path().display().to_string()),
+            php: Some("managed".into()),
+            ..Arguments::default()
+        };
+        let front = "\nphp = { user = \"www-data\", front_controller = \"/index.php\" }\n";
+        let text = |is_root| {
+            let answers = Answers { is_root, ..asked(arguments(), "").0.unwrap() };
+            text::configuration(&answers)
+        };
+        assert!(text(false).contains("\nphp = \"managed\"\n"), "{}", text(false));
+        assert!(text(true).contains("\nphp = { user = \"www-data\" }\n"), "{}", text(true));
+        std::fs::write(directory.path().join("wp-login.php"), "").unwrap();
+        assert!(text(true).contains(front), "{}", text(true));
+    }
 
     fn asked(arguments: Arguments, typed: &str) -> (Result<Answers, String>, String) {
         let mut output = Vec::new();
@@ -433,6 +468,8 @@ mod tests {
                     key: String::new(),
                     contact: "a@example.org".into(),
                     listen: "0.0.0.0:443".parse().unwrap(),
+                    is_root: tls == Tls::Off,
+                    is_application: tls == Tls::Files,
                 };
                 let text = text::configuration(&answers);
                 load_text(&text, Path::new("/etc/site.toml"))

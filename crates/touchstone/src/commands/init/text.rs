@@ -120,16 +120,31 @@ fn route(text: &mut String, answers: &Answers) {
              # More: docs/accelerator.md.\ncache = {{}}"
         ),
         Kind::Php => {
-            let backends = match answers.what.as_str() {
-                "managed" => String::new(),
-                _ => format!("backends = [{what}], "),
+            let mut keys = Vec::new();
+            match answers.what.as_str() {
+                // Root must name the user that scripts run as.
+                "managed" if answers.is_root => keys.push("user = \"www-data\"".to_string()),
+                "managed" => {}
+                _ => keys.push(format!("backends = [{what}]")),
+            }
+            let plain = match keys.is_empty() {
+                true => what,
+                false => format!("{{ {} }}", keys.join(", ")),
             };
-            writeln!(
-                text,
-                "\n[[site.route]]\nphp = {what}\n\
-                 # An application with a front controller (WordPress, Laravel) takes this instead:\n\
-                 # php = {{ {backends}front_controller = \"/index.php\" }}"
-            )
+            keys.push("front_controller = \"/index.php\"".to_string());
+            let front = format!("{{ {} }}", keys.join(", "));
+            match answers.is_application {
+                true => writeln!(
+                    text,
+                    "\n[[site.route]]\n# Paths that are not files are answered by this script.\nphp = {front}"
+                ),
+                false => writeln!(
+                    text,
+                    "\n[[site.route]]\nphp = {plain}\n\
+                     # An application with a front controller (WordPress, Laravel) takes this instead:\n\
+                     # php = {front}"
+                ),
+            }
         }
         Kind::Servlet => writeln!(text, "\n[[site.route]]\npath = \"/\"\nservlet = {{ app = {what} }}"),
     };
