@@ -44,7 +44,9 @@ impl Php<'_> {
         match &self.backend {
             Some(backend) => table.key("backends", toml_strings([backend])),
             None => {
-                table.note("Apache ran PHP itself; here the server starts it.");
+                table.note(
+                    "Apache ran PHP itself; here the server starts it. As root it needs: user = \"www-data\"",
+                );
                 table.key("processes", 8);
             }
         }
@@ -112,11 +114,23 @@ pub fn write(
             route.key("try_files", toml_strings([format!("/{name}")]));
             return;
         }
-        route.key("alias", toml_string(alias.argument(1).trim_end_matches('/')));
-        if let Some(missing) = missing {
-            route.key("fallback", toml_string(missing));
+        let directory = alias.argument(1).trim_end_matches('/');
+        let below = directory.strip_suffix(alias.argument(0).trim_end_matches('/'));
+        match (answer.php, below) {
+            // A directory that ends as the path does is below another one, where scripts are found.
+            (Some(_), Some(root)) => route.key("root", toml_string(if root.is_empty() { "/" } else { root })),
+            (php, _) => {
+                route.key("alias", toml_string(directory));
+                if php.is_some() && !route.has("when") {
+                    route.note("Scripts below an alias are not run, and never sent as files.");
+                    route.key("when", toml_string(r"not ($path =~ '(?i)\.ph(p[0-9]*|tml|ar)(/|$)')"));
+                }
+                if let Some(missing) = missing {
+                    route.key("fallback", toml_string(missing));
+                }
+                return;
+            }
         }
-        return;
     }
     let script = missing.map(|missing| missing.split('?').next().unwrap_or_default());
     match (answer.php, script) {

@@ -50,7 +50,8 @@ pub fn condition(name: &str, arguments: &[String]) -> Result<String, String> {
         ("protocol", [scheme]) if scheme == "http" || scheme == "https" => {
             Ok(format!("$scheme == '{scheme}'"))
         }
-        ("expression", words) => expression(&words.join(" ")),
+        ("expression", [whole]) => expression(whole),
+        ("expression", words) => expression_of_words(words),
         (other, _) => Err(format!("there is no condition for '{other}'; see 'Which requests' in routes.md")),
     }
 }
@@ -116,6 +117,24 @@ fn quoted(text: &str) -> Result<String, String> {
     }
 }
 
+/// The same written as several words, whose quotes are gone: what is neither a sign nor a placeholder is a
+/// text.
+fn expression_of_words(words: &[String]) -> Result<String, String> {
+    let of = |word: &String| match word.as_str() {
+        "==" | "!=" => Ok(word.clone()),
+        "&&" => Ok("and".to_string()),
+        "||" => Ok("or".to_string()),
+        "!" => Ok("not".to_string()),
+        "(" | ")" => Ok(word.clone()),
+        word if word.starts_with('{') && word.find('}') == Some(word.len() - 1) => placeholder::text(word),
+        word if word.contains(['{', '}', '(', ')', '<', '>']) => {
+            Err("only comparisons of placeholders with texts have a counterpart".to_string())
+        }
+        word => quoted(word),
+    };
+    Ok(words.iter().map(of).collect::<Result<Vec<String>, String>>()?.join(" "))
+}
+
 /// An expression of CEL that compares placeholders with texts: `{method} == "POST" && {query.a} != 'b'`.
 fn expression(text: &str) -> Result<String, String> {
     let unknown = "only comparisons of placeholders with texts have a counterpart";
@@ -170,6 +189,7 @@ mod tests {
             ("header_regexp User-Agent ^bot", "$header{user-agent} =~ '^bot'"),
             ("query a=1 b=*", "$arg{a} == '1' and $arg{b} != ''"),
             ("protocol https", "$scheme == 'https'"),
+            ("expression {method} == POST && {query.a} != ", "${method} == 'POST' and ${arg{a}} != ''"),
         ] {
             assert_eq!(of(line).as_deref(), Ok(expected), "{line}");
         }

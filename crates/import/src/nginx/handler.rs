@@ -321,6 +321,13 @@ fn files(own: &Scope<'_>, how: &Match, route: &mut Section, account: &mut Accoun
         let directory = alias.argument(0);
         match directory.contains('$') {
             true => account.problem(alias, route, "a directory has no variables"),
+            false if matches!(how, Match::Inside { .. } | Match::Expression { .. }) => {
+                account.problem(
+                    alias,
+                    route,
+                    "write routes with 'alias' for the paths before the expression",
+                );
+            }
             // The same directory, under the same path.
             false if matches!(how, Match::Prefix { path, .. } if path == "/") => {
                 account.translated(alias, route);

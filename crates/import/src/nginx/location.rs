@@ -129,6 +129,17 @@ fn collect<'d>(
 
 /// An `alias` that a nested location inherits leads to what lies below it.
 fn directive_below(directive: &mut Directive, outer: &Match, inner: &Match) {
+    if let (Match::Prefix { path, .. }, Match::Inside { .. }, "alias") =
+        (outer, inner, directive.name.as_str())
+    {
+        // A directory that ends as the path does is below another one, under the whole path.
+        let end = path.trim_end_matches('/').to_string();
+        if let Some(root) = directive.argument(0).trim_end_matches('/').strip_suffix(&end) {
+            directive.arguments = vec![if root.is_empty() { "/".to_string() } else { root.to_string() }];
+            directive.name = "root".to_string();
+        }
+        return;
+    }
     let (Match::Prefix { path: outer, .. }, Match::Prefix { path: inner, .. } | Match::Exact(inner)) =
         (outer, inner)
     else {

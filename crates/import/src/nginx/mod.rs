@@ -26,6 +26,7 @@
 //! | `location` | the contents of a server, with its locations in nginx's order |
 //! | `stream` | connections and datagrams of any protocol |
 //! | `flags` | variables that conditions set |
+//! | `flag_states` | what they hold at a directive of a server |
 //! | `missing_files` | what answers where there is no file |
 //! | `translate` | directives outside servers, and the addresses and names of servers |
 
@@ -34,6 +35,7 @@ mod cache;
 mod common;
 mod constants;
 mod delivery;
+mod flag_states;
 mod flags;
 mod handler;
 mod keys;

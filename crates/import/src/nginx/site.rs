@@ -1,6 +1,6 @@
 //! A server, as the translation of its locations needs it.
 
-use super::flags::Flags;
+use super::flag_states::flags_at;
 use super::language::Language;
 use super::map;
 use super::matching::Match;
@@ -35,7 +35,7 @@ impl<'d> Site<'d> {
     pub fn language_at(&self, at: Option<&Directive>) -> Language<'d> {
         let maps = map::names(&self.scope);
         let language = Language { maps, server_name: self.name, ..Language::default() };
-        let flags = Flags::of(self.server, &language, at);
+        let flags = flags_at(self.server, &language, at);
         Language { flags, ..language }
     }
 

@@ -216,6 +216,7 @@ fn negations_queries_and_error_pages_of_caddy() {
          \t@both {{\n\t\tquery a=1\n\t\tnot header X-Test yes\n\t}}\n\tredir @both /about.html 302\n\
          \t@agent header_regexp User-Agent ^Bad\n\trespond @agent 403\n\
          \t@neither not {{\n\t\tmethod GET HEAD POST\n\t}}\n\trespond @neither 405\n\
+         \t@item expression {{path}} == \"/item\" && {{query.b}} != \"\"\n\trespond @item \"item\"\n\
          \trespond /gone 410\n\
          \tforward_auth /page* {app} {{\n\t\turi /allowed\n\t\tcopy_headers X-App\n\t}}\n\
          \trespond /page* \"seen\"\n\
@@ -234,6 +235,8 @@ fn negations_queries_and_error_pages_of_caddy() {
             ("/?a=1", ""),
             ("/?a=1", "X-Test: yes\r\n"),
             ("/", BOT),
+            ("/item?b=c", ""),
+            ("/item", ""),
             ("/gone", ""),
             ("/page", ""),
             ("/img/logo.png", ""),
