@@ -54,6 +54,7 @@ impl Php<'_> {
 }
 
 /// What is known about an area besides its sections.
+#[derive(Clone, Copy)]
 pub struct Answer<'a, 'd> {
     /// The `ProxyPass` with this path.
     pub proxy: Option<&'a Backend<'d>>,
@@ -115,22 +116,23 @@ pub fn write(
             return;
         }
         let directory = alias.argument(1).trim_end_matches('/');
-        let below = directory.strip_suffix(alias.argument(0).trim_end_matches('/'));
-        match (answer.php, below) {
-            // A directory that ends as the path does is below another one, where scripts are found.
-            (Some(_), Some(root)) => route.key("root", toml_string(if root.is_empty() { "/" } else { root })),
-            (php, _) => {
-                route.key("alias", toml_string(directory));
-                if php.is_some() && !route.has("when") {
-                    route.note("Scripts below an alias are not run, and never sent as files.");
-                    route.key("when", toml_string(r"not ($path =~ '(?i)\.ph(p[0-9]*|tml|ar)(/|$)')"));
-                }
-                if let Some(missing) = missing {
-                    route.key("fallback", toml_string(missing));
-                }
-                return;
+        route.key("alias", toml_string(directory));
+        match (answer.php.is_some(), route.has("when")) {
+            (true, false) => {
+                route.note("Scripts below an alias are never sent as files.");
+                route.key("when", toml_string(r"not ($path =~ '(?i)\.ph(p[0-9]*|tml|ar)(/|$)')"));
             }
+            (true, true) => {
+                route.note("Scripts below an alias must not be sent as files: write a route for the others.");
+                route.remove("alias");
+                route.key("respond", "{ status = 403 }");
+            }
+            (false, _) => {}
         }
+        if let Some(missing) = missing.filter(|_| answer.php.is_none()) {
+            route.key("fallback", toml_string(missing));
+        }
+        return;
     }
     let script = missing.map(|missing| missing.split('?').next().unwrap_or_default());
     match (answer.php, script) {
@@ -148,6 +150,15 @@ pub fn write(
         (None, Some(page)) => route.key("try_files", toml_strings(["$path", "$path/", page])),
         (None, None) => {}
     }
+}
+
+/// The directory below which an alias lies under its own path, where scripts are found; `None`: there is
+/// none.
+pub fn root_of_alias<'d>(answer: &Answer<'_, 'd>) -> Option<&'d str> {
+    let alias = answer.alias.filter(|_| answer.php.is_some())?;
+    let directory = alias.argument(1).trim_end_matches('/');
+    let root = directory.strip_suffix(alias.argument(0).trim_end_matches('/'))?;
+    Some(if root.is_empty() { "/" } else { root })
 }
 
 /// Translates the value of a field to a text of this server's language: `%{SSL_PROTOCOL}s`, `%%`.

@@ -177,7 +177,18 @@ fn area_routes<'d>(
         !hides && !is_php_handler(variant.section)
     };
     let found: Vec<Variant<'d>> = found.into_iter().filter(&mut is_needed).collect();
+    let mut scripts = answer::root_of_alias(answer);
+    if answer.alias.is_some_and(|alias| answer.php.is_some() && !alias.argument(0).ends_with('/')) {
+        let mut route = Section::new("[[site.route]]");
+        route.key("path", toml_string(area.path.trim_end_matches('/')));
+        route.key("redirect", format!("{{ to = {}, status = 301 }}", toml_string(&area.path)));
+        routes.push(route);
+    }
     for (sections, keys) in combined(&found) {
+        // Sections that refuse clients come before the scripts, all others behind.
+        if !sections.iter().all(|section| restricts(section)) {
+            routes.extend(scripts.take().map(|root| script_route(area, root, answer, around, account)));
+        }
         let all = area.sections.iter().copied().chain(sections.iter().copied()).collect();
         let narrow = Area { path: area.path.clone(), directory: area.directory.clone(), sections: all };
         routes.extend(refusals(&narrow, &keys, around.environment, account));
@@ -192,6 +203,7 @@ fn area_routes<'d>(
         routes.push(route);
     }
     let keys = Keys::default();
+    routes.extend(scripts.map(|root| script_route(area, root, answer, around, account)));
     routes.extend(refusals(area, &keys, around.environment, account));
     for (seconds, (suffixes, lines)) in answer::by_type(area, answer, notes, account) {
         let mut route = Section::new("[[site.route]]");
@@ -216,6 +228,23 @@ fn area_routes<'d>(
     answer::write(area, answer, around.environment, &mut route, account);
     routes.push(route);
     routes
+}
+
+/// The route of the scripts below an alias: PHP finds them under the same path below another directory.
+fn script_route<'d>(
+    area: &Area<'d>,
+    root: &str,
+    answer: &Answer<'_, 'd>,
+    around: &Surroundings<'_, 'd>,
+    account: &mut Account,
+) -> Section {
+    let mut route = Section::new("[[site.route]]");
+    let pattern = Some(r"(?s:.*)(?:\.php(?:/(?s:.*))?|/)".to_string());
+    Keys { pattern, ..Keys::default() }.write(&area.path, &mut route);
+    let found = Answer { alias: None, ..*answer };
+    answer::write(area, &found, around.environment, &mut route, account);
+    route.key("root", toml_string(root));
+    route
 }
 
 /// The routes that refuse requests because of variables of the environment.

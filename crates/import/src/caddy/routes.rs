@@ -249,6 +249,11 @@ impl<'d> Routing<'_, 'd> {
                         .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
+                // A route asks one server, and has one log.
+                ChangeKind::ForwardAuth(url, _) if route.has_section("[site.route.forward_auth]") => {
+                    route.note(format!("NOT TRANSLATED: {url} is not asked, too: one server decides"));
+                }
+                ChangeKind::NoLog if route.has_section("[site.route.access_log]") => {}
                 ChangeKind::ForwardAuth(url, fields) => {
                     let mut table = Section::new("[site.route.forward_auth]");
                     table.key("url", toml_string(url));
