@@ -138,7 +138,7 @@ pub(super) fn of(result: &ResultFile) -> (Vec<Statement>, Vec<PageTable>) {
         add("terminal", &answer.because);
     }
     warnings::each_once(&result.warnings).iter().for_each(|warning| add("terminal", warning));
-    let standing = run_rules::Standing::of(result, None);
+    let standing = run_rules::Assessment::of(result, None);
     for rule in &standing.rules {
         let finding = &rule.finding;
         let capital = finding[..1].to_uppercase() + &finding[1..];

@@ -6,7 +6,7 @@
 
 use super::figures::{at, engine_decided, loads, median, number, other_work, peak, system, time_us, users};
 use super::forms::Statement;
-use crate::run_rules::{Class, Standing};
+use crate::run_rules::{Assessment, Class};
 use regex::{Captures, Regex};
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -417,14 +417,14 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(result: &'a ResultFile) -> Reader<'a> {
-        let standing = touchstone_lab::standing::Standing::of(result);
+        let standing = touchstone_lab::ranking::Ranking::of(result);
         let servers = &standing.servers;
         Reader {
             result,
             ranked: servers.len(),
             first: servers.first().map(|server| server.system.title.clone()),
             engine_ranked: servers.iter().any(|server| engine_decided(server.system, server.peak)),
-            class: Standing::of(result, None).class,
+            class: Assessment::of(result, None).class,
             facts: Facts::default(),
             problems: Vec::new(),
             sentence: String::new(),

@@ -30,7 +30,12 @@ fn value(tables: &Tables, key: &str, local: &str) -> Option<String> {
 
 /// A store of its own for the same file, as another process has it.
 fn other(store: &Store) -> Store {
-    Store { directory: store.directory.clone(), file: store.file.clone(), journal: Mutex::new(None) }
+    Store {
+        directory: store.directory.clone(),
+        file: store.file.clone(),
+        journal: Mutex::new(None),
+        locks: AtomicU64::new(0),
+    }
 }
 
 fn store(place: &tempfile::TempDir) -> Arc<Store> {
