@@ -11,7 +11,7 @@ use touchstone_config_section::reader::{Reader, Value};
 use touchstone_config_section::{ABSENT, Choice, Key, Kind, Section, SectionPlaces, as_usize, values};
 
 use super::config_reader::ConfigReader;
-use super::{Config, Loaded, RouteConfig, SiteConfig};
+use super::{Config, Loaded};
 
 /// A part of all requests, in millionths.
 pub type Millionths = u32;
@@ -93,10 +93,10 @@ pub struct TraceConfig {
 }
 
 impl TraceConfig {
-    /// Which requests of a site, or of a route in it, are traced, after the configuration was read; `None`:
-    /// none is. A route does as its site, and a site as the server.
-    pub fn share(site: &SiteConfig, route: Option<&RouteConfig>) -> Option<Millionths> {
-        route.and_then(|route| route.telemetry).or(site.telemetry)?.sample
+    /// Which requests of a site, or of a route in it, are traced, by their keys after the configuration was
+    /// read; `None`: none is. A route does as its site, and a site as the server.
+    pub fn share(site: Option<TraceConfig>, route: Option<TraceConfig>) -> Option<Millionths> {
+        route.or(site)?.sample
     }
 }
 

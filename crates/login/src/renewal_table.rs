@@ -1,7 +1,7 @@
 //! The sessions that a provider is asked about, or was a short time ago: one question at a time for each
 //! session, also when several requests with the same cookie come at once. A provider that gives a new refresh
-//! token each time takes the old one for stolen when it comes again, so what was granted is known for a while,
-//! for requests that were on their way with the old cookie.
+//! token each time takes the old one for stolen when it comes again, so what was granted is known for a
+//! while, for requests that were on their way with the old cookie.
 //!
 //! The table is that of the issuer: the logins of all sites and routes use it, before and after a reload. It
 //! is of one process. Machines that share a key file may each ask.

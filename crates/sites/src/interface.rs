@@ -65,7 +65,7 @@ fn traced(
 
 /// Whether requests of a route may be traced.
 fn is_traced(route: &RouteConfig, site: &SiteConfig) -> bool {
-    TraceConfig::share(site, Some(route)).is_some()
+    TraceConfig::share(site.telemetry, route.telemetry).is_some()
 }
 
 /// The interface with texts replaced in its answers, where that is wanted.

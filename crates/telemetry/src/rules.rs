@@ -48,8 +48,8 @@ impl TraceRules {
             return None;
         }
         let sites = config.sites.iter().map(|site| {
-            let routes = site.routes.iter().map(|route| TraceConfig::share(site, Some(route)));
-            SiteShares { site: TraceConfig::share(site, None), routes: routes.collect() }
+            let routes = site.routes.iter().map(|route| TraceConfig::share(site.telemetry, route.telemetry));
+            SiteShares { site: TraceConfig::share(site.telemetry, None), routes: routes.collect() }
         });
         let sites: Box<[SiteShares]> = sites.collect();
         let all = sites.iter().flat_map(|shares| shares.routes.iter().chain([&shares.site]));

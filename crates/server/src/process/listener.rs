@@ -137,8 +137,8 @@ pub struct Listener {
     /// Stands for the address of clients that have none, those of a unix socket.
     peer: Option<SocketAddr>,
     lent: Cell<bool>,
-    /// Whose connections these are; `None`: they are of HTTP. A listener that a reload leaves keeps it for the
-    /// connections that wait.
+    /// Whose connections these are; `None`: they are of HTTP. A listener that a reload leaves keeps it for
+    /// the connections that wait.
     stream: RefCell<Option<Rc<StreamOfCore>>>,
     stop: Notify,
 }

@@ -109,12 +109,7 @@ impl Server {
         // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
-        let account =
-            Account::configured(&config.server).map_err(|problem| StartError(problem.to_string()))?;
-        if let Some(account) = &account {
-            // Before files are given to it, which would fail with a message about the file.
-            account.check_becoming().map_err(StartError)?;
-        }
+        let account = account_to_become(&config)?;
         if let Some(mask) = config.server.umask {
             privileges::set_umask(mask);
         }
@@ -307,6 +302,16 @@ impl Server {
         });
         running.serve(signals, control, predecessor)
     }
+}
+
+/// The account under which the server is going to run. Whether it may is checked before files are given to
+/// it, which would fail with a message about the file.
+fn account_to_become(config: &Config) -> Result<Option<Account>, StartError> {
+    let account = Account::configured(&config.server).map_err(|problem| StartError(problem.to_string()))?;
+    if let Some(account) = &account {
+        account.check_becoming().map_err(StartError)?;
+    }
+    Ok(account)
 }
 
 /// The sockets that sites and streams listen on, those of each core, and the files of unix sockets whose

@@ -180,8 +180,9 @@ fn after_a_change_of_the_user_a_reload_goes_on_as_the_user_of_the_start() {
     directory_of_nobody(&tree, "run");
     let text = |user: &str, listen: &str| {
         format!(
-            "[server]\nuser = \"{user}\"\npid_file = \"run/server.pid\"\ncontrol_socket = \"run/control.sock\"\n\
-             [[site]]\nlisten = [\"127.0.0.1:0\", \"unix:run/a.sock\"{listen}]\nroot = {:?}\n",
+            "[server]\nuser = \"{user}\"\npid_file = \"run/server.pid\"\n\
+             control_socket = \"run/control.sock\"\n[[site]]\n\
+             listen = [\"127.0.0.1:0\", \"unix:run/a.sock\"{listen}]\nroot = {:?}\n",
             tree.root()
         )
     };

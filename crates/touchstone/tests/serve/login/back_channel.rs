@@ -34,8 +34,8 @@ fn send(server: &Server, token: &str) -> Response {
     let form = format!("logout_token={token}");
     let length = form.len();
     server.connect().ask(format!(
-        "POST {BACK_CHANNEL} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
-         Content-Length: {length}\r\n\r\n{form}"
+        "POST {BACK_CHANNEL} HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{form}"
     ))
 }
 
