@@ -13,8 +13,8 @@ use std::time::Duration;
 /// An agent stops sending after this time at the latest: its lease, the interval between two messages of the
 /// controller, and a second.
 const STOPPED_AFTER: Duration = Duration::from_millis(3000 + 500 + 1000);
-/// A broker that all members reach again within this time is back in time. Its start and three connections with
-/// TLS take longer on a machine that is busy, and then the lease is over by right.
+/// A broker that all members reach again within this time is back in time. Its start and three connections
+/// with TLS take longer on a machine that is busy, and then the lease is over by right.
 const BACK_IN_TIME_S: f64 = 1.5;
 /// What a busy machine adds: the log is written in pieces, and this test itself reads late.
 const MACHINE: Duration = Duration::from_secs(2);
@@ -159,8 +159,8 @@ fn killed_broker(scene: &Scene) -> Seen {
     Seen { surplus: surplus(ended.mix()), unaccounted, ..Seen::default() }
 }
 
-/// Whether both agents and the controller reached the broker again in time. Each agent's log says so after the
-/// `heard` bytes of before, and the bench for its controller.
+/// Whether both agents and the controller reached the broker again in time. Each agent's log says so after
+/// the `heard` bytes of before, and the bench for its controller.
 fn were_back_in_time(scene: &Scene, heard: [usize; 2], ended: &Ended) -> bool {
     let seconds =
         |text: &str, words: &str| text.rsplit_once(words)?.1.split_once(" s")?.0.parse::<f64>().ok();
