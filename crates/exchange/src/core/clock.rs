@@ -26,9 +26,9 @@ pub struct CoreClock {
     second: Cell<DateSecond>,
 }
 
-impl CoreClock {
+impl Default for CoreClock {
     /// A clock that shows the current time.
-    pub fn new() -> CoreClock {
+    fn default() -> CoreClock {
         let clock = CoreClock {
             started: Instant::now(),
             coarse_ms: Cell::new(0),
@@ -37,7 +37,9 @@ impl CoreClock {
         clock.tick();
         clock
     }
+}
 
+impl CoreClock {
     /// Sets the clock; returns true when a new second has begun.
     pub fn tick(&self) -> bool {
         self.coarse_ms.set(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));

@@ -181,7 +181,7 @@ impl Core {
                 snapshot,
                 generation: 1,
             }),
-            clock: CoreClock::new(),
+            clock: CoreClock::default(),
             deadlines: Rc::default(),
             error_log,
             records: Rc::default(),

@@ -357,7 +357,7 @@ fn backend<'d>(
         let base =
             base.ok_or("a program behind a socket has the route key of its protocol (docs/routes.md)")?;
         let keeps_path = base.trim_end_matches('/') == path.trim_end_matches('/');
-        if !keeps_path && base.trim_end_matches('/') != "" {
+        if !keeps_path && !base.trim_end_matches('/').is_empty() {
             return Err("the path behind a socket is that of the request, or '/'".to_string());
         }
         let origins = vec![format!("unix:{socket}")];

@@ -28,9 +28,7 @@ pub fn combined<'d>(variants: &[Variant<'d>]) -> Vec<(Vec<&'d Directive>, Keys)>
     let usable = |variant: &&Variant<'d>| variant.keys.is_ok();
     let (refusing, others): (Vec<_>, Vec<_>) =
         variants.iter().filter(usable).partition(|variant| restricts(variant.section));
-    let single = |variant: &&Variant<'d>| {
-        (vec![variant.section], variant.keys.as_ref().map(Clone::clone).unwrap_or_default())
-    };
+    let single = |variant: &&Variant<'d>| (vec![variant.section], variant.keys.clone().unwrap_or_default());
     let mut found: Vec<(Vec<&'d Directive>, Keys)> = refusing.iter().map(single).collect();
     if others.len() <= MOST_COMBINED {
         let mut subsets: Vec<u32> = (1..1u32 << others.len()).filter(|bits| bits.count_ones() > 1).collect();

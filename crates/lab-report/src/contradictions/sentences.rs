@@ -214,7 +214,7 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         ("^Median {T} with {C}(?:, {T} with {C})?; p99(?: there)? {T}\\.$", medians),
         ("^99 % came within – (.+)\\.$", |it, told| {
             let part = form("{S}: {T} with {C}");
-            for told in part.captures_iter(&told[1].to_owned()) {
+            for told in part.captures_iter(&told[1]) {
                 let p99 = it.peak(&told[1]).map(|mix| mix.latency.p99_us);
                 it.time("p99 at the peak", &told[1], (&told[2], &told[3]), p99);
                 it.clients_of_the_peak(&told[1], &told[4]);
@@ -236,7 +236,7 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         }),
         ("^The requests of the busiest client against those of the quietest – (.+)\\.$", |it, told| {
             let part = form("{S}: (?:{N} times|(a client without any answer)) \\({C}\\)");
-            for told in part.captures_iter(&told[1].to_owned()) {
+            for told in part.captures_iter(&told[1]) {
                 it.clients_of_the_peak(&told[1], &told[4]);
                 let Some(times) = told.get(2) else { continue };
                 let peak = it.peak(&told[1]).expect("a peak");
@@ -293,7 +293,7 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         ("^The run is incomplete: (.+)\\.$|^This run is incomplete$", |it, _| {
             it.holds(!it.is_complete(), "incomplete")
         }),
-        ("^In {N} of {N} runs ", |it, told| runs_of_a_rule(it, &told[1].to_owned(), &told[2].to_owned())),
+        ("^In {N} of {N} runs ", |it, told| runs_of_a_rule(it, &told[1], &told[2])),
         ("^{N} of {N} runs were cut short", |it, told| {
             let cut: usize = it.mixes().filter(|mix| !mix.complete).count();
             it.figure("cut short", "", &told[1], Some(cut as f64));
@@ -808,7 +808,7 @@ fn standing(it: &mut Reader<'_>, told: &Captures<'_>) {
     if seems.is_some() {
         let runs = form("\\(indicative, from (one run|{N} runs)\\)")
             .captures(&sentence)
-            .and_then(|told| Some(told.get(2).map_or(1.0, |told| number(told.as_str()).0)));
+            .map(|told| told.get(2).map_or(1.0, |told| number(told.as_str()).0));
         it.holds(runs.is_some(), "from how many runs");
     }
     let bounds = sentence.contains("set some of these rates");
@@ -941,9 +941,9 @@ fn remedy(it: &mut Reader<'_>, told: &Captures<'_>) {
     ];
     let text =
         told.get(0).map_or("", |_| it.sentence.split_once(": ").map_or("", |(_, text)| text)).to_owned();
-    if let Some((_, cause)) = causes.iter().find(|(words, _)| text.starts_with(words)) {
-        if let Some(leader) = it.first() {
-            it.fact(&format!("what held back {leader}"), *cause);
-        }
+    if let Some((_, cause)) = causes.iter().find(|(words, _)| text.starts_with(words))
+        && let Some(leader) = it.first()
+    {
+        it.fact(&format!("what held back {leader}"), *cause);
     }
 }
