@@ -12,11 +12,13 @@ const OF_THE_SERVER: [&str; 6] =
     ["date", "server", "connection", "keep-alive", "transfer-encoding", "content-length"];
 
 /// What differs from visit to visit: the text before it, and the character behind it.
-const OF_CHANCE: [(&str, char); 12] = [
+const OF_CHANCE: [(&str, char); 13] = [
     ("csrfmiddlewaretoken\" value=\"", '"'),
     ("csrftoken=", ';'),
     ("sessionid=", ';'),
     ("session=", ';'),
+    // Flask signs a session with the second of the signature.
+    ("\"session\":\"", '"'),
     ("messages=.", ';'),
     ("Expires=", ';'),
     ("\"CSRF_TOKEN\": \"", '"'),

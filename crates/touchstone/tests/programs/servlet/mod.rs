@@ -448,7 +448,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     // If the new WAR cannot be read, the old application continues.
     fs::write(&war, "no archive").expect("a file");
     server.wait_for_error_line("continues", |line| {
-        line.contains("/new/one (new#one.war) cannot be replaced and goes on")
+        line.contains("/new/one (new#one.war) cannot be replaced and keeps running unchanged")
     });
     assert_eq!(server.get("/new/one/facts").status, 200);
     fs::remove_file(&war).expect("a file");
