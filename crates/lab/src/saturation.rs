@@ -16,13 +16,18 @@ pub const OTHER_WORK_CPUS: f64 = 0.1;
 /// A system that may use all processors, and shares them with the load engine, is limited by them if all are
 /// full, it has this share of them, and nothing else runs.
 const UNPINNED_SHARE: f64 = 0.4;
+/// A server that wants more than this share of processors which others use as well gets it from the kernel.
+const PART_BESIDE_OTHERS: f64 = 0.25;
 /// A quota that holds the engine back for this share of the time is a sign.
 const THROTTLED: f64 = 0.10;
+
+/// The words with which the sign of a quota begins.
+const QUOTA: &str = "a quota of processor time";
 
 /// Why the load engine and not the server decided a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineLimit {
-    /// It used up its processor, or was late by itself.
+    /// It used up its processor or its quota, or was late by itself.
     Own,
     /// Something else had its processor.
     Disturbed,
@@ -107,12 +112,14 @@ pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
     Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
 }
 
-/// Whether the server's processors were full with whatever work: then the server could not have done more,
-/// even if it used only a part of them.
+/// Whether the server's processors were full, with its work and that of others: then the server could not
+/// have done more, although it used only a part of them. A server that used a small part had little to do:
+/// the kernel would have given it more.
 pub fn server_had_no_room(pinned: &[usize], mix: &MixResult) -> bool {
     let own = processors_of(pinned, mix);
     let busy = own.iter().map(|cpu| cpu.busy).sum::<f64>() / own.len().max(1) as f64;
-    processors_were_full(pinned, mix) || (!own.is_empty() && busy >= PROCESSORS_FULL)
+    let had_its_part = server_share(pinned, mix).is_some_and(|share| share >= PART_BESIDE_OTHERS);
+    processors_were_full(pinned, mix) || (had_its_part && !own.is_empty() && busy >= PROCESSORS_FULL)
 }
 
 /// Why the load engine decided the rate of a mix, with the sign: it was at its limit or disturbed, ran or
@@ -125,8 +132,8 @@ pub fn engine_limit<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<(EngineL
     let used = mix.load.busiest_thread + waited.unwrap_or(1.0);
     // An open load is late however little its engine did.
     let decided = mix.arrivals.is_some() || used >= ENGINE_USED;
-    let disturbed =
-        mix.load.busiest_thread <= ENGINE_BUSY && waited.is_some_and(|waited| waited >= THROTTLED);
+    let waited_long = waited.is_some_and(|waited| waited >= THROTTLED);
+    let disturbed = mix.load.busiest_thread <= ENGINE_BUSY && waited_long && !sign.contains(QUOTA);
     let limit = if disturbed { EngineLimit::Disturbed } else { EngineLimit::Own };
     (decided && !server_had_no_room(pinned, mix)).then_some((limit, sign))
 }
@@ -146,7 +153,7 @@ fn throttled(usage: Option<&Usage>) -> Option<f64> {
 pub fn signs(outcome: &Outcome, recording: &Recording) -> Option<String> {
     let quota = throttled(recording.usage().as_ref()).map(|share| {
         format!(
-            "a quota of processor time held the engine back {} of the time: give it a larger one",
+            "{QUOTA} held the engine back {} of the time: give it a larger one",
             crate::figures::percent(share)
         )
     });
@@ -185,6 +192,19 @@ mod tests {
         mix.machine.as_mut().unwrap().cpus[0].idle = 0.02;
         assert!(server_had_no_room(&[0], &mix) && !processors_were_full(&[0], &mix));
         assert_eq!(engine_limit(&[0], &mix), None);
+        // A server that uses a small part of its processor does not wait for it.
+        mix.server.as_mut().unwrap().cpu_share = 0.03;
+        assert!(!server_had_no_room(&[0], &mix));
+    }
+
+    #[test]
+    fn a_quota_is_a_limit_of_the_engine() {
+        let mut mix = crate::sample::mix(4, 1000.0);
+        mix.generator_saturated = Some(format!("{QUOTA} held the engine back 90 % of the time"));
+        (mix.load.busiest_thread, mix.load.longest_waiting_thread) = (0.05, Some(0.9));
+        mix.server.as_mut().unwrap().cpu_share = 0.3;
+        mix.machine.as_mut().unwrap().cpus[0].idle = 0.7;
+        assert_eq!(engine_limit(&[0], &mix).map(|(limit, _)| limit), Some(EngineLimit::Own));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) fn banner(view: &View) -> Markup {
                     @if let Some(last_words) = &system.system.last_words {
                         p { "What " (system.system_label) " printed last:" }
                         (super::appendix::verbatim(
-                            &format!("What {} printed last", system.system_label),
+                            &format!("The last output of {}", system.system_label),
                             last_words,
                         ))
                     }
