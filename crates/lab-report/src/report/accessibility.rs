@@ -101,7 +101,7 @@ fn the_checker_finds_what_is_wrong() {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let wrong = "<!doctype html><html><head><title>x</title></head><body><main><h1>x</h1><img src=\"data:,\">\
-                 <p style=\"color:#777;background:#888\">Words that are hard to read</p></main></body></html>";
+                 <p style=\"color:#777;background:#888\">Words that none reads</p></main></body></html>";
     let rules = |all: &str, look: Look| -> Vec<String> {
         let found = browser::run(program, directory.path(), wrong, &[&axe, all, RUN], look);
         let told = found["told"].as_array().expect("a list");
