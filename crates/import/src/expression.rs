@@ -26,6 +26,18 @@ pub fn check_groups(expression: &str) -> Result<(), String> {
     }
 }
 
+/// A text in quotes. A backslash stays one, as expressions need it.
+///
+/// # Errors
+/// It has both kinds of quotes.
+pub fn quoted(text: &str) -> Result<String, String> {
+    match (text.contains('\''), text.contains('"')) {
+        (false, _) => Ok(format!("'{text}'")),
+        (true, false) => Ok(format!("\"{text}\"")),
+        (true, true) => Err("a text with both kinds of quotes has no counterpart".to_string()),
+    }
+}
+
 /// Converts an expression that may match anywhere in a path to one that must match the whole path.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! $header{user-agent} =~ '(?i)bot' and not ($method in ['GET', 'HEAD'])
 //! ```
 
-use crate::expression::check_groups;
+use crate::expression::{check_groups, quoted};
 
 /// Expressions in each other.
 const MOST_DEPTH: usize = 16;
@@ -80,18 +80,6 @@ pub fn variable(name: &str, is_secure: bool) -> Result<String, String> {
             Ok(format!("$header{{{}}}", field.to_ascii_lowercase()))
         }
         _ => Err(format!("the variable '%{{{name}}}' has no counterpart here")),
-    }
-}
-
-/// A text in quotes. A backslash stays one, as expressions need it.
-///
-/// # Errors
-/// It has both kinds of quotes.
-pub fn quoted(text: &str) -> Result<String, String> {
-    match (text.contains('\''), text.contains('"')) {
-        (false, _) => Ok(format!("'{text}'")),
-        (true, false) => Ok(format!("\"{text}\"")),
-        (true, true) => Err("a text with both kinds of quotes has no counterpart".to_string()),
     }
 }
 

@@ -3,11 +3,11 @@
 //! A rule becomes a route. The rule that makes a script answer for paths that are not files (`RewriteCond
 //! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
 
-use super::condition::{quoted, variable};
+use super::condition::variable;
 use super::rewrite_map::{self, RewriteMaps, to_closing_brace};
 use crate::account::Account;
 use crate::directive::Directive;
-use crate::expression;
+use crate::expression::{self, quoted};
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 

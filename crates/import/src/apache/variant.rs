@@ -2,10 +2,10 @@
 //! types of `ExpiresByType`. Each becomes a route before that of the area.
 
 use super::area::{Area, is, name};
-use super::condition::{condition, quoted};
+use super::condition::condition;
 use crate::account::Account;
 use crate::directive::Directive;
-use crate::expression;
+use crate::expression::{self, quoted};
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 

@@ -3,7 +3,7 @@
 
 use super::placeholder;
 use crate::directive::Directive;
-use crate::expression::{check_groups, literal};
+use crate::expression::{check_groups, literal, quoted};
 
 /// The condition of one line of a matcher.
 ///
@@ -107,14 +107,6 @@ fn wildcards(text: &str) -> String {
 fn list(texts: &[String]) -> Result<String, String> {
     let texts: Result<Vec<String>, String> = texts.iter().map(|text| quoted(text)).collect();
     Ok(format!("[{}]", texts?.join(", ")))
-}
-
-fn quoted(text: &str) -> Result<String, String> {
-    match (text.contains('\''), text.contains('"')) {
-        (false, _) => Ok(format!("'{text}'")),
-        (true, false) => Ok(format!("\"{text}\"")),
-        (true, true) => Err("a text with both kinds of quotes has no counterpart".to_string()),
-    }
 }
 
 /// The same written as several words, whose quotes are gone: what is neither a sign nor a placeholder is a
