@@ -175,6 +175,14 @@ impl Connection {
         }
     }
 
+    /// Serves what needs no wait, and makes the rest a task.
+    pub fn begin_or_start(mut self) {
+        match self.begin() {
+            ConnectionStep::Close => {}
+            next => self.start(next),
+        }
+    }
+
     /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
     /// on.
     pub fn start(mut self, next: ConnectionStep) {

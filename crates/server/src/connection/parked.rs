@@ -66,7 +66,9 @@ pub async fn watch(core: Rc<Core>) {
     loop {
         tokio::select! {
             ready = parking.ready() => match ready {
-                Ok(connections) => connections.into_iter().for_each(|parked| serve(&core, *parked)),
+                Ok(connections) => connections
+                    .into_iter()
+                    .for_each(|parked| Connection::unpark(core.clone(), *parked).begin_or_start()),
                 Err(error) => {
                     let message = format_args!("cannot wait for idle connections: {error}");
                     return core.error_log.error(message);
@@ -78,15 +80,6 @@ pub async fn watch(core: Rc<Core>) {
         }
         // A core with many such connections serves the others meanwhile.
         tokio::task::yield_now().await;
-    }
-}
-
-/// Serves what needs no wait, and makes the rest a task again.
-fn serve(core: &Rc<Core>, parked: ParkedConnection) {
-    let mut connection = Connection::unpark(core.clone(), parked);
-    match connection.begin() {
-        ConnectionStep::Close => {}
-        next => connection.start(next),
     }
 }
 

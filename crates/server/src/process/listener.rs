@@ -20,7 +20,7 @@ use touchstone_observe::metrics::Refused;
 use touchstone_stream::StreamOfCore;
 use touchstone_transport::Socket;
 
-use crate::connection::{Connection, ConnectionStep};
+use crate::connection::Connection;
 use touchstone_exchange::core::Core;
 
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
@@ -331,11 +331,7 @@ pub fn begin(
     listener: ListenAddress,
 ) {
     let transport = core.transport(socket, listener);
-    let mut connection = Connection::new(core.clone(), transport, peer, listener, permit);
-    match connection.begin() {
-        ConnectionStep::Close => {}
-        next => connection.start(next),
-    }
+    Connection::new(core.clone(), transport, peer, listener, permit).begin_or_start();
 }
 
 /// The same for the client that a PROXY header named.
