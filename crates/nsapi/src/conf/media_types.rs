@@ -78,7 +78,7 @@ mod tests {
         let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].starts_with("mime.types:7: a type needs exts="), "{problems:?}");
-        assert!(problems[1].starts_with("mime.types:8: a line is"), "{problems:?}");
+        assert!(problems[1].starts_with("mime.types:8: a line must be type="), "{problems:?}");
     }
 
     proptest! {

@@ -395,7 +395,7 @@ mod tests {
             ("<Object name=a>\n<If $uri>\n</Object>", "obj.conf:3: a <If>, <ElseIf> or <Else> does not end"),
             (
                 "<Object name=a>\n<If $uri =>\n</If>\n</Object>",
-                "obj.conf:2: the condition is not valid: something",
+                "obj.conf:2: the condition is not valid: an operand is missing",
             ),
             (
                 "<Object name=a>\n<If 1>\n<Client ip=*>\n</If>\n</Object>",
