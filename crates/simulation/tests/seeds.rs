@@ -28,6 +28,18 @@ const FOUND: &[(&str, u64, &str)] = &[
         "a process wrote to a directory that another process had removed, created and locked again",
     ),
     ("disk", 18_537, "a purge was lost by a process that could not use the directory when it started"),
+    (
+        "disk",
+        33_565,
+        "a process was killed after it had replaced a damaged file of purges, before it dropped all",
+    ),
+    ("disk", 195_223, "the same after a bit of the file of purges had changed"),
+    ("disk", 242_684, "a process replaced the purges of another one that had created the directory again"),
+    (
+        "disk",
+        380_440,
+        "a process was killed after it had replaced a damaged file of purges, before it dropped all",
+    ),
 ];
 
 #[test]

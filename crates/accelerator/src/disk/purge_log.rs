@@ -31,22 +31,25 @@ pub struct PurgeLog {
 }
 
 /// The contents of the file.
-pub struct Found {
+struct Contents {
     /// The purges with their tickets.
-    pub purges: Vec<(Purge, u64)>,
-    /// The file is damaged, so some purges are unknown.
-    pub is_damaged: bool,
-    /// The file does not exist.
-    pub is_missing: bool,
+    purges: Vec<(Purge, u64)>,
+    /// The file exists and is not damaged: no purge is unknown.
+    is_complete: bool,
 }
 
 impl PurgeLog {
-    /// Opens the file and reads it. An incomplete purge at its end is ignored, because it was not reported as
-    /// done.
-    pub fn open(directory: &Arc<dyn Directory>) -> io::Result<(PurgeLog, Found)> {
-        let found = read(&**directory)?;
-        let log = PurgeLog::write(directory.clone(), &found.purges)?;
-        Ok((log, found))
+    /// Whether the file exists and is not damaged. Otherwise some purges are unknown.
+    pub fn is_complete(directory: &dyn Directory) -> io::Result<bool> {
+        Ok(read(directory)?.is_complete)
+    }
+
+    /// Opens the file and gives its purges with their tickets. It is written again, so damage in it is not seen
+    /// any more.
+    pub fn open(directory: &Arc<dyn Directory>) -> io::Result<(PurgeLog, Vec<(Purge, u64)>)> {
+        let purges = read(&**directory)?.purges;
+        let log = PurgeLog::write(directory.clone(), &purges)?;
+        Ok((log, purges))
     }
 
     /// Writes a new file and replaces the existing one by it.
@@ -103,10 +106,14 @@ impl PurgeLog {
     }
 
     /// Rewrites it with the purges that are still needed: the last one of each, if a response with a lower
-    /// ticket may be on disk.
+    /// ticket may be on disk. Fails if some purges are unknown, unless none is needed.
     pub fn compact(&mut self, oldest: u64) -> io::Result<()> {
+        let contents = read(&*self.directory)?;
+        if !contents.is_complete && oldest != u64::MAX {
+            return Err(io::Error::other("it is damaged"));
+        }
         let mut last: HashMap<Purge, u64> = HashMap::new();
-        for (purge, ticket) in read(&*self.directory)?.purges {
+        for (purge, ticket) in contents.purges {
             let known = last.entry(purge).or_default();
             *known = ticket.max(*known);
         }
@@ -118,12 +125,12 @@ impl PurgeLog {
 }
 
 /// Reads the file. An incomplete purge at its end is ignored, because it was not reported as done.
-fn read(directory: &dyn Directory) -> io::Result<Found> {
-    let mut found = Found { purges: Vec::new(), is_damaged: false, is_missing: false };
+fn read(directory: &dyn Directory) -> io::Result<Contents> {
+    let mut contents = Contents { purges: Vec::new(), is_complete: true };
     let bytes = match read_whole(directory, NAME) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            found.is_missing = true;
+            contents.is_complete = false;
             Vec::new()
         }
         Err(error) => return Err(error),
@@ -134,14 +141,14 @@ fn read(directory: &dyn Directory) -> io::Result<Found> {
         let Some(whole) = head.and_then(|head| rest.get(..head.length as usize)) else {
             // A record that is shorter than a head, or than its head says, was cut off by a crash. Any other
             // invalid record is damaged.
-            found.is_damaged |= head.is_none() && rest.len() >= HEAD_BYTES;
+            contents.is_complete &= head.is_some() || rest.len() < HEAD_BYTES;
             break;
         };
         match decode(whole) {
-            Ok(Record::Purge { purge, ticket }) => found.purges.push((purge, ticket)),
-            _ => found.is_damaged = true,
+            Ok(Record::Purge { purge, ticket }) => contents.purges.push((purge, ticket)),
+            _ => contents.is_complete = false,
         }
         rest = &rest[whole.len()..];
     }
-    Ok(found)
+    Ok(contents)
 }

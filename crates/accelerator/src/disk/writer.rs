@@ -226,9 +226,7 @@ impl Writer {
 
     /// Indexes the contents of the directory.
     fn index_contents(&mut self) {
-        if !boot::is_good(&*self.directory)
-            && let Err(error) = self.begin_empty()
-        {
+        if let Err(error) = self.drop_unreliable_contents() {
             // The contents are unreliable, so the directory cannot be used until they can be removed.
             self.lock = None;
             self.failed("cannot be used", &error);
@@ -237,8 +235,8 @@ impl Writer {
         self.has_unremoved = false;
         self.shared.begin_use();
         let found = PurgeLog::open(&self.directory)
-            .and_then(|(log, found)| Ok((log, found, found_in(&*self.directory)?)));
-        let (log, purged, segments) = match found {
+            .and_then(|(log, purges)| Ok((log, purges, found_in(&*self.directory)?)));
+        let (log, purges, segments) = match found {
             Ok(found) => found,
             Err(error) => {
                 self.lock = None;
@@ -249,10 +247,9 @@ impl Writer {
         // A separate index until everything is known: responses to which this process has given tickets
         // meanwhile are newer.
         let mut index = Index::default();
-        for (purge, ticket) in &purged.purges {
+        for (purge, ticket) in &purges {
             index.purge(purge, *ticket);
         }
-        let is_unknown = purged.is_damaged || purged.is_missing && !segments.is_empty();
         for (number, name) in segments {
             self.next_number = number.wrapping_add(1);
             match Segment::open(&self.directory, name) {
@@ -265,13 +262,6 @@ impl Writer {
         self.shared.is_indexed.store(true, Ordering::Release);
         if !is_written {
             self.start_over();
-        }
-        if is_unknown {
-            self.shared
-                .faults
-                .tell(Level::Warning, "some purges are unknown: all stored responses on disk are dropped");
-            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
-            self.drop_everything();
         }
         {
             let mut index = lock(&self.shared.index);
@@ -287,17 +277,27 @@ impl Writer {
         self.shared.faults.tell(Level::Information, &message);
     }
 
-    /// Removes the files from before a stop of the machine without a shutdown.
-    fn begin_empty(&mut self) -> io::Result<()> {
-        let found = found_in(&*self.directory)?;
-        if !found.is_empty() {
-            self.shared.faults.tell(
-                Level::Warning,
-                "the machine was not shut down in order, so some purges may be lost: all stored \
-                 responses on disk are dropped",
-            );
+    /// Removes the stored responses if purges of them may be unknown: the machine stopped without a shutdown, or
+    /// the file of purges is damaged or missing. They are removed before another file of purges is written.
+    /// Otherwise a process that is killed meanwhile would leave them beside a file that looks complete.
+    fn drop_unreliable_contents(&self) -> io::Result<()> {
+        let segments = found_in(&*self.directory)?;
+        let is_in_order = boot::is_good(&*self.directory);
+        if is_in_order && (segments.is_empty() || PurgeLog::is_complete(&*self.directory)?) {
+            return Ok(());
         }
-        found.iter().try_for_each(|(_, name)| self.directory.remove(name))?;
+        if !segments.is_empty() {
+            let cause = match is_in_order {
+                true => "some purges are unknown",
+                false => "the machine was not shut down in order, so some purges may be lost",
+            };
+            let message = format!("{cause}: all stored responses on disk are dropped");
+            self.shared.faults.tell(Level::Warning, &message);
+        }
+        if is_in_order {
+            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
+        }
+        segments.iter().try_for_each(|(_, name)| self.directory.remove(name))?;
         PurgeLog::remove(&*self.directory);
         Ok(())
     }
@@ -540,6 +540,11 @@ impl Writer {
 
     /// Drops all responses and the purges, which then apply to none.
     fn start_over(&mut self) {
+        if self.is_taken_away() {
+            // The names in the directory may be those of another process now.
+            self.begin_again();
+            return;
+        }
         self.drop_everything();
         let mut log = lock(&self.shared.purge_log);
         let Some(log) = log.as_mut().filter(|_| !self.has_unremoved) else { return };
