@@ -166,12 +166,13 @@ impl Agent {
         }
         let (mut next_beat, mut last_turn, mut seen) = (now(), now(), 0);
         loop {
-            // Orders to all are the lease and the muster call, which can wait for a turn; clock questions
-            // cannot.
-            if let Some(message) = orders.next(CHECK_PERIOD) {
+            // Leases that arrived before the order are handled before it. Otherwise the last lease of an earlier
+            // run would stop the mix that the order begins.
+            let order = orders.next(CHECK_PERIOD);
+            while let Some(message) = to_all.next(Duration::ZERO) {
                 self.obey(&message);
             }
-            while let Some(message) = to_all.next(Duration::ZERO) {
+            if let Some(message) = order {
                 self.obey(&message);
             }
             let turn = now();

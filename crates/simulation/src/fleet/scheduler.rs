@@ -169,7 +169,9 @@ impl Scheduler {
     /// Pauses a process.
     pub fn stall(&self, number: usize, time: Duration) {
         chance::note(|| format!("{:?} process {number} stands still for {time:?}", self.age()));
-        self.processes.borrow_mut()[number].stalled_until = self.now.get() + time;
+        // A shorter stall does not end a longer one: its postponed messages would arrive after later ones.
+        let process = &mut self.processes.borrow_mut()[number];
+        process.stalled_until = process.stalled_until.max(self.now.get() + time);
     }
 
     /// Sets the clock of the day of a machine.
