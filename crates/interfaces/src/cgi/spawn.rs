@@ -282,11 +282,12 @@ pub fn prepare_signals() {
 /// Schedules this thread as a batch job (SCHED_BATCH): it does not preempt others when it has something to
 /// do. Programs that it starts are scheduled as usual.
 pub fn be_patient() {
-    let parameter = libc::sched_param { sched_priority: 0 };
+    // The kernel's parameter is one integer, the priority. The call is made directly, because musl's function
+    // of this name always fails, and its structure has other fields.
+    let priority: libc::c_int = 0;
+    let policy = libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the kernel only reads the parameter. If it refuses, scheduling stays as it was.
-    unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK, &raw const parameter)
-    };
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
 }
 
 /// Returns a descriptor that becomes readable when a child has ended. All signals must be blocked.
