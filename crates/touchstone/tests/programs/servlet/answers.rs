@@ -70,6 +70,8 @@ fn a_request_that_fails_behind_start_async_costs_no_other() {
             "timeout",
             "timeout-listener",
             "timeout-thread-flush",
+            "thread-flush-busy",
+            "timeout-thread-flush-busy",
         ] {
             for _ in 0..3 {
                 let mut client = server.connect();

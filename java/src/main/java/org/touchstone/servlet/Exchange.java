@@ -35,7 +35,8 @@ import org.apache.tomcat.util.net.SocketWrapperBase;
 
 /**
  * One request and its answer, between the two buffers of a slab and Tomcat. It is used for one request after
- * another.
+ * another, until one fails: then a thread of the application may still hold its objects, and another exchange
+ * takes its place.
  *
  * <p>A request that is answered at once costs one call from the server and none back. The server is called
  * only for the rest: more of a body, an answer longer than the buffer, or a request that runs asynchronously.
@@ -87,6 +88,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     /** A virtual thread will answer it and has not started yet. */
     private boolean isStarting;
     private boolean clientLeftEarly;
+    /** The request has failed or timed out: the exchange answers no other one. */
+    private boolean hasFailed;
+    private boolean isReplaced;
     /** Where virtual threads wait, because they must not wait in the server. */
     private final Waiting untilReadable = new Waiting();
     private final Waiting untilWritable = new Waiting();
@@ -214,9 +218,17 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
      */
     private int failed(Throwable failure) {
         int result = answerFailure(failure);
-        leaveCounts();
-        Host.replace(this, new Exchange(applications, slab, in, out));
+        replace();
         return result;
+    }
+
+    /** Gives the slab to another exchange, which answers its next request. */
+    private void replace() {
+        if (!isReplaced) {
+            isReplaced = true;
+            leaveCounts();
+            Host.replace(this, new Exchange(applications, slab, in, out));
+        }
     }
 
     private int answerFailure(Throwable failure) {
@@ -243,6 +255,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         request.recycle();
         response.recycle();
         recycle();
+        if (hasFailed) {
+            replace();
+        }
     }
 
     /** It answers no more requests: its counts stay in the sum of the route. */
@@ -290,6 +305,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             if (event == SocketEvent.TIMEOUT && !checkAsyncTimeoutGeneration()) {
                 return;
             }
+            hasFailed |= event == SocketEvent.TIMEOUT || event == SocketEvent.ERROR;
             if (event == SocketEvent.ERROR && request.getAttribute(ERROR_ATTRIBUTE) == null) {
                 request.setAttribute(ERROR_ATTRIBUTE, new IOException("the client has left"));
             }
@@ -413,6 +429,13 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void prepareResponse() throws IOException {
+        synchronized (out) {
+            checkUnderWay();
+            writeHead();
+        }
+    }
+
+    private void writeHead() {
         response.setCommitted(true);
         int status = response.getStatus();
         swallowsBody = status < 200 || status == 204 || status == 205 || status == 304
@@ -459,7 +482,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
      */
     private void complete() {
         boolean switches = upgradeToken != null || response.getStatus() == 101;
-        if (!isComplete && !switches && !isShort()
+        if (isUnderWay && !isComplete && !switches && !isShort()
                 && getErrorState().isIoAllowed() && !getErrorState().isError()) {
             isComplete = true;
             Native.complete(slab, out.position());
@@ -469,6 +492,11 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     /** The application has returned from a call. */
     void hasReturned() {
         hasReturned = true;
+    }
+
+    /** An asynchronous request has failed: one of its threads may still write after its end. */
+    void hasFailed() {
+        hasFailed = true;
     }
 
     /** Sends the trailers. */
@@ -615,22 +643,25 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     protected void ack(ContinueResponseTiming timing) {
         boolean isNow = timing == ContinueResponseTiming.ALWAYS
                 || timing == ContinueResponseTiming.ON_REQUEST_BODY_READ;
-        if (isNow && request.hasExpectation() && !response.isCommitted()) {
+        if (isNow && isUnderWay && request.hasExpectation() && !response.isCommitted()) {
             Native.acknowledge(slab);
         }
     }
 
     @Override
-    protected void earlyHints() {
-        // The buffer is empty: Tomcat calls this only before the head.
-        try {
-            ResponseHead.hints(response, out);
-            Native.earlyHints(slab, out.position());
-        } catch (BufferOverflowException overflow) {
-            LOG.warn("early hints are longer than " + out.capacity() + " bytes: "
-                    + applications.name() + " " + what());
+    protected void earlyHints() throws IOException {
+        synchronized (out) {
+            checkUnderWay();
+            // The buffer is empty: Tomcat calls this only before the head.
+            try {
+                ResponseHead.hints(response, out);
+                Native.earlyHints(slab, out.position());
+            } catch (BufferOverflowException overflow) {
+                LOG.warn("early hints are longer than " + out.capacity() + " bytes: "
+                        + applications.name() + " " + what());
+            }
+            out.position(ResponseHead.PREFIX);
         }
-        out.position(ResponseHead.PREFIX);
     }
 
     @Override

@@ -1,5 +1,6 @@
 package org.touchstone.servlet;
 
+import jakarta.servlet.RequestDispatcher;
 import jakarta.servlet.ServletException;
 import java.io.IOException;
 import org.apache.catalina.connector.Request;
@@ -8,7 +9,7 @@ import org.apache.catalina.valves.ValveBase;
 
 /**
  * Tells an {@link Exchange} that the application has returned: an answer that is closed before that is sent
- * at once.
+ * at once. An exchange whose asynchronous request has failed is not used again.
  */
 final class Returns extends ValveBase {
 
@@ -23,6 +24,10 @@ final class Returns extends ValveBase {
         } finally {
             if (request.getCoyoteRequest().getNote(Exchange.NOTE) instanceof Exchange exchange) {
                 exchange.hasReturned();
+                if (request.getAsyncContextInternal() != null
+                        && request.getAttribute(RequestDispatcher.ERROR_EXCEPTION) != null) {
+                    exchange.hasFailed();
+                }
             }
         }
     }
