@@ -91,8 +91,8 @@ pub static FORWARD_AUTH: Section<ForwardAuthConfig> = Section {
             example: "\"http://127.0.0.1:4180/oauth2/auth\"",
             documentation: "Where the authority is asked, with `http://` or `https://`, or `\"off\"`. \
                 It gets `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and the same as \
-                `X-Original-Method` and `X-Original-URL`. `\"off\"` in a route admits every client even if \
-                the site asks.",
+                `X-Original-Method`, `X-Original-URI` and `X-Original-URL`. `\"off\"` in a route admits \
+                every client even if the site asks.",
             kind: Kind::Checked {
                 what: "URL, or `\"off\"`",
                 parse: |text, _| match text {

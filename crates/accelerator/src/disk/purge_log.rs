@@ -44,8 +44,8 @@ impl PurgeLog {
         Ok(read(directory)?.is_complete)
     }
 
-    /// Opens the file and gives its purges with their tickets. It is written again, so damage in it is not seen
-    /// any more.
+    /// Opens the file and gives its purges with their tickets. It is written again, so damage in it is not
+    /// seen any more.
     pub fn open(directory: &Arc<dyn Directory>) -> io::Result<(PurgeLog, Vec<(Purge, u64)>)> {
         let purges = read(&**directory)?.purges;
         let log = PurgeLog::write(directory.clone(), &purges)?;

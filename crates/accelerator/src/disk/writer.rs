@@ -277,9 +277,10 @@ impl Writer {
         self.shared.faults.tell(Level::Information, &message);
     }
 
-    /// Removes the stored responses if purges of them may be unknown: the machine stopped without a shutdown, or
-    /// the file of purges is damaged or missing. They are removed before another file of purges is written.
-    /// Otherwise a process that is killed meanwhile would leave them beside a file that looks complete.
+    /// Removes the stored responses if purges of them may be unknown: the machine stopped without a shutdown,
+    /// or the file of purges is damaged or missing. They are removed before another file of purges is
+    /// written. Otherwise a process that is killed meanwhile would leave them beside a file that looks
+    /// complete.
     fn drop_unreliable_contents(&self) -> io::Result<()> {
         let segments = found_in(&*self.directory)?;
         let is_in_order = boot::is_good(&*self.directory);

@@ -125,8 +125,12 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
     let url = request.host.as_ref().map(|host| [scheme, host, &uri].concat());
     let url = url.as_ref().map(|url| (&b"X-Original-URL"[..], &url[..]));
-    let added =
-        [(&b"X-Forwarded-Method"[..], method), (b"X-Forwarded-Uri", &uri), (b"X-Original-Method", method)];
+    let added = [
+        (&b"X-Forwarded-Method"[..], method),
+        (b"X-Forwarded-Uri", &uri),
+        (b"X-Original-Method", method),
+        (b"X-Original-URI", &uri),
+    ];
     let received = question.received.with_fields(stays, added.into_iter().chain(url).chain(trace))?;
     question.received = Rc::new(received);
     question.user = None;

@@ -166,8 +166,8 @@ impl Agent {
         }
         let (mut next_beat, mut last_turn, mut seen) = (now(), now(), 0);
         loop {
-            // Leases that arrived before the order are handled before it. Otherwise the last lease of an earlier
-            // run would stop the mix that the order begins.
+            // Leases that arrived before the order are handled before it. Otherwise the last lease of an
+            // earlier run would stop the mix that the order begins.
             let order = orders.next(CHECK_PERIOD);
             while let Some(message) = to_all.next(Duration::ZERO) {
                 self.obey(&message);

@@ -166,7 +166,6 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         }
         "limit_except" => "what it forbids is allowed until a route with 'methods' before this one",
         "if" | "set" => "write conditions as routes with 'when', 'methods' and 'pattern' (docs/routes.md)",
-        "auth_request" => "what it forbids is allowed until you write 'forward_auth' (docs/forward-auth.md)",
         _ => "it has no counterpart, or this command does not know it",
     };
     account.problem(directive, section, advice);

@@ -3,6 +3,7 @@
 use super::cache::{cache, is_of_cache};
 use super::common::common;
 use super::delivery;
+use super::forward_auth::{self, FromAuthority, forward_auth, from_authority};
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
 use super::language::Language;
 use super::log::own_logs;
@@ -33,6 +34,9 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
     let with_files =
         replaced(location.inside()).map(|block| Directive { block: Some(block), ..location.clone() });
     let location = with_files.as_ref().unwrap_or(location);
+    let is_question = forward_auth::is_question(location, site);
+    let without_body = is_question.then(|| forward_auth::without_body(location, &mut route, account));
+    let location = without_body.as_ref().unwrap_or(location);
     if let Err(advice) = how.keys(&mut route) {
         let inside = location.inside();
         let is_shut = inside.iter().any(|directive| directive.name == "deny")
@@ -64,7 +68,10 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
         routes.extend(method_gate(directive, how, account));
     }
     if let Some(internal) = location.inside().iter().find(|directive| directive.name == "internal") {
-        only_inside(internal, location.inside(), &mut route, account);
+        match is_question {
+            true => forward_auth::inner_question(location, &mut route, account),
+            false => only_inside(internal, location.inside(), &mut route, account),
+        }
         routes.push(route);
         return routes;
     }
@@ -73,6 +80,12 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
             answer.note_first(location.to_string());
             others(location.inside(), &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
+            if site.scope.one("auth_request").is_some_and(|asks| asks.argument(0) != "off") {
+                // nginx answers before it asks.
+                let mut table = Section::new("[site.route.forward_auth]");
+                table.key("url", toml_string("off"));
+                answer.push(table);
+            }
             routes.push(answer);
             return routes;
         }
@@ -190,6 +203,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
             "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
             "access_log" | "error_log" => {}
             name if delivery::DIRECTIVES.contains(&name) || is_of_cache(name) => {}
+            name if forward_auth::DIRECTIVES.contains(&name) => {}
             _ if is_answering_if(directive) => {}
             "if" if delivery::is_of_signed_link(directive) => {
                 account.unneeded(directive, route, "'signed_link' answers with 403, and 410 after the time");
@@ -276,6 +290,7 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     own_logs(block, &scope, route, account);
     delivery::delivery(block, &scope, route, account);
     access(&own, route, account);
+    forward_auth(&own, &scope, site, route, account);
     let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
     headers(&own, &site.language(), is_files, route, account);
     error_pages(&own, route, account);
@@ -483,7 +498,7 @@ fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &
         return account.problem(pass, table, "an address has no variables");
     }
     account.translated(pass, table);
-    let servers = upstream(name, scope);
+    let servers = scope.upstream(name);
     let addresses: Vec<String> = match &servers {
         Some(servers) => servers.iter().map(|server| server.argument(0).to_string()).collect(),
         None => vec![name.to_string()],
@@ -500,13 +515,6 @@ fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &
     table.key("backends", toml_strings(addresses));
 }
 
-/// The servers of an `upstream` of this name.
-fn upstream<'d>(name: &str, scope: &Scope<'d>) -> Option<Vec<&'d Directive>> {
-    let all = scope.all("upstream");
-    let block = all.into_iter().find(|upstream| upstream.argument(0) == name)?;
-    Some(block.inside().iter().filter(|directive| directive.name == "server").collect())
-}
-
 /// Translates `fastcgi_param NAME VALUE` and similar directives, unless the server sets the variable anyway.
 fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     const TOLD: [&str; 8] = [
@@ -521,7 +529,13 @@ fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut 
     ];
     for directive in scope.all(&format!("{kind}_param")) {
         let (name, text) = (directive.argument(0), directive.argument(1));
-        if TOLD.contains(&name) {
+        let given = from_authority(scope, name, text);
+        if let Some(FromAuthority::Renamed(field)) = &given
+            && name != "REMOTE_USER"
+        {
+            let advice = format!("programs get the field {field} of the authority under its own name");
+            account.problem(directive, table, &advice);
+        } else if TOLD.contains(&name) || given.is_some() {
             account.unneeded(directive, table, "the server sets this variable");
         } else if text.contains('$') {
             // This is the distribution's fastcgi_params, written out.
@@ -581,7 +595,7 @@ fn proxy(
         true => host.to_string(),
         false => format!("{scheme}://{host}{base}"),
     };
-    let servers = upstream(&host, scope);
+    let servers = scope.upstream(&host);
     servers.iter().flatten().for_each(|server| account.translated(server, &mut table));
     let origins: Vec<String> = match &servers {
         Some(servers) => servers.iter().map(|server| upstream_origin(server, &origin)).collect(),
@@ -704,12 +718,19 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
                     .collect();
                 forward.key("remove", toml_strings(removed));
             }
-            (_, text) if text.contains('$') => match language.text(text) {
-                Ok(text) => {
-                    account.translated(directive, &mut forward);
-                    forward.entry("set", name, toml_string(&text));
+            (_, text) if text.contains('$') => match from_authority(scope, name, text) {
+                Some(FromAuthority::Field) => {
+                    account.unneeded(directive, table, "'fields' of 'forward_auth' passes it on");
                 }
-                Err(advice) => account.problem(directive, table, &advice),
+                Some(FromAuthority::User) => {
+                    account.translated(directive, &mut forward);
+                    forward.entry("set", name, toml_string("${user}"));
+                }
+                Some(FromAuthority::Renamed(field)) => {
+                    let advice = format!("origins get the field {field} of the authority under its own name");
+                    account.problem(directive, table, &advice);
+                }
+                None => variable_field(directive, language, &mut forward, table, account),
             },
             (_, text) => {
                 account.translated(directive, &mut forward);
@@ -723,5 +744,22 @@ fn fields(scope: &Scope<'_>, language: &Language<'_>, table: &mut Section, accou
     }
     if !forward.is_empty() {
         table.push(forward);
+    }
+}
+
+/// A field with variables.
+fn variable_field(
+    directive: &Directive,
+    language: &Language<'_>,
+    forward: &mut Section,
+    table: &mut Section,
+    account: &mut Account,
+) {
+    match language.text(directive.argument(1)) {
+        Ok(text) => {
+            account.translated(directive, forward);
+            forward.entry("set", directive.argument(0), toml_string(&text));
+        }
+        Err(advice) => account.problem(directive, table, &advice),
     }
 }

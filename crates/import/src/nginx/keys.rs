@@ -1,6 +1,7 @@
 //! Translates what servers and locations have in common: fields of answers, error pages, and which clients
 //! are allowed.
 
+use super::forward_auth;
 use super::language::Language;
 use super::scope::Scope;
 use super::value;
@@ -53,6 +54,8 @@ pub fn headers(
         let (name, text) = (directive.argument(0), directive.argument(1));
         if text == "$upstream_cache_status" {
             account.unneeded(directive, section, "'Cache-Status' has this information (RFC 9211)");
+        } else if forward_auth::is_of_cookies(scope, name, text) {
+            account.unneeded(directive, section, "cookies of the authority reach the client");
         } else if text.contains('$') {
             match language.text(text) {
                 Ok(_) if is_files && name.eq_ignore_ascii_case("cache-control") => {
@@ -92,6 +95,10 @@ pub fn headers(
 /// Writes the pages for error answers.
 pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     for directive in scope.all("error_page") {
+        if forward_auth::is_sign_in(directive) && forward_auth::asks(scope.innermost()) {
+            // It is written with the question.
+            continue;
+        }
         let (page, statuses) =
             directive.arguments.split_last().map_or(("", &[][..]), |(page, rest)| (page, rest));
         let changes = statuses.iter().any(|status| status.starts_with('='));

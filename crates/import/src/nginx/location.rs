@@ -11,6 +11,7 @@ use super::cache::is_of_cache;
 use super::common::common;
 use super::constants;
 use super::delivery;
+use super::forward_auth::{self, forward_auth};
 use super::handler;
 use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
 use super::log::own_logs;
@@ -185,6 +186,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     error_pages(&site.scope, section, account);
     intercepts(&site.scope, section, account);
     access(&site.scope, section, account);
+    forward_auth(&site.scope, &site.scope, site, section, account);
     own_logs(site.server.inside(), &site.scope, section, account);
     delivery::delivery(&of_server(site), &site.scope, section, account);
     let flags = site.language().flags;
@@ -217,7 +219,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "error_log" => {}
             "set" if constants::is_constant(directive, site.server) => account.translated(directive, section),
             "set" if flags.sets_only(directive) => account.translated(directive, section),
-            name if delivery::DIRECTIVES.contains(&name) => {}
+            name if delivery::DIRECTIVES.contains(&name) || forward_auth::DIRECTIVES.contains(&name) => {}
             "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
             "keepalive_timeout" | "client_header_timeout" => {

@@ -37,6 +37,7 @@ mod constants;
 mod delivery;
 mod flag_states;
 mod flags;
+mod forward_auth;
 mod handler;
 mod keys;
 mod language;

@@ -3,7 +3,9 @@
 use crate::directive::Directive;
 
 /// Directives that servers and locations inherit from the enclosing blocks.
-pub const INHERITED: [&str; 41] = [
+pub const INHERITED: [&str; 43] = [
+    "auth_request",
+    "auth_request_set",
     "fastcgi_hide_header",
     "uwsgi_hide_header",
     "scgi_hide_header",
@@ -73,6 +75,17 @@ impl<'d> Scope<'d> {
             block.iter().filter(|directive| directive.name == name).collect()
         };
         self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The servers of the `upstream` of this name.
+    pub fn upstream(&self, name: &str) -> Option<Vec<&'d Directive>> {
+        let block = self.all("upstream").into_iter().find(|upstream| upstream.argument(0) == name)?;
+        Some(block.inside().iter().filter(|directive| directive.name == "server").collect())
+    }
+
+    /// The innermost block.
+    pub fn innermost(&self) -> &'d [Directive] {
+        self.blocks.last().copied().unwrap_or_default()
     }
 
     /// The last of these, which is the one that applies.

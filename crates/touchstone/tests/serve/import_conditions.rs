@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::import_nginx::{alike, application, imported, tree};
 use super::import_servers::{Rival, like_apache, like_caddy, local, open_to_all};
 use super::streams::client_hello;
-use crate::support::{Client, Origin, Response, Server, Tree, skipped, wait_until};
+use crate::support::{Client, Origin, Response, Server, Tree, read_head, skipped, wait_until};
 
 fn ask_by(address: SocketAddr, method: &str, target: &str, fields: &str) -> Response {
     let mut client = Client::connect(address);
@@ -79,6 +79,62 @@ fn files_before_an_application_as_in_old_guides_of_rails() {
         application.address
     );
     let text = alike(&tree, "", &server, &[("/app.css", ""), ("/users/1?a=b", ""), ("/docs/none", "")]);
+    assert!(!text.contains("NOT TRANSLATED"), "{text}");
+}
+
+/// An authority that knows two users by their cookie: alice may pass, and eve must not.
+fn authority() -> Origin {
+    Origin::start(|stream| {
+        while let Some(head) = read_head(stream) {
+            let is_asked = head.starts_with("GET /check?by=nginx ")
+                && head.lines().any(|line| line.to_ascii_lowercase().starts_with("x-original-uri: /"));
+            let cookie = head.lines().find_map(|line| line.strip_prefix("Cookie: user="));
+            let (status, field) = match cookie {
+                _ if !is_asked => ("400 Bad Request", ""),
+                Some("alice") => ("204 No Content", "Remote-User: alice\r\nRemote-Mail: a@example.org\r\n"),
+                Some(_) => ("403 Forbidden", "Content-Length: 0\r\n"),
+                None => ("401 Unauthorized", "WWW-Authenticate: Basic realm=\"a\"\r\nContent-Length: 0\r\n"),
+            };
+            if stream.write_all(format!("HTTP/1.1 {status}\r\n{field}\r\n").as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn an_authority_decides_as_for_nginx() {
+    let (tree, application, authority) = (tree(), application(), authority());
+    let server = format!(
+        "server_name www.example.org; root {};\n\
+         location = /auth {{ internal; proxy_pass http://{}/check?by=nginx; proxy_pass_request_body off;\n\
+             proxy_set_header Content-Length \"\"; proxy_set_header X-Original-URI $request_uri; }}\n\
+         location /app/ {{ auth_request /auth; proxy_set_header Host $host;\n\
+             proxy_set_header X-Forwarded-Proto $scheme;\n\
+             auth_request_set $who $upstream_http_remote_user; proxy_set_header X-App $who;\n\
+             # Here a refusal is never stored.\n\
+             add_header Cache-Control no-store always; proxy_pass http://{}; }}\n\
+         location /docs/ {{ auth_request /auth; add_header Cache-Control no-store always; }}",
+        tree.root().display(),
+        authority.address,
+        application.address,
+    );
+    let (alice, eve) = ("Cookie: user=alice\r\n", "Cookie: user=eve\r\n");
+    let text = alike(
+        &tree,
+        "",
+        &server,
+        &[
+            ("/app/a?b=c", alice),
+            ("/app/a?b=c", eve),
+            ("/app/a?b=c", ""),
+            ("/app/a", "Cookie: user=eve\r\nX-App: alice\r\nRemote-User: alice\r\n"),
+            ("/docs/index.html", alice),
+            ("/docs/index.html", ""),
+            ("/auth", alice),
+            ("/about.html", ""),
+        ],
+    );
     assert!(!text.contains("NOT TRANSLATED"), "{text}");
 }
 

@@ -134,6 +134,7 @@ fn the_question_says_what_is_judged_and_cannot_be_forged() {
             format!("Host: {}", authority.origin.address),
             format!("X-Forwarded-Uri: {uri}"),
             format!("X-Original-URL: http://a.example{uri}"),
+            format!("X-Original-URI: {uri}"),
             "X-Forwarded-Method: GET".to_string(),
             "X-Original-Method: GET".to_string(),
             "X-Forwarded-Host: a.example".to_string(),
