@@ -1,16 +1,18 @@
-//! Heads of HTTP/2 and HTTP/3 requests in the form that handlers and logs read.
+//! Heads of HTTP/2 and HTTP/3 requests in the form that handlers and logs read, and answers in the form of
+//! these versions.
 
 use std::hash::{BuildHasher, RandomState};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use touchstone_handler::answer::Answer;
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::{HeadBuilder, Limits, RequestHead};
 
-/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441) becomes a
-/// request to switch protocols.
+/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441, RFC 9220)
+/// becomes a request to switch protocols.
 pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> HeadBuilder {
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };
     // CONNECT has no path: its target is the authority (RFC 9112 section 3.2.3).
@@ -43,4 +45,25 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
 /// An empty head, for requests whose head was not received.
 pub fn nothing_received() -> ReceivedHead {
     ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
+}
+
+/// Gives an answer the form of HTTP/2 and HTTP/3: there is no switch of protocols (RFC 9113 section 8.6, RFC
+/// 9114 section 4.5), but there are tunnels, which begin with 200 (RFC 8441 section 5, RFC 9220 section 3).
+pub fn without_switch(answer: &mut Answer, is_tunnel: bool) {
+    const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
+    match (answer.switches_protocols(), is_tunnel) {
+        (true, true) => {
+            let is_of_switch = |line: &[u8]| {
+                let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+                NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+            };
+            let lines = answer.fields.split_inclusive(|&byte| byte == b'\n');
+            answer.fields = lines.filter(|line| !is_of_switch(line)).flatten().copied().collect();
+            answer.status = 200;
+        }
+        (true, false) => *answer = Answer::error(502),
+        // The answer must not look like an open tunnel.
+        (false, true) if (200..300).contains(&answer.status) => *answer = Answer::error(501),
+        (false, _) => {}
+    }
 }

@@ -192,9 +192,10 @@ impl ServletOfCore {
             return answer;
         }
         let has_body = request.body_length() != Some(0);
-        // In HTTP/2 this is an extended CONNECT (RFC 8441), which the server presents as a GET with Upgrade.
-        let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
-            && request.received.values("upgrade").next().is_some();
+        // In HTTP/2 and 3 this is an extended CONNECT (RFC 8441, RFC 9220), which the server presents as a GET
+        // with Upgrade.
+        let may_switch =
+            request.protocol != Protocol::Http10 && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
         let path = path_parameters::as_sent(&request);
         let handler_facts = HandlerFacts { path: &path, has_body, may_switch };

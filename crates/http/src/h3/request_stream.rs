@@ -175,7 +175,7 @@ impl RequestStream {
         };
         if self.phase == Phase::Head {
             self.phase = Phase::Body;
-            let head = read_request(list, 0, false, is_too_large)
+            let head = read_request(list, 0, true, is_too_large)
                 .map_err(|error| StreamError::malformed(error.reason))?;
             // The directions of a tunnel end independently of each other, and a length has no meaning.
             self.missing = if head.is_tunnel() { None } else { head.content_length };

@@ -105,16 +105,26 @@ pub enum BodyProblem {
     Failed(Failure),
 }
 
+/// What a body may be.
+#[derive(Clone, Copy)]
+pub struct BodyLimits {
+    /// The most bytes.
+    pub most_bytes: u64,
+    /// The rate at which it must arrive.
+    pub minimum: MinimumRate,
+    /// It is one direction of a tunnel, which may carry any bytes for any time.
+    pub is_tunnel: bool,
+}
+
 /// Feeds a body to its handler as fast as the handler reads, to its end or until the handler needs no more.
 pub async fn feed(
     reader: &mut Reader,
     connection: &Connection,
     mut sender: Sender,
-    most_bytes: u64,
-    minimum: MinimumRate,
+    limits: BodyLimits,
     progress: &Progress,
 ) -> Result<(), BodyProblem> {
-    let mut rate_check = RateCheck::begin(minimum);
+    let mut rate_check = RateCheck::begin(limits.minimum);
     let mut received_bytes = 0;
     let mut trailers = Vec::new();
     loop {
@@ -126,7 +136,8 @@ pub async fn feed(
         }
         let began = Instant::now();
         // A stream of messages may pause.
-        let next = match sender.is_unlimited() {
+        let is_unlimited = limits.is_tunnel || sender.is_unlimited();
+        let next = match is_unlimited {
             true => Ok(reader.next(connection).await),
             false => timeout(rate_check.allowance(), reader.next(connection)).await,
         };
@@ -145,7 +156,7 @@ pub async fn feed(
                 sender.fail(io::Error::new(io::ErrorKind::ConnectionReset, "the client broke off"));
                 return Err(BodyProblem::Failed(failure));
             }
-            Err(_) if sender.is_unlimited() => continue,
+            Err(_) if limits.is_tunnel || sender.is_unlimited() => continue,
             Err(_) => {
                 sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
                 return Err(BodyProblem::Timeout);
@@ -153,7 +164,8 @@ pub async fn feed(
         };
         rate_check.record(piece.len() as u64, began.elapsed());
         received_bytes += piece.len() as u64;
-        if received_bytes > sender.most_bytes(most_bytes) && !sender.is_unlimited() {
+        let is_unlimited = limits.is_tunnel || sender.is_unlimited();
+        if received_bytes > sender.most_bytes(limits.most_bytes) && !is_unlimited {
             let message = "the request's body is too large";
             sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
             return Err(BodyProblem::TooLarge);

@@ -156,7 +156,8 @@ impl Connection {
         let mut begin = Vec::new();
         varint::append(CONTROL, &mut begin);
         let bytes = self.listener.core.state.borrow().limits.header_bytes as u64;
-        settings::append(&[(SettingId::MAX_FIELD_SECTION_SIZE, bytes)], &mut begin);
+        let own = [(SettingId::MAX_FIELD_SECTION_SIZE, bytes), (SettingId::ENABLE_CONNECT_PROTOCOL, 1)];
+        settings::append(&own, &mut begin);
         control.write_all(&begin).await.ok()?;
         // Sent before all bodies: it is short, and everything depends on it.
         let _ = control.set_priority(i32::MAX);

@@ -22,12 +22,12 @@ use touchstone_http::request::{Expectation, Method};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 
-use super::body::{BodyProblem, Reader, StreamItem, feed};
+use super::body::{BodyLimits, BodyProblem, Reader, StreamItem, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
-use crate::stream_head::{head_of, nothing_received};
+use crate::stream_head::{head_of, nothing_received, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::cache_lookup::{self, Lookup, LookupContext, LookupResult};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
@@ -52,7 +52,15 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
     let mut reader = Reader::new(receive, limits);
     let progress = Progress::new(&snapshot, Some(connection.quic.remote_address()), None);
     let started = Instant::now();
-    let mut task = StreamTask { stream: &stream, send: &mut send, started, is_early, snapshot, progress };
+    let mut task = StreamTask {
+        stream: &stream,
+        send: &mut send,
+        started,
+        is_early,
+        is_tunnel: false,
+        snapshot,
+        progress,
+    };
     let error = match task.answer(&mut reader).await {
         Ok(()) => {
             // Discards the rest of a body that the answer did not need (RFC 9114 section 4.1).
@@ -89,6 +97,8 @@ struct StreamTask<'a> {
     started: Instant,
     /// The request arrived in early data, which an attacker who recorded it may have sent again (RFC 8470).
     is_early: bool,
+    /// It is an extended CONNECT: its stream becomes a tunnel (RFC 9220).
+    is_tunnel: bool,
     /// The configuration under which it is answered.
     snapshot: Arc<Snapshot>,
     /// The state of the exchange.
@@ -159,8 +169,9 @@ impl StreamTask<'_> {
                 let minimum = MinimumRate::of_bodies(&limits);
                 let connection = self.stream.connection.clone();
                 let progress = self.progress.clone();
+                let limits = BodyLimits { most_bytes, minimum, is_tunnel: self.is_tunnel };
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, most_bytes, minimum, &progress)) as Feeding<'_>
+                    Box::pin(feed(reader, &connection, sender, limits, &progress)) as Feeding<'_>
                 });
                 self.drive(&received, work, feeding).await
             }
@@ -178,6 +189,7 @@ impl StreamTask<'_> {
         let listener = &connection.listener;
         let fields = listener.fields.borrow();
         let view = head.view(&fields);
+        self.is_tunnel = view.protocol().is_some();
         let priority = connection.priority(self.stream.id, view.priority());
         if priority != Default::default() {
             let _ = self.send.set_priority(3 - i32::from(priority.urgency));
@@ -241,6 +253,9 @@ impl StreamTask<'_> {
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would
+            // look like an open tunnel.
+            _ if self.is_tunnel && !has_body => Some(Answer::error(400)),
             Ok(()) => {
                 let error_log = &connection.listener.core.error_log;
                 steps::refuse(error_log, &state.snapshot, &head, &buffer)
@@ -333,10 +348,7 @@ impl StreamTask<'_> {
 
     /// Writes an answer, and logs it.
     async fn give(&mut self, received: &ReceivedHead, mut answered: ExchangeAnswer) -> Result<(), Failure> {
-        if answered.answer.switches_protocols() {
-            // HTTP/3 has no other protocol to switch to (RFC 9114 section 4.5).
-            answered = Answer::error(502).into();
-        }
+        without_switch(&mut answered.answer, self.is_tunnel);
         let answer = &mut answered.answer;
         let framing = answer.framing(received.head.method == Method::Head, true);
         let core = self.connection().listener.core.clone();

@@ -42,6 +42,8 @@ pub fn server_config(
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
         .max_idle_timeout(IdleTimeout::try_from(idle).ok())
+        // A tunnel, or an answer that pauses, may be silent for longer.
+        .keep_alive_interval(Some(idle / 2))
         .datagram_receive_buffer_size(None);
     let mut config = secrets.server_config(tls);
     config

@@ -29,7 +29,7 @@ use waiting::Patience;
 
 use super::Connection;
 use crate::accounting::{self, AnsweredRequest};
-use crate::stream_head::{head_of, nothing_received};
+use crate::stream_head::{head_of, nothing_received, without_switch};
 use touchstone_exchange::core::CoreState;
 use touchstone_exchange::core::header_blocks::{encode_fields, field_lines};
 use touchstone_exchange::steps::{self, Arrival, Progress};
@@ -355,11 +355,11 @@ impl Http2 {
 
     fn respond(&mut self, answer: StreamAnswer) {
         let StreamAnswer { stream, received, received_at, answered, progress, snapshot } = answer;
-        let (answer, head) = (answered.answer, &received.head);
+        let (mut answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
         let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
-        let answer = as_http2(answer, is_tunnel);
+        without_switch(&mut answer, is_tunnel);
         let framing = answer.framing(head.method == Method::Head, true);
         let length = answer.content_length(framing);
         let length_text = length.unwrap_or_default().to_string();
@@ -433,27 +433,5 @@ impl Http2 {
         output.shrink_to(OUTPUT_BYTES);
         self.output = output;
         written
-    }
-}
-
-/// An answer in the form of HTTP/2: there is no switch of protocols (RFC 9113 section 8.6), but there are
-/// tunnels, which begin with 200 (RFC 8441 section 5).
-fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
-    const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
-    match (answer.switches_protocols(), is_tunnel) {
-        (true, true) => {
-            let is_of_switch = |line: &[u8]| {
-                let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-                NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
-            };
-            let lines = answer.fields.split_inclusive(|&byte| byte == b'\n');
-            answer.fields = lines.filter(|line| !is_of_switch(line)).flatten().copied().collect();
-            answer.status = 200;
-            answer
-        }
-        (true, false) => Answer::error(502),
-        // The answer must not look like an open tunnel.
-        (false, true) if (200..300).contains(&answer.status) => Answer::error(501),
-        (false, _) => answer,
     }
 }

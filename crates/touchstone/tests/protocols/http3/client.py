@@ -6,9 +6,12 @@ requests  name, requests (method, path if there is one, headers, ...), [move_at]
           port whenever the first answer has so many bytes; with "later" it does not wait for answers
 rebind    name: go on from another local port
 raw       name, kind (bidirectional, unidirectional) or stream, hex, [end]: bytes on a stream, whatever they mean
+settings  name: those of the server
+pause     name, seconds: only answer packets
 cancel    name, stream: give up a request
 reset     name, requests: ask, and give up at once
-answers   name, streams: what came on them
+answers   name, streams, [bytes (or so many of the body of each)]: what came on them
+data      name, stream, text, [end]: more of a request's body
 wait      name, [for: closed (default), goaway]
 close     name
 garbage   port, seed, count: datagrams that are no packets
@@ -300,9 +303,35 @@ def raw(clients, command):
 
 def answers(clients, command):
     client = clients[command["name"]]
-    client.run(lambda: all(client.answers[stream].ended for stream in command["streams"]))
+    bytes_wanted = command.get("bytes", sys.maxsize)
+    found = [client.answers[stream] for stream in command["streams"]]
+    client.run(lambda: all(answer.ended or len(answer.body) >= bytes_wanted for answer in found))
     found = [client.answers[stream].fields() for stream in command["streams"]]
     return {"closed": client.closing(), "answers": found}
+
+
+def data(clients, command):
+    client = clients[command["name"]]
+    client.h3.send_data(command["stream"], command["text"].encode(), command.get("end", False))
+    client.flush()
+    return {}
+
+
+def pause(clients, command):
+    """Only answers packets for so many seconds."""
+    client = clients[command["name"]]
+    end = time.time() + command["seconds"]
+    while time.time() < end:
+        try:
+            client.run(lambda: time.time() >= end, wait_s=command["seconds"])
+        except Timeout:
+            break
+    return {"closed": client.closing()}
+
+
+def settings(clients, command):
+    """The server's settings, by their numbers."""
+    return {str(number): value for number, value in clients[command["name"]].h3.received_settings.items()}
 
 
 def cancel(clients, command):
@@ -369,7 +398,7 @@ def garbage(_clients, command):
 
 def main():
     clients = {}
-    commands = [connect, requests, rebind, raw, answers, cancel, reset, wait, close, garbage]
+    commands = [connect, requests, rebind, raw, answers, data, pause, settings, cancel, reset, wait, close, garbage]
     table = {command.__name__: command for command in commands}
     for line in sys.stdin:
         command = json.loads(line)

@@ -9,6 +9,7 @@ mod errors;
 mod lookups;
 mod programs;
 mod sites;
+mod tunnels;
 
 use crate::support::{Server, Tree};
 use client::Client;
