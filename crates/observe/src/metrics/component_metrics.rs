@@ -2,15 +2,9 @@
 
 use super::component_totals::ComponentTotals;
 use super::definition::{ROUTE, SITE};
-use super::metric::{Definition, Kind, Samples};
-use super::totals::Totals;
+use super::metric::{Definition, Kind};
 
 const COMPONENT: (&str, &str) = ("component", "its file");
-
-/// Adds one number for each component.
-fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&ComponentTotals) -> u64) {
-    totals.components.iter().for_each(|component| samples.add(&component.labels(), number(component)));
-}
 
 /// Every metric of components, in the order of the exposition.
 pub static COMPONENT_METRICS: &[Definition] = &[
@@ -19,7 +13,9 @@ pub static COMPONENT_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Requests that were passed to a WebAssembly component.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.requests),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.requests)
+        },
     },
     Definition {
         name: "touchstone_wasm_failures",
@@ -50,34 +46,44 @@ pub static COMPONENT_METRICS: &[Definition] = &[
         kind: Kind::Gauge,
         help: "Requests in progress in a component.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.busy),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.busy)
+        },
     },
     Definition {
         name: "touchstone_wasm_instances_made",
         kind: Kind::Counter,
         help: "Instances of a component that were created.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.made),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.made)
+        },
     },
     Definition {
         name: "touchstone_wasm_instances",
         kind: Kind::Gauge,
         help: "Present instances of a component: with a request, and kept for later requests.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.instances),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.instances)
+        },
     },
     Definition {
         name: "touchstone_wasm_memory_bytes",
         kind: Kind::Gauge,
         help: "The linear memory of these instances.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.memory_bytes),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.memory_bytes)
+        },
     },
     Definition {
         name: "touchstone_wasm_computations_moved",
         kind: Kind::Counter,
         help: "Computations that were moved from their core to a thread.",
         labels: &[SITE, ROUTE, COMPONENT],
-        collect: |totals, samples| each(totals, samples, |component| component.moved),
+        collect: |totals, samples| {
+            samples.each(&totals.components, ComponentTotals::labels, |component| component.moved)
+        },
     },
 ];

@@ -3,29 +3,13 @@
 use touchstone_handler::login_counts::{LogoutToken, Refusal, Renewal};
 
 use super::login_totals::LoginTotals;
-use super::metric::{Definition, Kind, Samples};
-use super::totals::Totals;
+use super::metric::{Definition, Kind};
 
 const ISSUER: (&str, &str) = ("issuer", "the provider");
 const CLIENT: (&str, &str) = ("client", "`client_id`; all logins of this client are counted together");
 
-/// Adds one number for each client of a provider.
-fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&LoginTotals) -> u64) {
-    totals.logins.iter().for_each(|login| samples.add(&[&login.issuer, &login.client], number(login)));
-}
-
-/// Adds numbers for each client that are told apart by one more label.
-fn each_of<const COUNT: usize>(
-    totals: &Totals,
-    samples: &mut Samples<'_>,
-    labels: [&str; COUNT],
-    numbers: impl Fn(&LoginTotals) -> [u64; COUNT],
-) {
-    for login in &totals.logins {
-        for (label, number) in labels.iter().zip(numbers(login)) {
-            samples.add(&[&login.issuer, &login.client, label], number);
-        }
-    }
+fn labels(login: &LoginTotals) -> [&str; 2] {
+    [&login.issuer, &login.client]
 }
 
 /// Every metric of logins, in the order of the exposition.
@@ -35,14 +19,14 @@ pub static LOGIN_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Browsers that were sent to a provider. Some do not come back.",
         labels: &[ISSUER, CLIENT],
-        collect: |totals, samples| each(totals, samples, |login| login.begun),
+        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.begun),
     },
     Definition {
         name: "touchstone_logins_completed",
         kind: Kind::Counter,
         help: "Logins that have ended with a session.",
         labels: &[ISSUER, CLIENT],
-        collect: |totals, samples| each(totals, samples, |login| login.completed),
+        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.completed),
     },
     Definition {
         name: "touchstone_logins_refused",
@@ -60,7 +44,7 @@ pub static LOGIN_METRICS: &[Definition] = &[
             ),
         ],
         collect: |totals, samples| {
-            each_of(totals, samples, Refusal::ALL.map(Refusal::label), |login| login.refusals);
+            samples.each_of(&totals.logins, labels, Refusal::ALL.map(Refusal::label), |login| login.refusals);
         },
     },
     Definition {
@@ -77,7 +61,7 @@ pub static LOGIN_METRICS: &[Definition] = &[
             ),
         ],
         collect: |totals, samples| {
-            each_of(totals, samples, Renewal::ALL.map(Renewal::label), |login| login.renewals);
+            samples.each_of(&totals.logins, labels, Renewal::ALL.map(Renewal::label), |login| login.renewals);
         },
     },
     Definition {
@@ -85,7 +69,7 @@ pub static LOGIN_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Sessions that users have ended at this server.",
         labels: &[ISSUER, CLIENT],
-        collect: |totals, samples| each(totals, samples, |login| login.signed_out),
+        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.signed_out),
     },
     Definition {
         name: "touchstone_login_logout_tokens",
@@ -94,7 +78,9 @@ pub static LOGIN_METRICS: &[Definition] = &[
             process knows: a session is in its cookie.",
         labels: &[ISSUER, CLIENT, ("result", "`accepted`, or `refused`: the error log has the reason")],
         collect: |totals, samples| {
-            each_of(totals, samples, LogoutToken::ALL.map(LogoutToken::label), |login| login.logout_tokens);
+            samples.each_of(&totals.logins, labels, LogoutToken::ALL.map(LogoutToken::label), |login| {
+                login.logout_tokens
+            });
         },
     },
 ];

@@ -121,6 +121,33 @@ impl Samples<'_> {
         self.add_point(labels, PointValue::Number(value));
     }
 
+    /// Adds one number for each row; `labels` are those of a row.
+    pub fn each<R, const LABELS: usize>(
+        &mut self,
+        rows: &[R],
+        labels: impl Fn(&R) -> [&str; LABELS],
+        number: impl Fn(&R) -> u64,
+    ) {
+        rows.iter().for_each(|row| self.add(&labels(row), number(row)));
+    }
+
+    /// Adds numbers for each row that are told apart by one more label, which is the last.
+    pub fn each_of<R, const LABELS: usize, const COUNT: usize>(
+        &mut self,
+        rows: &[R],
+        labels: impl Fn(&R) -> [&str; LABELS],
+        more: [&str; COUNT],
+        numbers: impl Fn(&R) -> [u64; COUNT],
+    ) {
+        for row in rows {
+            let labels = labels(row);
+            for (last, number) in more.iter().zip(numbers(row)) {
+                let all: Vec<&str> = labels.iter().copied().chain([*last]).collect();
+                self.add(&all, number);
+            }
+        }
+    }
+
     /// Adds a number with a fraction.
     pub fn add_float(&mut self, labels: &[&str], value: f64) {
         self.add_point(labels, PointValue::Float(value));

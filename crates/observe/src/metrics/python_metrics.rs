@@ -3,8 +3,7 @@
 use touchstone_python::status::ApplicationStatus;
 
 use super::definition::{ROUTE, SITE};
-use super::metric::{Definition, Kind, Samples};
-use super::totals::Totals;
+use super::metric::{Definition, Kind};
 
 const APPLICATION: (&str, &str) = ("application", "module and name; the site and the route are its first");
 
@@ -64,42 +63,52 @@ pub static PYTHON_METRICS: &[Definition] = &[
         kind: Kind::Gauge,
         help: "Worker processes that an application should have, its key `workers`.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, |application| application.most_workers),
+        collect: |totals, samples| {
+            samples.each(&totals.python.applications, labels, |application| application.most_workers)
+        },
     },
     Definition {
         name: "touchstone_python_requests_under_way",
         kind: Kind::Gauge,
         help: "Requests that an application has, in all of its workers, WebSockets included.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, ApplicationStatus::busy),
+        collect: |totals, samples| samples.each(&totals.python.applications, labels, ApplicationStatus::busy),
     },
     Definition {
         name: "touchstone_python_queue",
         kind: Kind::Gauge,
         help: "Requests that wait in an application's workers and that it was not called for.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, ApplicationStatus::queue),
+        collect: |totals, samples| {
+            samples.each(&totals.python.applications, labels, ApplicationStatus::queue)
+        },
     },
     Definition {
         name: "touchstone_python_queue_limit",
         kind: Kind::Gauge,
         help: "Requests that one worker may have, those that wait in it included: the key `limits.queue`.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, |application| application.queue_limit),
+        collect: |totals, samples| {
+            samples.each(&totals.python.applications, labels, |application| application.queue_limit)
+        },
     },
     Definition {
         name: "touchstone_python_memory_bytes",
         kind: Kind::Gauge,
         help: "Memory that an application's workers use together. What they share is counted in each.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, ApplicationStatus::resident_bytes),
+        collect: |totals, samples| {
+            samples.each(&totals.python.applications, labels, ApplicationStatus::resident_bytes)
+        },
     },
     Definition {
         name: "touchstone_python_workers_started",
         kind: Kind::Counter,
         help: "Workers that were started.",
         labels: &[SITE, ROUTE, APPLICATION],
-        collect: |totals, samples| each(totals, samples, |application| application.started),
+        collect: |totals, samples| {
+            samples.each(&totals.python.applications, labels, |application| application.started)
+        },
     },
     Definition {
         name: "touchstone_python_worker_restarts",
@@ -154,11 +163,4 @@ pub static PYTHON_METRICS: &[Definition] = &[
 
 fn labels(application: &ApplicationStatus) -> [&str; 3] {
     [&application.site, &application.route, &application.app]
-}
-
-/// Adds one number for each application.
-fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&ApplicationStatus) -> u64) {
-    for application in &totals.python.applications {
-        samples.add(&labels(application), number(application));
-    }
 }

@@ -1,26 +1,13 @@
 //! The table of the metrics of streams.
 
-use super::metric::{Definition, Kind, Samples};
+use super::metric::{Definition, Kind};
 use super::stream_totals::StreamTotals;
-use super::totals::Totals;
 
 const STREAM: (&str, &str) = ("stream", "its `name`");
 const PROTOCOL: (&str, &str) = ("protocol", "`tcp` or `udp`");
 
-/// Adds one number for each stream.
-fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&StreamTotals) -> u64) {
-    totals.streams.iter().for_each(|stream| samples.add(&stream.labels(), number(stream)));
-}
-
-/// Adds two numbers for each stream: of what came from clients, and of what went to them.
-fn both_ways(totals: &Totals, samples: &mut Samples<'_>, numbers: impl Fn(&StreamTotals) -> [u64; 2]) {
-    for stream in &totals.streams {
-        let [name, protocol] = stream.labels();
-        for (direction, number) in ["received", "sent"].into_iter().zip(numbers(stream)) {
-            samples.add(&[name, protocol, direction], number);
-        }
-    }
-}
+/// What came from clients, and what went to them.
+const DIRECTIONS: [&str; 2] = ["received", "sent"];
 
 const DIRECTION: (&str, &str) = ("direction", "`received` from clients, or `sent` to them");
 
@@ -32,14 +19,16 @@ pub static STREAM_METRICS: &[Definition] = &[
         help: "Connections that a stream has accepted, or sessions of datagrams that have begun; those that \
             are refused count too.",
         labels: &[STREAM, PROTOCOL],
-        collect: |totals, samples| each(totals, samples, |stream| stream.accepted),
+        collect: |totals, samples| {
+            samples.each(&totals.streams, StreamTotals::labels, |stream| stream.accepted)
+        },
     },
     Definition {
         name: "touchstone_stream_connections",
         kind: Kind::Gauge,
         help: "Open connections or sessions of a stream.",
         labels: &[STREAM, PROTOCOL],
-        collect: |totals, samples| each(totals, samples, |stream| stream.open),
+        collect: |totals, samples| samples.each(&totals.streams, StreamTotals::labels, |stream| stream.open),
     },
     Definition {
         name: "touchstone_stream_connections_ended",
@@ -72,7 +61,9 @@ pub static STREAM_METRICS: &[Definition] = &[
         help: "Bytes that a stream has passed on.",
         labels: &[STREAM, PROTOCOL, DIRECTION],
         collect: |totals, samples| {
-            both_ways(totals, samples, |stream| [stream.received_bytes, stream.sent_bytes]);
+            samples.each_of(&totals.streams, StreamTotals::labels, DIRECTIONS, |stream| {
+                [stream.received_bytes, stream.sent_bytes]
+            });
         },
     },
     Definition {
@@ -81,7 +72,9 @@ pub static STREAM_METRICS: &[Definition] = &[
         help: "Datagrams that a stream has passed on.",
         labels: &[STREAM, PROTOCOL, DIRECTION],
         collect: |totals, samples| {
-            both_ways(totals, samples, |stream| [stream.received_datagrams, stream.sent_datagrams]);
+            samples.each_of(&totals.streams, StreamTotals::labels, DIRECTIONS, |stream| {
+                [stream.received_datagrams, stream.sent_datagrams]
+            });
         },
     },
     Definition {
@@ -89,6 +82,8 @@ pub static STREAM_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Datagrams that a stream has not passed on: too large, or refused.",
         labels: &[STREAM, PROTOCOL],
-        collect: |totals, samples| each(totals, samples, |stream| stream.dropped_datagrams),
+        collect: |totals, samples| {
+            samples.each(&totals.streams, StreamTotals::labels, |stream| stream.dropped_datagrams)
+        },
     },
 ];

@@ -3,27 +3,11 @@
 use touchstone_handler::webdav_counts::{METHODS, Refusal};
 
 use super::definition::{ROUTE, SITE};
-use super::metric::{Definition, Kind, Samples};
-use super::totals::Totals;
+use super::metric::{Definition, Kind};
 use super::webdav_totals::WebDavTotals;
 
-/// Adds one number for each route.
-fn each(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&WebDavTotals) -> u64) {
-    totals.webdav.iter().for_each(|route| samples.add(&[&route.site, &route.route], number(route)));
-}
-
-/// Adds numbers for each route that are told apart by one more label.
-fn each_of<const COUNT: usize>(
-    totals: &Totals,
-    samples: &mut Samples<'_>,
-    labels: [&str; COUNT],
-    numbers: impl Fn(&WebDavTotals) -> [u64; COUNT],
-) {
-    for route in &totals.webdav {
-        for (label, number) in labels.iter().zip(numbers(route)) {
-            samples.add(&[&route.site, &route.route, label], number);
-        }
-    }
+fn labels(route: &WebDavTotals) -> [&str; 2] {
+    [&route.site, &route.route]
 }
 
 /// Every metric of WebDAV, in the order of the exposition.
@@ -34,7 +18,7 @@ pub static WEBDAV_METRICS: &[Definition] = &[
         help: "Requests of WebDAV, and those that change files. GET, HEAD and OPTIONS are counted as those \
             of other routes.",
         labels: &[SITE, ROUTE, ("method", "`PROPFIND`, `PUT` and so on")],
-        collect: |totals, samples| each_of(totals, samples, METHODS, |route| route.requests),
+        collect: |totals, samples| samples.each_of(&totals.webdav, labels, METHODS, |route| route.requests),
     },
     Definition {
         name: "touchstone_webdav_refusals",
@@ -52,7 +36,7 @@ pub static WEBDAV_METRICS: &[Definition] = &[
             ),
         ],
         collect: |totals, samples| {
-            each_of(totals, samples, Refusal::ALL.map(Refusal::label), |route| route.refusals);
+            samples.each_of(&totals.webdav, labels, Refusal::ALL.map(Refusal::label), |route| route.refusals);
         },
     },
     Definition {
@@ -60,13 +44,13 @@ pub static WEBDAV_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Bytes of uploads (PUT) that were written, also of uploads that broke off.",
         labels: &[SITE, ROUTE],
-        collect: |totals, samples| each(totals, samples, |route| route.written_bytes),
+        collect: |totals, samples| samples.each(&totals.webdav, labels, |route| route.written_bytes),
     },
     Definition {
         name: "touchstone_webdav_locks",
         kind: Kind::Gauge,
         help: "Locks that clients hold. Routes with the same tree of files have the same locks.",
         labels: &[SITE, ROUTE],
-        collect: |totals, samples| each(totals, samples, |route| route.locks),
+        collect: |totals, samples| samples.each(&totals.webdav, labels, |route| route.locks),
     },
 ];
