@@ -13,7 +13,7 @@ use crate::problem::problem_at;
 use crate::{ConfigProblem, Key, Place, Section, SectionPlaces, values};
 
 /// One file of a configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Source {
     /// Its name, as problems say it.
     pub name: PathBuf,

@@ -856,6 +856,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::control::CONTROL;
+            $code
+        }
+        {
             let $section = &touchstone_config_interfaces::servlet::JAVA;
             $code
         }

@@ -15,6 +15,7 @@ mod access;
 mod acme;
 mod admin;
 mod config_reader;
+mod control;
 mod cors;
 mod delivery;
 mod documentation;
@@ -46,6 +47,7 @@ pub use access::{
 };
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
+pub use control::{ControlConfig, Persistence};
 pub use cors::CorsConfig;
 pub use delivery::{DeliveryConfig, SubstituteConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
@@ -54,7 +56,9 @@ pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIE
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
 pub use login::{ClientAuthentication, LoginConfig};
 pub use names::{names_of_sites, route_name, site_name};
-pub use parse::{load_file, load_server_section, load_text, parse, read_file};
+pub use parse::{
+    Omission, load_file, load_server_section, load_sources, load_text, parse, read_file, read_sources,
+};
 pub use places::ConfigPlaces;
 pub use routes::config::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use schema::json_schema;
@@ -74,6 +78,7 @@ pub use touchstone_config_interfaces::proxy::tables::{
 pub use touchstone_config_interfaces::python::PythonConfig;
 pub use touchstone_config_interfaces::servlet::{JavaConfig, ServletConfig};
 pub use touchstone_config_section::account_name::check_name as check_account_name;
+pub use touchstone_config_section::reader::Source;
 pub use touchstone_config_section::{
     ConfigProblem, KeyPlaces, ListenAddress, Place, SectionPlaces, UnixSocketName,
 };
@@ -124,6 +129,8 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[control]`
+    pub control: ControlConfig,
     /// `[java]`
     pub java: JavaConfig,
     /// `[[map]]`
@@ -361,6 +368,7 @@ pub fn quick(root: PathBuf, listen: ListenAddress) -> Config {
         request_id: admin::REQUEST_ID.defaults(),
         telemetry: TelemetryConfig::default(),
         admin: AdminConfig::default(),
+        control: ControlConfig::default(),
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),
         maps: Maps::default(),

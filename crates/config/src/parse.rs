@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use touchstone_config_interfaces::servlet::JAVA;
 use touchstone_config_section::reader::{Lines, Source, Value, is_array_of_tables, words};
@@ -27,7 +27,7 @@ use super::logs;
 use super::stream;
 use super::{
     Config, ConfigPlaces, Loaded, MaximumVersion, MinimumVersion, ServerConfig, SiteConfig, StreamConfig,
-    accelerator, access, acme, admin, geoip, server, telemetry,
+    accelerator, access, acme, admin, control, geoip, server, telemetry,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -122,21 +122,68 @@ fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
     if problems.is_empty() { Ok(all) } else { Err(problems) }
 }
 
+/// The texts of a configuration file and of those that it includes.
+pub fn read_sources(path: &Path) -> Result<Vec<Source>, Vec<ConfigProblem>> {
+    sources(read_source(path)?)
+}
+
 fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
-    let sources = sources(first)?;
+    load_sources(&sources(first)?, &[])
+}
+
+/// A part of a source that does not count, because another source replaces it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Omission {
+    /// The position of the source.
+    pub source: usize,
+    /// The name of the section.
+    pub section: String,
+    /// The position among the tables of the section, if there are several; `None`: the whole section.
+    pub position: Option<usize>,
+}
+
+/// Removes from the document of this source what does not count.
+fn omit(document: &mut DeTable<'_>, source: usize, omissions: &[Omission]) {
+    let mut positions: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for omission in omissions.iter().filter(|omission| omission.source == source) {
+        match omission.position {
+            None => drop(document.remove(omission.section.as_str())),
+            Some(position) => {
+                positions.entry(&omission.section).or_default().insert(position);
+            }
+        }
+    }
+    for (name, positions) in positions {
+        let Some(value) = document.get_mut(name) else { continue };
+        let DeValue::Array(items) = value.get_mut() else { continue };
+        let kept = items.iter().enumerate().filter(|(position, _)| !positions.contains(position));
+        let kept: DeArray<'_> = kept.map(|(_, item)| item.clone()).collect();
+        let is_empty = kept.is_empty();
+        *items = kept;
+        if is_empty {
+            document.remove(name);
+        }
+    }
+}
+
+/// Checks a configuration of these texts, the first of which is the main file. `omissions` do not count;
+/// the places of all problems stay those of the texts.
+pub fn load_sources(sources: &[Source], omissions: &[Omission]) -> Result<Loaded, Vec<ConfigProblem>> {
     let mut documents = Vec::with_capacity(sources.len());
     let mut problems = Vec::new();
-    for source in &sources {
+    for (position, source) in sources.iter().enumerate() {
         let (document, errors) = DeTable::parse_recoverable(&source.text);
         if !errors.is_empty() {
             problems.extend(ConfigReader::new(source).syntax_problems(&errors));
         }
-        documents.push(document.into_inner());
+        let mut document = document.into_inner();
+        omit(&mut document, position, omissions);
+        documents.push(document);
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut reader = ConfigReader::new(&sources[0]).with_sources(&sources, keys::sections_with_key);
+    let mut reader = ConfigReader::new(&sources[0]).with_sources(sources, keys::sections_with_key);
     let mut loaded = reader.documents(&documents);
     reader.use_maps(&mut loaded);
     reader.check_server(&loaded);
@@ -151,6 +198,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     telemetry::apply_to_sites(&mut loaded.config);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
+    reader.check_control(&loaded);
     reader.check_streams(&loaded.config, &loaded.places.streams);
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
     let mut problems = reader.into_problems();
@@ -228,6 +276,7 @@ impl<'t> ConfigReader<'t> {
             request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
             telemetry: self.single(&telemetry::TELEMETRY, documents, &mut places),
             admin: self.single(&admin::ADMIN, documents, &mut places),
+            control: self.single(&control::CONTROL, documents, &mut places),
             java: self.single(&JAVA, documents, &mut places),
             maps: self.maps(documents, &mut places),
             sites: self.sites(documents, &mut places),

@@ -730,3 +730,25 @@ fn https_is_asked_for_in_one_way() {
     let found = problems(&mixed);
     assert!(found.len() == 1 && found[0].contains("speaks HTTPS or plain HTTP, not both"), "{found:?}");
 }
+
+#[test]
+fn parts_that_do_not_count_are_left_out_and_places_stay() {
+    let site = |port: u16| format!("[[site]]\nlisten = ['127.0.0.1:{port}']\nroot = '/'\n");
+    let text = format!("[limits]\nranges = 3\n{}{}{}", site(1), site(2), site(3));
+    let source = |text: String| Source { name: "/etc/a.toml".into(), base: "/etc".into(), text };
+    let omit = |section: &str, position| Omission { source: 0, section: section.to_string(), position };
+    let ports = |loaded: &Loaded| -> Vec<u16> {
+        loaded.config.sites.iter().filter_map(|site| Some(site.listen[0].ip()?.port())).collect()
+    };
+    let sources = [source(text.clone()), source(site(4))];
+    let omissions = [omit("site", Some(0)), omit("site", Some(2)), omit("limits", None)];
+    let loaded = super::load_sources(&sources, &omissions).unwrap();
+    assert_eq!((ports(&loaded), loaded.config.limits.ranges), (vec![2, 4], 16));
+    assert_eq!(loaded.places.sites[0].header.line, 6);
+    // A problem in a part that is left out does not count, and others keep their lines.
+    let wrong = text.replace("127.0.0.1:1", "x").replace("127.0.0.1:3", "y");
+    let problems = super::load_sources(&[source(wrong)], &omissions[..1]).unwrap_err();
+    assert_eq!((problems.len(), problems[0].line), (1, 10), "{problems:?}");
+    let none = [omit("site", Some(0)), omit("site", Some(1)), omit("site", Some(2))];
+    assert!(super::load_sources(&[source(text)], &none).unwrap_err()[0].message.contains("no [[site]]"));
+}
