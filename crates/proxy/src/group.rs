@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use touchstone_handler::handler::{Level, Server};
@@ -14,7 +14,7 @@ use touchstone_handler::request::Request;
 
 use super::failure::Failure;
 use super::http2_sessions::Sessions;
-use super::member::Member;
+use super::member::{Member, OriginState};
 use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
@@ -32,10 +32,45 @@ pub struct SharedGroup {
     pub members: Vec<Member>,
     /// The budget for retries.
     pub budget: RetryBudget,
+    /// The number of the last configuration that has this group.
+    configuration: AtomicU64,
 }
 
 /// The groups of this process, for metrics and for the next configuration.
 static GROUPS: LiveInstances<SharedGroup> = LiveInstances::new();
+
+/// The number of the configuration that is being opened, or was opened last.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the configuration in force.
+static IN_FORCE: AtomicU64 = AtomicU64::new(0);
+
+/// A new configuration is going to be opened.
+pub fn begin_configuration() {
+    OPENED.fetch_add(1, Relaxed);
+}
+
+/// The configuration that was opened last is in force.
+pub fn taken_up() {
+    IN_FORCE.store(OPENED.load(Relaxed), Relaxed);
+}
+
+/// The groups of the configuration that was opened last.
+pub fn groups_opened_last() -> Vec<Arc<SharedGroup>> {
+    groups_since(OPENED.load(Relaxed))
+}
+
+/// The groups of the configuration in force.
+pub fn groups_in_force() -> Vec<Arc<SharedGroup>> {
+    groups_since(IN_FORCE.load(Relaxed))
+}
+
+/// A configuration that was refused leaves a larger number at the groups that it shares with the one in
+/// force; its other groups are gone.
+fn groups_since(configuration: u64) -> Vec<Arc<SharedGroup>> {
+    let groups = GROUPS.all().into_iter();
+    groups.filter(|group| group.configuration.load(Relaxed) >= configuration).collect()
+}
 
 /// The groups of this process that are in use.
 pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
@@ -45,7 +80,9 @@ pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
 impl SharedGroup {
     /// The group with these settings: the existing one, or a new one.
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
-        GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new)
+        let group = GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
+        group.configuration.store(OPENED.load(Relaxed), Relaxed);
+        group
     }
 
     /// A new group. It shares the origins of other groups that have the same rules; new origins are assumed
@@ -60,7 +97,7 @@ impl SharedGroup {
                 origin.map_or_else(|| Arc::new(SharedOrigin::new(sharing)), |other| other.origin.clone());
             members.push(Member::new(spec.clone(), origin));
         }
-        SharedGroup { members, settings, budget: RetryBudget::new() }
+        SharedGroup { members, settings, budget: RetryBudget::new(), configuration: AtomicU64::new(0) }
     }
 
     /// The state of an origin.
@@ -70,7 +107,7 @@ impl SharedGroup {
 
     /// Whether one more origin may be ejected.
     fn may_eject(&self, index: usize) -> bool {
-        let is_used = |member: &&Member| member.spec.role != Role::Draining;
+        let is_used = |member: &&Member| member.role() != Role::Draining;
         let count = self.members.iter().filter(is_used).count();
         if count < 2 {
             return false;
@@ -160,15 +197,18 @@ impl Group {
         let now = now_ms();
         let admits = |index: usize| members[index].origin.health.admits(now, &settings.health);
         // An origin that accepts no new sessions still serves its old ones.
-        if let Some(owner) = owner.filter(|owner| !tried.contains(owner) && admits(*owner)) {
+        let serves = |owner: &usize| {
+            !tried.contains(owner) && members[*owner].state() != OriginState::Maintenance && admits(*owner)
+        };
+        if let Some(owner) = owner.filter(serves) {
             return Some(owner);
         }
         for role in [Role::Active, Role::Backup] {
             let candidate = |(index, member): (usize, &Member)| {
-                let is_one = member.spec.role == role && !tried.contains(&index);
+                let is_one = member.role() == role && !tried.contains(&index);
                 is_one.then(|| Candidate {
                     index,
-                    weight: u64::from(member.spec.weight) * member.origin.health.share(now, &settings.health),
+                    weight: u64::from(member.weight()) * member.origin.health.share(now, &settings.health),
                     under_way: member.origin.under_way(),
                 })
             };
@@ -180,7 +220,7 @@ impl Group {
         }
         // All are ejected. The one that has been ejected for the longest time may be up again.
         let rest = (0..members.len())
-            .filter(|index| !tried.contains(index) && members[*index].spec.role != Role::Draining);
+            .filter(|index| !tried.contains(index) && members[*index].role() != Role::Draining);
         let index = rest.min_by_key(|index| members[*index].origin.health.ejected_until_ms())?;
         members[index].origin.health.probe(now, &settings.health);
         Some(index)
@@ -189,7 +229,7 @@ impl Group {
     /// Whether there is an origin besides those in `tried`.
     pub fn has_others(&self, tried: &[usize]) -> bool {
         let mut members = self.shared.members.iter().enumerate();
-        members.any(|(index, member)| !tried.contains(&index) && member.spec.role != Role::Draining)
+        members.any(|(index, member)| !tried.contains(&index) && member.role() != Role::Draining)
     }
 
     /// The origin has answered with this status, after this time.

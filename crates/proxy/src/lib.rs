@@ -61,7 +61,10 @@ pub use connections::ConnectionRules;
 pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;
 pub use forwarded::{Forward, ForwardRules};
-pub use group::{SharedGroup, groups_of_process};
+pub use group::{
+    SharedGroup, begin_configuration, groups_in_force, groups_of_process, groups_opened_last, taken_up,
+};
+pub use member::{Member, OriginState};
 pub use origin_url::{Address, OriginSpec, OriginUrl, Role, Traffic};
 pub use proxy_header::ProxyHeader;
 pub use relay::{DatagramLink, Preface, Relay, RelayConnection};

@@ -2,14 +2,49 @@
 //! The state of the origin itself is in [`SharedOrigin`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use super::connections::ConnectionPermit;
 use super::counts::OriginCounts;
 use super::failure::Failure;
 use super::origin::{Opened, SharedOrigin};
-use super::origin_url::OriginSpec;
+use super::origin_url::{OriginSpec, Role};
 use super::settings::ProxySettings;
 use touchstone_upstream::hash;
+
+/// What an operator wants of an origin at run time, in place of what its role says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OriginState {
+    /// It gets requests.
+    Ready,
+    /// It gets the requests of its sessions, and no others.
+    Drain,
+    /// It gets no requests.
+    Maintenance,
+}
+
+impl OriginState {
+    /// All states.
+    pub const ALL: [OriginState; 3] = [OriginState::Ready, OriginState::Drain, OriginState::Maintenance];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        ["ready", "drain", "maintenance"][self as usize]
+    }
+
+    /// The state of this name.
+    pub fn parse(word: &str) -> Option<OriginState> {
+        OriginState::ALL.into_iter().find(|state| state.word() == word)
+    }
+}
+
+/// What an operator has ordered for an origin of a group; both are 0 where the configuration counts.
+#[derive(Debug, Default)]
+struct OriginOrder {
+    /// The position of the state in [`OriginState::ALL`], from 1.
+    state: AtomicU8,
+    weight: AtomicU32,
+}
 
 /// One origin of a group.
 #[derive(Debug)]
@@ -24,14 +59,64 @@ pub struct Member {
     pub counts: OriginCounts,
     /// The origin, which other groups may share.
     pub origin: Arc<SharedOrigin>,
+    order: OriginOrder,
 }
 
 impl Member {
     /// A member without requests so far.
     pub fn new(spec: OriginSpec, origin: Arc<SharedOrigin>) -> Member {
         let name = spec.url.to_string();
-        Member { name_hash: hash(name.as_bytes()), name, counts: OriginCounts::default(), origin, spec }
+        Member {
+            name_hash: hash(name.as_bytes()),
+            name,
+            counts: OriginCounts::default(),
+            origin,
+            spec,
+            order: OriginOrder::default(),
+        }
     }
+
+    /// Sets what an operator wants; `None`: the configuration counts.
+    pub fn set_order(&self, state: Option<OriginState>, weight: Option<u32>) {
+        self.order.state.store(state.map_or(0, |state| state as u8 + 1), Relaxed);
+        self.order.weight.store(weight.unwrap_or(0), Relaxed);
+        if state == Some(OriginState::Maintenance) {
+            self.origin.connections.clear();
+        }
+    }
+
+    fn ordered_state(&self) -> Option<OriginState> {
+        let position = usize::from(self.order.state.load(Relaxed)).checked_sub(1)?;
+        OriginState::ALL.get(position).copied()
+    }
+
+    /// Whether it gets requests, and which.
+    pub fn state(&self) -> OriginState {
+        let configured = match self.spec.role {
+            Role::Draining => OriginState::Drain,
+            Role::Active | Role::Backup => OriginState::Ready,
+        };
+        self.ordered_state().unwrap_or(configured)
+    }
+
+    /// When it gets requests that belong to no session of it.
+    pub fn role(&self) -> Role {
+        match (self.ordered_state(), self.spec.role) {
+            (None, role) => role,
+            (Some(OriginState::Ready), Role::Backup) => Role::Backup,
+            (Some(OriginState::Ready), _) => Role::Active,
+            (Some(OriginState::Drain | OriginState::Maintenance), _) => Role::Draining,
+        }
+    }
+
+    /// Its share of the requests.
+    pub fn weight(&self) -> u32 {
+        match self.order.weight.load(Relaxed) {
+            0 => self.spec.weight,
+            weight => weight,
+        }
+    }
+
     /// Opens a connection, see [`SharedOrigin::open`], and counts it.
     pub async fn open(
         &self,

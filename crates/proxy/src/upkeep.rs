@@ -27,7 +27,9 @@ async fn keep_up(group: Weak<Group>) {
                     |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
                 origin.connections.close_idle(core, leads_there);
                 sessions.close_idle(group.settings().connections.keep_alive_timeout, leads_there);
-                let wants_check = group.settings().check.is_some() && member.spec.role != Role::Draining;
+                let gets_requests =
+                    [member.spec.role, member.role()].iter().any(|role| *role != Role::Draining);
+                let wants_check = group.settings().check.is_some() && gets_requests;
                 if wants_check && group.takes_checks(index) {
                     check::begin(&group, index);
                 }
