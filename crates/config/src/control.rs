@@ -83,17 +83,17 @@ pub static CONTROL: Section<ControlConfig> = Section {
             name: "persist",
             default: Some("\"none\""),
             example: "\"file\"",
-            documentation: "How long changes last.",
+            documentation: "How long changes last. With `\"file\"` they are in `overlay.json` of `directory`; with \
+                `\"none\"` the configuration file alone is the truth.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "none",
-                    meaning: "until the next reload, upgrade or stop: the configuration file is the truth",
+                    meaning: "until the next reload, upgrade or stop",
                     set: |control| control.persist = Persistence::None,
                 },
                 Choice {
                     word: "file",
-                    meaning: "they are kept in `overlay.json` of `directory`, and applied over the \
-                        configuration file at each start and reload",
+                    meaning: "each start and reload applies them over the configuration file",
                     set: |control| control.persist = Persistence::File,
                 },
             ]),

@@ -302,7 +302,7 @@ fn unknown_names() {
         problem_beside_a_site("[backend]\nranges = 1"),
         "site.toml:4:2: unknown section 'backend'; the sections are [server], [limits], [cache], \
          [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], \
-         [telemetry], [admin], [java], [[map]], [[site]] and [[stream]]"
+         [telemetry], [admin], [control], [java], [[map]], [[site]] and [[stream]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

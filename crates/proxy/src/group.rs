@@ -4,9 +4,10 @@
 //! reload that does not change these rules.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use touchstone_handler::handler::{Level, Server};
@@ -14,11 +15,11 @@ use touchstone_handler::request::Request;
 
 use super::failure::Failure;
 use super::http2_sessions::Sessions;
-use super::member::{Member, OriginState};
+use super::member::{Member, OriginOrder, OriginState};
 use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
-use super::settings::ProxySettings;
+use super::settings::{GroupName, ProxySettings};
 use touchstone_upstream::clock::now_ms;
 use touchstone_upstream::live_instances::LiveInstances;
 use touchstone_upstream::{Candidate, Chooser, State};
@@ -55,21 +56,21 @@ pub fn taken_up() {
     IN_FORCE.store(OPENED.load(Relaxed), Relaxed);
 }
 
-/// The groups of the configuration that was opened last.
-pub fn groups_opened_last() -> Vec<Arc<SharedGroup>> {
-    groups_since(OPENED.load(Relaxed))
-}
-
-/// The groups of the configuration in force.
+/// The groups of the configuration in force. A configuration that was refused leaves a larger number at the
+/// groups that it shares with this one; its other groups are gone.
 pub fn groups_in_force() -> Vec<Arc<SharedGroup>> {
-    groups_since(IN_FORCE.load(Relaxed))
+    let (groups, in_force) = (GROUPS.all().into_iter(), IN_FORCE.load(Relaxed));
+    groups.filter(|group| group.configuration.load(Relaxed) >= in_force).collect()
 }
 
-/// A configuration that was refused leaves a larger number at the groups that it shares with the one in
-/// force; its other groups are gone.
-fn groups_since(configuration: u64) -> Vec<Arc<SharedGroup>> {
-    let groups = GROUPS.all().into_iter();
-    groups.filter(|group| group.configuration.load(Relaxed) >= configuration).collect()
+/// What operators want of origins: by group and URL.
+static ORDERS: Mutex<BTreeMap<(GroupName, String), OriginOrder>> = Mutex::new(BTreeMap::new());
+
+/// Sets what operators want of origins, in all groups that are and that will be. Origins without an order are
+/// as configured.
+pub fn order_origins(orders: BTreeMap<(GroupName, String), OriginOrder>) {
+    *ORDERS.lock().unwrap_or_else(PoisonError::into_inner) = orders;
+    GROUPS.all().iter().for_each(|group| group.follow_orders());
 }
 
 /// The groups of this process that are in use.
@@ -82,6 +83,8 @@ impl SharedGroup {
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
         let group = GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
         group.configuration.store(OPENED.load(Relaxed), Relaxed);
+        // Orders that came while the group was made have not reached it.
+        group.follow_orders();
         group
     }
 
@@ -98,6 +101,19 @@ impl SharedGroup {
             members.push(Member::new(spec.clone(), origin));
         }
         SharedGroup { members, settings, budget: RetryBudget::new(), configuration: AtomicU64::new(0) }
+    }
+
+    /// Tells its members what operators want of them.
+    fn follow_orders(&self) {
+        let orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        for member in &self.members {
+            // Most servers have no orders at all.
+            let order = match orders.is_empty() {
+                true => None,
+                false => orders.get(&(self.settings.name.clone(), member.name.clone())),
+            };
+            member.set_order(order.copied().unwrap_or_default());
+        }
     }
 
     /// The state of an origin.

@@ -62,9 +62,9 @@ pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;
 pub use forwarded::{Forward, ForwardRules};
 pub use group::{
-    SharedGroup, begin_configuration, groups_in_force, groups_of_process, groups_opened_last, taken_up,
+    SharedGroup, begin_configuration, groups_in_force, groups_of_process, order_origins, taken_up,
 };
-pub use member::{Member, OriginState};
+pub use member::{Member, OriginOrder, OriginState};
 pub use origin_url::{Address, OriginSpec, OriginUrl, Role, Traffic};
 pub use proxy_header::ProxyHeader;
 pub use relay::{DatagramLink, Preface, Relay, RelayConnection};

@@ -38,9 +38,18 @@ impl OriginState {
     }
 }
 
-/// What an operator has ordered for an origin of a group; both are 0 where the configuration counts.
+/// What an operator wants of an origin of a group; `None`: as configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OriginOrder {
+    /// Whether it gets requests, and which.
+    pub state: Option<OriginState>,
+    /// Its share of the requests.
+    pub weight: Option<u32>,
+}
+
+/// The same for all cores; both are 0 where the configuration counts.
 #[derive(Debug, Default)]
-struct OriginOrder {
+struct SharedOrder {
     /// The position of the state in [`OriginState::ALL`], from 1.
     state: AtomicU8,
     weight: AtomicU32,
@@ -59,7 +68,7 @@ pub struct Member {
     pub counts: OriginCounts,
     /// The origin, which other groups may share.
     pub origin: Arc<SharedOrigin>,
-    order: OriginOrder,
+    order: SharedOrder,
 }
 
 impl Member {
@@ -72,15 +81,16 @@ impl Member {
             counts: OriginCounts::default(),
             origin,
             spec,
-            order: OriginOrder::default(),
+            order: SharedOrder::default(),
         }
     }
 
-    /// Sets what an operator wants; `None`: the configuration counts.
-    pub fn set_order(&self, state: Option<OriginState>, weight: Option<u32>) {
-        self.order.state.store(state.map_or(0, |state| state as u8 + 1), Relaxed);
-        self.order.weight.store(weight.unwrap_or(0), Relaxed);
-        if state == Some(OriginState::Maintenance) {
+    /// Sets what an operator wants.
+    pub fn set_order(&self, order: OriginOrder) {
+        let before = self.ordered_state();
+        self.order.state.store(order.state.map_or(0, |state| state as u8 + 1), Relaxed);
+        self.order.weight.store(order.weight.unwrap_or(0), Relaxed);
+        if order.state == Some(OriginState::Maintenance) && before != order.state {
             self.origin.connections.clear();
         }
     }
