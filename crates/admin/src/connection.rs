@@ -1,7 +1,7 @@
 //! A connection to the admin listener: HTTP/1, one request after the other, on a thread that may wait.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::{KnownField, Limits, Method, Parsed, RequestBody, RequestHead};
 use touchstone_http::status::reason;
 
+use super::control_request;
 use super::gate::Refusal;
 use super::listener_state::ListenerState;
 use super::pages::{Page, PageRequest};
@@ -18,6 +19,10 @@ use super::pages::{Page, PageRequest};
 /// The maximum time for a request to arrive, and for a connection to be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long, and how much, is read of a body that is not used.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const MOST_REST_BYTES: usize = 2 << 20;
 
 /// The maximum time without progress of an answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +38,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    fn set_timeouts(&self, read: Duration) -> io::Result<()> {
+    pub(super) fn set_timeouts(&self, read: Duration) -> io::Result<()> {
         // A timeout of zero would mean no timeout.
         let read = Some(read.max(Duration::from_millis(1)));
         match self {
@@ -48,14 +53,54 @@ impl Stream {
         }
     }
 
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads on for a moment, and ignores what comes: if a socket is closed with bytes that were not read,
+    /// the client may lose the answer.
+    fn take_the_rest(&mut self) {
+        let ended = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+        let mut buffer = [0; 16 << 10];
+        let mut rest = MOST_REST_BYTES;
+        if ended.is_err() || self.set_timeouts(REST_TIMEOUT).is_err() {
+            return;
+        }
+        while let Ok(count) = self.read(&mut buffer) {
+            rest = rest.saturating_sub(count);
+            if count == 0 || rest == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The user of the client's process at a unix socket.
+    pub(super) fn user(&self) -> Option<u32> {
+        match self {
+            Stream::Tcp(_) => None,
+            Stream::Unix(stream) => {
+                rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.uid.as_raw())
+            }
+        }
+    }
+
+    /// The address of the client, or `unix`.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.peer_addr().map_or_else(|_| "-".to_string(), |peer| peer.to_string())
+            }
+            Stream::Unix(_) => "unix".to_string(),
+        }
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
         }
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.write_all(bytes),
             Stream::Unix(stream) => stream.write_all(bytes),
@@ -76,12 +121,21 @@ pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, state: &Listener
                 return;
             }
         };
-        // Only requests without a body are supported: a body is never read.
+        // Only the control API reads bodies: after others the connection is closed.
         let persistent =
             head.persistent && head.body == RequestBody::None && !state.ended.load(Ordering::Relaxed);
-        let page = answer(client, state, &head, &input);
+        let page = match control_request::path_of(&head, &input) {
+            Some(_) => control_request::answer(&mut stream, client, state, &head, &input, length),
+            None => answer(client, state, &head, &input),
+        };
         let response = response(&page, persistent, head.method == Method::Head);
-        if stream.write_all(&response).is_err() || !persistent {
+        if stream.write_all(&response).is_err() {
+            return;
+        }
+        if !persistent {
+            if head.body != RequestBody::None {
+                stream.take_the_rest();
+            }
             return;
         }
         input.drain(..length);

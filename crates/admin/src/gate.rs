@@ -11,7 +11,8 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use touchstone_access::AddressRules;
-use touchstone_config::{AdminConfig, AdminListen};
+use touchstone_config::{AdminListen, Config};
+use touchstone_control::ControlGate;
 use touchstone_http::host::split_port;
 use touchstone_http::request::RequestHead;
 use touchstone_http::request_view::{HeadFields, RequestFields};
@@ -24,6 +25,8 @@ pub struct Gate {
     token: Option<String>,
     hosts: Vec<String>,
     is_unix: bool,
+    /// The rules for clients of the control API; `None`: there is none.
+    control: Option<ControlGate>,
 }
 
 /// Why a request is refused.
@@ -36,9 +39,12 @@ pub enum Refusal {
 }
 
 impl Gate {
-    /// Creates the gate of a configuration; the error says what is wrong with the token's file.
-    pub fn open(config: &AdminConfig) -> Result<Gate, String> {
+    /// Creates the gate of a configuration; the error says what is wrong with a file of tokens.
+    pub fn open(config: &Config) -> Result<Gate, String> {
+        let owner = rustix::process::geteuid().as_raw();
+        let (config, control) = (&config.admin, &config.control);
         Ok(Gate {
+            control: ControlGate::open(control, config, owner)?,
             addresses: AddressRules::new(&config.allow, &[]),
             token: config.token_file.as_deref().map(read_token).transpose()?,
             hosts: config.hosts.clone(),
@@ -52,6 +58,11 @@ impl Gate {
             (Some(addresses), Some(client)) => addresses.allows(Some(client.to_canonical())),
             _ => true,
         }
+    }
+
+    /// The rules for clients of the control API; `None`: there is none.
+    pub fn control(&self) -> Option<&ControlGate> {
+        self.control.as_ref()
     }
 
     /// Checks whether a request is allowed.
@@ -123,6 +134,7 @@ mod tests {
             token: token.map(str::to_string),
             hosts: hosts.iter().map(|host| host.to_string()).collect(),
             is_unix: false,
+            control: None,
         }
     }
 

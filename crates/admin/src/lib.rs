@@ -6,14 +6,15 @@
 //! ```
 //!
 //! The listener has its own threads, so that its clients do not load the cores: counters are read in place,
-//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD. The only
-//! change that a request can make is to remove stored responses of the accelerator, by POST to
-//! `/cache/purge`, and only with a token or on a unix socket.
+//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD. Changes
+//! are made only with a token or on a unix socket: by POST to `/cache/purge`, which removes stored responses
+//! of the accelerator, and by the control API below `/control`, if there is one.
 //!
 //! | module | |
 //! |---|---|
 //! | `listener` | binds the address, accepts connections, stops |
 //! | `connection` | reads requests, writes answers |
+//! | `control_request` | requests to the control API |
 //! | `state` | what the threads of both share |
 //! | `gate` | which clients and requests are allowed |
 //! | `pages` | the page of each path |
@@ -27,6 +28,7 @@
 mod component_table;
 mod connection;
 pub mod connection_info;
+mod control_request;
 mod frame;
 mod gate;
 mod history;
@@ -48,12 +50,16 @@ pub use status_json::{components_json, origins_json, streams_json};
 use std::sync::Arc;
 
 use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_control::{Call, CallAnswer};
 use touchstone_observe::metrics::Metrics;
 
 use crate::connection_info::CoreSessions;
 
 /// Runs a purge; returns how many stored responses it affected. `None`: no route has a cache.
 pub type PurgeFunction = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
+
+/// Carries out a request to the control API.
+pub type ControlFunction = Arc<dyn Fn(Call) -> CallAnswer + Send + Sync>;
 
 /// The sources of the data that the pages show.
 #[derive(Clone)]
@@ -71,4 +77,6 @@ pub struct Sources {
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
     /// Removes responses from the cache of programs and origins; returns the number.
     pub purge: PurgeFunction,
+    /// Carries out requests to the control API.
+    pub control: ControlFunction,
 }

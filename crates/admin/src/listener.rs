@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use touchstone_config::{AdminConfig, AdminListen, LogLevel};
+use touchstone_config::{AdminConfig, AdminListen, Config, LogLevel};
 use touchstone_lifecycle::private_socket;
 use touchstone_lifecycle::unix_socket::{self, SocketFileIdentity};
 use touchstone_observe::log::error::ErrorLog;
@@ -57,16 +57,25 @@ struct SocketFile {
 }
 
 impl Admin {
-    /// Binds the configured address and starts to answer. The error says what cannot be done.
-    pub fn start(config: &AdminConfig, sources: Sources, error_log: ErrorLog) -> Result<Admin, String> {
-        let mut admin = Admin { sources, error_log, config: config.clone(), running: None };
-        admin.running = admin.run(config)?;
+    /// Binds the configured address and starts to answer, unless the listener must wait for another process.
+    /// The error says what cannot be done.
+    pub fn start(
+        config: &Config,
+        must_wait: bool,
+        sources: Sources,
+        error_log: ErrorLog,
+    ) -> Result<Admin, String> {
+        let mut admin = Admin { sources, error_log, config: config.admin.clone(), running: None };
+        match must_wait {
+            true => admin.config.listen = AdminListen::Off,
+            false => admin.running = admin.run(config)?,
+        }
         Ok(admin)
     }
 
     /// Applies another configuration; on an error, nothing changes.
-    pub fn reconfigure(&mut self, config: &AdminConfig) -> Result<(), String> {
-        let same_place = config.listen == self.config.listen;
+    pub fn reconfigure(&mut self, config: &Config) -> Result<(), String> {
+        let same_place = config.admin.listen == self.config.listen;
         match &self.running {
             Some(running) if same_place => {
                 let gate = Arc::new(Gate::open(config)?);
@@ -74,7 +83,7 @@ impl Admin {
             }
             _ => self.running = self.run(config)?,
         }
-        self.config = config.clone();
+        self.config = config.admin.clone();
         Ok(())
     }
 
@@ -84,8 +93,8 @@ impl Admin {
         self.config.listen = AdminListen::Off;
     }
 
-    fn run(&self, config: &AdminConfig) -> Result<Option<Running>, String> {
-        let (socket, address) = match &config.listen {
+    fn run(&self, config: &Config) -> Result<Option<Running>, String> {
+        let (socket, address) = match &config.admin.listen {
             AdminListen::Off => return Ok(None),
             AdminListen::Tcp(address) => bind_tcp(*address)?,
             AdminListen::Unix(path) => bind_unix(path)?,
@@ -94,6 +103,7 @@ impl Admin {
         let state = Arc::new(ListenerState {
             gate: RwLock::new(Arc::new(Gate::open(config)?)),
             pages: Pages::new(self.sources.clone(), history.clone()),
+            control: self.sources.control.clone(),
             ended: AtomicBool::new(false),
             open: AtomicUsize::new(0),
         });

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
 
+use super::ControlFunction;
 use super::gate::Gate;
 use super::pages::Pages;
 
@@ -12,6 +13,8 @@ pub(super) struct ListenerState {
     pub(super) gate: RwLock<Arc<Gate>>,
     /// The sources of the pages.
     pub(super) pages: Pages,
+    /// Carries out requests to the control API.
+    pub(super) control: ControlFunction,
     /// Set when no more requests may be answered.
     pub(super) ended: AtomicBool,
     /// The number of open connections.

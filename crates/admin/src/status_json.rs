@@ -119,6 +119,8 @@ pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
             "route": origin.labels.route,
             "origin": origin.origin,
             "state": origin.state.label(),
+            "service": origin.service.word(),
+            "weight": origin.weight,
             "requests": origin.requests,
             "retries": origin.retries,
             "by_class": labelled(CLASSES, &origin.classes),

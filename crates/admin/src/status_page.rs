@@ -8,6 +8,7 @@ use touchstone_observe::metrics::{
     CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout,
     Totals, version_label,
 };
+use touchstone_proxy::OriginState;
 
 use super::Sources;
 use super::component_table::component_table;
@@ -296,7 +297,10 @@ fn origins_table(totals: &Totals) -> Markup {
                             td { (origin.labels.site) }
                             td { (origin.labels.route) }
                             th scope="row" { (origin.origin) }
-                            td { (origin.state.label()) }
+                            td {
+                                (origin.state.label())
+                                @if origin.service != OriginState::Ready { ", " (origin.service.word()) }
+                            }
                             td.number { (words::whole(origin.requests)) }
                             td.number { (words::whole(origin.retries)) }
                             td.number { (words::whole(origin.classes[4])) }

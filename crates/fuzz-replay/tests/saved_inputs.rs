@@ -41,6 +41,8 @@ targets! {
     text = "../../config/fuzz/fuzz_targets/text.rs";
     "conformance":
     transcript = "../../conformance/fuzz/fuzz_targets/transcript.rs";
+    "control":
+    control_call = "../../control/fuzz/fuzz_targets/control_call.rs";
     "expression":
     condition = "../../expression/fuzz/fuzz_targets/condition.rs";
     map = "../../expression/fuzz/fuzz_targets/map.rs";

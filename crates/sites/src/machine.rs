@@ -16,6 +16,7 @@ use touchstone_config::{
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig, StreamCertificate,
     UnixSocketName, listen_addresses,
 };
+use touchstone_control::Tokens;
 use touchstone_lifecycle::privileges::{Account, socket_file_rights};
 use touchstone_login::Login;
 use touchstone_servlet::before_start::problems_of_java;
@@ -266,8 +267,27 @@ fn check_storage(storage: &Path) -> Result<(), String> {
     writable(there).map_err(|reason| format!("cannot be made: '{}' {reason}", there.display()))
 }
 
-/// Checks the admin listener's token, and the directory of its socket.
+/// Checks the admin listener's token, the directory of its socket, and the files of the control API.
 fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    if let Some(path) = config.control.token_file.as_ref().filter(|_| config.control.enabled)
+        && let Err(message) = Tokens::read(path)
+    {
+        problems.push(places.problem_in_section("control", "token_file", message));
+    }
+    if config.control.enabled {
+        if let Some(path) = &config.control.audit_log
+            && let Err(reason) = check_log_directory(&directory_of(path))
+        {
+            let message = format!("the file '{}' {reason}", path.display());
+            problems.push(places.problem_in_section("control", "audit_log", message));
+        }
+        if let Some(path) = &config.control.directory
+            && let Err(reason) = check_storage(path)
+        {
+            let message = format!("the directory '{}' {reason}", path.display());
+            problems.push(places.problem_in_section("control", "directory", message));
+        }
+    }
     if let Some(path) = &config.admin.token_file
         && let Err(message) = read_token(path)
     {

@@ -52,7 +52,7 @@ mod sources;
 mod suite_name;
 mod watched;
 
-pub use certificate::{LoadedCertificate, key_warning};
+pub use certificate::{Age, LoadedCertificate, key_warning};
 pub use ciphertext::CiphertextBuffer;
 pub use client_authorities::LoadedAuthorities;
 pub use client_hello::{Destination, DestinationPeek, peek_destination};

@@ -6,6 +6,7 @@
 use touchstone_handler::answer::CacheResult;
 use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S};
 
+use super::control_counts::ControlResult;
 use super::core_counts::{
     ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
@@ -700,6 +701,23 @@ pub static METRICS: &[Definition] = &[
         help: "Functions of NSAPI plug-ins that did not return within `function_timeout`.",
         labels: &[],
         collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
+    },
+    Definition {
+        name: "touchstone_control_changes",
+        kind: Kind::Counter,
+        help: "Requests to the control API that change something.",
+        labels: &[(
+            "result",
+            "`applied`; `refused`: it was wrong; `conflict`: another writer was first (412), or the request \
+             does not say what it is based on (428); `denied`: the client may not do it (401, 403)",
+        )],
+        collect: |totals, samples| {
+            for changes in totals.control_changes.iter() {
+                for (result, count) in ControlResult::LABELS.iter().zip(changes) {
+                    samples.add(&[result], *count);
+                }
+            }
+        },
     },
     Definition {
         name: "touchstone_telemetry_spans",

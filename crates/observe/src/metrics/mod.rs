@@ -23,6 +23,7 @@
 //! | `webdav_totals` | what is counted of WebDAV |
 //! | `login_totals` | what is counted of logins |
 //! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
+//! | `control_counts` | what is counted of the changes by the control API |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
@@ -32,6 +33,7 @@
 
 mod component_metrics;
 mod component_totals;
+mod control_counts;
 mod core_counts;
 mod core_metrics;
 mod count;
@@ -70,6 +72,7 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
 }
 
 pub use component_totals::{ComponentTotals, component_totals};
+pub use control_counts::{ControlCounts, ControlResult};
 pub use core_counts::{
     ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };

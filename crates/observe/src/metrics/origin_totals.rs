@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use touchstone_proxy::{FailureLabel, State, TIME_BOUNDS_S, groups_of_process};
+use touchstone_proxy::{FailureLabel, OriginState, State, TIME_BOUNDS_S, groups_of_process};
 
 use super::route_counts::RouteLabels;
 
@@ -15,6 +15,10 @@ pub struct OriginTotals {
     pub origin: String,
     /// How it is.
     pub state: State,
+    /// Whether it gets requests, and which.
+    pub service: OriginState,
+    /// Its share of the requests.
+    pub weight: u32,
     /// Requests sent to it.
     pub requests: u64,
     /// Those that had been sent elsewhere before.
@@ -71,6 +75,8 @@ pub fn origin_totals() -> Vec<OriginTotals> {
                 labels: RouteLabels { site: name.site.clone(), route: name.route.clone() },
                 origin: member.name.clone(),
                 state: group.state(index),
+                service: member.state(),
+                weight: member.weight(),
                 requests: counts.attempts.load(Relaxed),
                 retries: counts.retries.load(Relaxed),
                 classes: counts.classes.each_ref().map(|count| count.load(Relaxed)),

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
 
+use super::control_counts::ControlCounts;
 use super::core_counts::CoreCounts;
 use super::route_counts::{RouteCounts, RouteLabels};
 use super::telemetry_counts::TelemetryCounts;
@@ -39,6 +40,7 @@ pub struct Metrics {
     draining: AtomicBool,
     started_at: f64,
     telemetry: Arc<TelemetryCounts>,
+    control: Arc<ControlCounts>,
 }
 
 /// The file cache. A reload replaces it with a new one, whose counters start at zero.
@@ -66,6 +68,7 @@ impl Metrics {
             draining: AtomicBool::new(false),
             started_at: unix_seconds(),
             telemetry: Arc::default(),
+            control: Arc::default(),
         })
     }
 
@@ -133,6 +136,11 @@ impl Metrics {
     /// When the process began (seconds since 1970).
     pub fn started_at(&self) -> f64 {
         self.started_at
+    }
+
+    /// The counts of changes by the control API.
+    pub fn control(&self) -> &Arc<ControlCounts> {
+        &self.control
     }
 
     /// What is counted of traces and metrics that are sent.

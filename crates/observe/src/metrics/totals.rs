@@ -7,6 +7,7 @@ use touchstone_files::cache::CacheCounters;
 use touchstone_servlet::status::{self, Status};
 
 use super::component_totals::{ComponentTotals, component_totals};
+use super::control_counts::ControlResult;
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
 use super::login_totals::{LoginTotals, login_totals};
@@ -93,6 +94,8 @@ pub struct Totals {
     pub lost_lines: u64,
     /// What is counted of traces and metrics that are sent; `None`: none are.
     pub telemetry: Option<TelemetryTotals>,
+    /// Changes by the control API, by their result; `None`: there is none.
+    pub control_changes: Option<[u64; ControlResult::LABELS.len()]>,
     /// Whether the server stops.
     pub draining: bool,
 }
@@ -157,6 +160,7 @@ impl Totals {
             webdav: webdav_totals(),
             logins: login_totals(),
             telemetry: metrics.telemetry().totals(),
+            control_changes: metrics.control().totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

@@ -9,8 +9,10 @@
 //! | `socket_rights` | the permissions and owners of the files of unix sockets |
 //! | `datagram_sockets` | the sockets of streams for datagrams |
 //! | `stream_server` | the functions of a core for streams |
+//! | `control_api` | opens the control API for the changes that outlive a process |
 //! | `operator_view` | what the admin listener sees of the server |
 
+mod control_api;
 pub mod core_loop;
 pub mod datagram_sockets;
 pub mod listener;

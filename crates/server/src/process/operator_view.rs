@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_accelerator::purge::PurgeOrder;
-use touchstone_admin::Sources;
 use touchstone_admin::connection_info::CoreSessions;
+use touchstone_admin::{ControlFunction, Sources};
 use touchstone_config::ListenAddress;
+use touchstone_control::{Call, CallAnswer, Failure};
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
@@ -36,6 +37,8 @@ struct State {
     cached_routes: Vec<CachedRoute>,
     /// The most files and bytes of the file cache.
     cache_limits: Option<(u64, u64)>,
+    /// Carries out requests to the control API, once the server runs.
+    control: Option<ControlFunction>,
 }
 
 impl OperatorView {
@@ -88,9 +91,24 @@ impl OperatorView {
         (!routes.is_empty()).then(|| order.carry_out(&routes))
     }
 
+    /// Requests to the control API go there from now on.
+    pub fn control_by(&self, control: ControlFunction) {
+        self.state().control = Some(control);
+    }
+
+    /// Carries out a request to the control API.
+    fn control(&self, call: Call) -> CallAnswer {
+        let control = self.state().control.clone();
+        match control {
+            Some(control) => control(call),
+            None => Failure::new(503, "the server is starting").answer(),
+        }
+    }
+
     /// The sources for the pages of the admin listener.
     pub fn sources(self: &Arc<OperatorView>, cores: usize) -> Sources {
         let [asks, lists, limits, purges] = [self.clone(), self.clone(), self.clone(), self.clone()];
+        let controls = self.clone();
         Sources {
             metrics: self.metrics.clone(),
             sessions: Arc::new(move |most| asks.ask_cores(most)),
@@ -98,6 +116,7 @@ impl OperatorView {
             listeners: Arc::new(move || lists.state().listeners.clone()),
             cache_limits: Arc::new(move || limits.state().cache_limits),
             purge: Arc::new(move |order| purges.purge(order)),
+            control: Arc::new(move |call| controls.control(call)),
         }
     }
 

@@ -17,7 +17,7 @@ use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
-use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, ListenAddress, LogLevel};
+use touchstone_config::{Config, ControlSocket, ListenAddress, LogLevel};
 use touchstone_lifecycle::control::{ControlAddress, ControlListener};
 use touchstone_lifecycle::handover::Predecessor;
 use touchstone_lifecycle::heartbeat::Heartbeat;
@@ -37,6 +37,7 @@ use touchstone_telemetry::{SpanQueue, Telemetry};
 use touchstone_tls::TlsShared;
 
 use crate::http3;
+use crate::process::control_api;
 use crate::process::core_loop::{self, CoreSeed, NewSockets};
 use crate::process::datagram_sockets::{CoreShare, DatagramSockets, datagram_addresses};
 use crate::process::listener::ListenerSeed;
@@ -166,11 +167,8 @@ impl Server {
         let telemetry = start_telemetry(&snapshot.config, spans, &metrics, &error_log)?;
         let view = OperatorView::new(metrics.clone());
         // The previous process still has its admin listener: this one begins when that has ended.
-        let admin_config = match inheritance.predecessor {
-            Some(_) => AdminConfig { listen: AdminListen::Off, ..snapshot.config.admin.clone() },
-            None => snapshot.config.admin.clone(),
-        };
-        let admin = Admin::start(&admin_config, view.sources(cores), error_log.clone());
+        let must_wait = inheritance.predecessor.is_some();
+        let admin = Admin::start(&snapshot.config, must_wait, view.sources(cores), error_log.clone());
         let admin = admin.map_err(StartError)?;
         Ok(Server {
             snapshot,
@@ -227,6 +225,8 @@ impl Server {
             control,
             predecessor,
         } = self;
+        // Before a core chooses an origin.
+        let control_api = control_api::start(&snapshot.config, config_file.as_deref(), &metrics, &error_log);
         let count = shares.len();
         let heartbeat = Arc::new(Heartbeat::new(count));
         let connections = Arc::new(ConnectionCount::default());
@@ -272,7 +272,7 @@ impl Server {
         if let Some(predecessor) = &predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
             error_log.info("took over from the process before");
-            if let Err(problem) = admin.reconfigure(&snapshot.config.admin) {
+            if let Err(problem) = admin.reconfigure(&snapshot.config) {
                 error_log.error(problem);
             }
         }
@@ -299,6 +299,7 @@ impl Server {
             pid_file,
             connections,
             heartbeat,
+            control_api,
         });
         running.serve(signals, control, predecessor)
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use touchstone_config::{ConfigProblem, explain, load_file};
+use touchstone_config::{ConfigProblem, explain};
 use touchstone_sites::archives::check_archives;
 use touchstone_sites::machine::check_machine;
 use touchstone_sites::site_tls::check_certificates;
@@ -64,11 +64,14 @@ fn check(path: &Path, as_json: bool) -> Exit {
 }
 
 fn problems(path: &Path) -> Vec<ConfigProblem> {
-    match load_file(path) {
-        Ok(loaded) => {
-            let mut problems = check_machine(&loaded.config, &loaded.places);
-            problems.extend(check_certificates(&loaded.config, &loaded.places));
-            problems.extend(check_archives(&loaded.config, &loaded.places));
+    // With the changes of the control API, as a start reads it.
+    match touchstone_control::open(path) {
+        Ok(opened) => {
+            let (config, places) = (&opened.effective.config, &opened.effective.places);
+            let mut problems = check_machine(config, places);
+            problems.extend(check_certificates(config, places));
+            problems.extend(check_archives(config, places));
+            opened.conflicts.iter().for_each(|conflict| say(std::io::stderr(), &format!("note: {conflict}")));
             problems
         }
         Err(problems) => problems,

@@ -9,6 +9,7 @@ mod certify;
 mod check;
 mod compare;
 mod completions;
+mod control;
 mod fleet;
 mod import;
 mod init;
@@ -50,6 +51,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Make a running server read its configuration, certificates and logs again
     Reload(reload::Arguments),
+    /// Read and change a running server: origins, routes, certificates
+    Control(control::Arguments),
     /// Remove stored responses from a running server's accelerator
     Purge(purge::Arguments),
     /// Request a list of URLs, or those of a sitemap, from an accelerator, so that they are stored
@@ -119,6 +122,7 @@ impl Command {
             Command::Init(arguments) => init::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Control(arguments) => control::run(arguments),
             Command::Purge(arguments) => purge::run(&arguments),
             Command::Warm(arguments) => warm::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),

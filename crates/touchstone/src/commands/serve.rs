@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, ListenAddress, LogDestination,
-    accelerate, load_file, parse, quick,
+    accelerate, parse, quick,
 };
 use touchstone_import::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
@@ -155,7 +155,10 @@ pub(super) fn serve_until_ended(
 /// The configuration for the arguments, or why it is invalid.
 fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config, Vec<ConfigProblem>> {
     let (mut config, places) = match &arguments.config {
-        Some(file) => load_file(file).map(|loaded| (loaded.config, loaded.places))?,
+        Some(file) => {
+            let opened = touchstone_control::open(file)?;
+            (opened.effective.config, opened.effective.places)
+        }
         None => (quick_configuration(&arguments, target)?, ConfigPlaces::default()),
     };
     if let Some(cores) = arguments.cores {

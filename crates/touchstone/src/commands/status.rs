@@ -68,8 +68,12 @@ fn about_origin(origin: &Value) -> String {
     let number = |name: &str| origin[name].as_u64().unwrap_or(0);
     let failures = origin["failures"].as_object().into_iter().flat_map(|failures| failures.values());
     let failures: u64 = failures.filter_map(Value::as_u64).sum::<u64>() + number("broken_bodies");
+    let service = match origin["service"].as_str() {
+        Some("ready") | None => String::new(),
+        Some(service) => format!(", {service}"),
+    };
     format!(
-        "{} {}, {} requests, {failures} failures, {} connections, for {} {}",
+        "{} {}{service}, {} requests, {failures} failures, {} connections, for {} {}",
         text("origin"),
         text("state").replace('_', " "),
         number("requests"),

@@ -11,6 +11,7 @@ mod admin;
 mod connections;
 mod content;
 mod control;
+mod control_api;
 mod delivery;
 mod dictionaries;
 mod files;

@@ -3,8 +3,9 @@
 //!
 //! This thread makes every change of the server, one after another, and gives the cores orders. A long wait
 //! (for a new process to become ready) happens on a thread of its own, which reports by an event. Reloads are
-//! in `reload`, upgrades in `upgrade`.
+//! in `reload`, upgrades in `upgrade`, and requests to the control API in `control`.
 
+mod control;
 mod reload;
 mod upgrade;
 
@@ -25,6 +26,7 @@ use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_config::ListenAddress;
+use touchstone_control::{Call, CallAnswer, ControlApi};
 use touchstone_lifecycle::control::{Answer, Control, ControlListener, Reply, Request};
 use touchstone_lifecycle::handover::{Predecessor, ReadyNotice};
 use touchstone_lifecycle::heartbeat::Heartbeat;
@@ -96,12 +98,15 @@ pub struct Parts {
     pub connections: Arc<ConnectionCount>,
     /// Signs of life of the cores.
     pub heartbeat: Arc<Heartbeat>,
+    /// The control API, if there is one.
+    pub control_api: Option<ControlApi>,
 }
 
 /// An event for the main thread.
 enum Event {
     Signal(i32),
     Request(Request, Reply),
+    Control(Box<Call>, Sender<CallAnswer>),
     Successor(Result<ReadyNotice, String>),
     PredecessorGone,
 }
@@ -160,6 +165,7 @@ impl Running {
             };
             std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
+        self.parts.view.control_by(control::by_events(self.events.clone()));
         self.start_watchdog()?;
         self.announce();
         self.parts.acme.apply_config(&self.parts.snapshot.config);
@@ -220,6 +226,7 @@ impl Running {
                     });
                     return ServeEnd::Stop;
                 }
+                Event::Control(call, reply) => drop(reply.send(self.control(&call))),
                 Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
                 Event::PredecessorGone => self.begin_http3(),

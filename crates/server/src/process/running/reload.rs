@@ -1,12 +1,14 @@
 //! Reload: applies the present configuration file as a whole, or changes nothing. Also reopens log files.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use touchstone_config::{self as config, Config, ListenAddress};
+use touchstone_config::{Config, ConfigProblem, ListenAddress};
+use touchstone_control::{ControlApi, Opened, OriginName, OriginOrder, order_origins};
 use touchstone_lifecycle::control::Answer;
 use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
@@ -25,7 +27,7 @@ use crate::process::socket_rights::{SocketRights, socket_rights};
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A configuration with all its files and sockets open.
-struct OpenedConfig {
+pub(super) struct OpenedConfig {
     snapshot: Arc<Snapshot>,
     wanted: Vec<ListenAddress>,
     rights: SocketRights,
@@ -70,19 +72,22 @@ impl Running {
 
     /// Reads the configuration, prepares everything that can fail, and then applies it.
     fn try_reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
-        let config = read(file)?;
-        for key in fixed_keys_that_differ(&config, &self.parts.snapshot.config) {
+        let opened = read(file)?;
+        let config = &opened.effective.config;
+        for key in fixed_keys_that_differ(config, &self.parts.snapshot.config) {
             self.parts.error_log.warning(when_it_changes(key));
         }
-        let ready = self.make_ready(config).map_err(|problem| vec![problem])?;
-        self.apply(ready);
+        let ready = self.make_ready(config.clone()).map_err(|problem| vec![problem])?;
+        self.apply(ready, &opened.overlay.origins);
+        self.control_reloaded(opened);
         Ok(())
     }
 
     /// Opens what the new configuration needs. The admin listener and the logs come last, because they change
     /// at once.
-    fn make_ready(&mut self, config: Config) -> Result<OpenedConfig, String> {
+    pub(super) fn make_ready(&mut self, config: Config) -> Result<OpenedConfig, String> {
         let parts = &mut self.parts;
+        touchstone_proxy::begin_configuration();
         servlet::begin_configuration();
         python::begin_configuration();
         let snapshot = Snapshot::open(
@@ -113,7 +118,7 @@ impl Running {
         };
         let collector = parts.telemetry.open(&snapshot.config.telemetry)?;
         let http3 = parts.http3.open(&snapshot, bound_of, &parts.error_log)?;
-        parts.admin.reconfigure(&snapshot.config.admin)?;
+        parts.admin.reconfigure(&snapshot.config)?;
         if snapshot.config.access_log != parts.snapshot.config.access_log {
             let reconfigured = parts.access_log.reconfigure(&snapshot.config.access_log);
             reconfigured.map_err(|error| error.to_string())?;
@@ -125,8 +130,11 @@ impl Running {
         Ok(OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector })
     }
 
-    /// Passes the new configuration to the cores, and waits until they have applied it.
-    fn apply(&mut self, ready: OpenedConfig) {
+    /// Passes the new configuration to the cores, and waits until they have applied it. `orders` are what
+    /// operators want of origins.
+    pub(super) fn apply(&mut self, ready: OpenedConfig, orders: &BTreeMap<OriginName, OriginOrder>) {
+        // Before a core chooses an origin of a new group.
+        order_origins(orders);
         let OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector } =
             ready;
         let parts = &mut self.parts;
@@ -166,13 +174,17 @@ impl Running {
         }
         servlet::taken_up();
         python::taken_up();
+        touchstone_proxy::taken_up();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }
 
     /// Reopens the log files.
-    pub(super) fn reopen_logs(&self) -> Answer {
+    pub(super) fn reopen_logs(&mut self) -> Answer {
         self.parts.access_log.reopen();
+        if let Some(Err(problem)) = self.parts.control_api.as_mut().map(ControlApi::reopen_log) {
+            self.parts.error_log.error(problem);
+        }
         if let Some(Err(problem)) = self.parts.snapshot.logs.as_ref().map(|logs| logs.reopen()) {
             self.parts.error_log.error(format_args!("a log stays as it was: {problem}"));
         }
@@ -191,12 +203,17 @@ impl Running {
     }
 }
 
-/// Reads a configuration file, and checks whether this machine has what it names.
-fn read(file: &Path) -> Result<Config, Vec<String>> {
-    let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
-    let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
-    let problems = touchstone_sites::machine::check_machine(&config, &places);
-    if problems.is_empty() { Ok(config) } else { Err(texts(problems)) }
+/// Reads a configuration file with the changes of the control API that are kept for it, and checks whether
+/// this machine has what it names.
+fn read(file: &Path) -> Result<Opened, Vec<String>> {
+    let texts =
+        |problems: Vec<ConfigProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
+    let opened = touchstone_control::open(file).map_err(texts)?;
+    let (config, places) = (&opened.effective.config, &opened.effective.places);
+    let problems = touchstone_sites::machine::check_machine(config, places);
+    let problems: Vec<String> =
+        opened.effective.problems(problems).into_iter().map(|problem| problem.message).collect();
+    if problems.is_empty() { Ok(opened) } else { Err(problems) }
 }
 
 /// The keys that differ but that a reload cannot change.

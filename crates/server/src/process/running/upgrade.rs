@@ -91,6 +91,7 @@ impl Running {
         self.parts.error_log.info(format_args!(
             "process {process} has taken over; requests and connections of this one are finished"
         ));
+        self.log_lost_changes();
         // The new process sends notices to systemd after the order to continue; until then systemd accepts
         // notices only from the main process.
         self.notify(&Notice::MainProcess(process));

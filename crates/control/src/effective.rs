@@ -1,0 +1,390 @@
+//! The configuration in force: the files with the changes over them, read and checked as one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use touchstone_config::{
+    Config, ConfigPlaces, ConfigProblem, Loaded, Omission, Persistence, Source, load_sources, names_of_sites,
+};
+
+use crate::base::{Base, SITE};
+use crate::keyed_hash::digest;
+use crate::overlay::{Overlay, Subject};
+use crate::secrets;
+use crate::toml_text::toml_text;
+
+/// The name of the text of all changes, in problems.
+const CHANGES_NAME: &str = "control API";
+
+/// A configuration that may be put in force.
+#[derive(Debug, Clone)]
+pub struct Effective {
+    /// The configuration.
+    pub config: Config,
+    /// The places of its keys.
+    pub places: ConfigPlaces,
+    /// The same as JSON: its sections, and `site` with all sites in the order of [`Config::sites`].
+    pub document: Map<String, Value>,
+    /// The names of its sites.
+    pub site_names: Vec<String>,
+    changes: ChangeTexts,
+}
+
+/// The changes as they are shown in problems.
+#[derive(Debug, Clone, Default)]
+struct ChangeTexts {
+    /// By the names of their sources; without secrets.
+    texts: BTreeMap<PathBuf, String>,
+    /// All values, to find secrets in messages.
+    values: Vec<Value>,
+}
+
+/// A problem, and the line of a change that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong; with a place if it is in a file.
+    pub message: String,
+    /// The line of the change, written as TOML.
+    pub near: Option<String>,
+}
+
+/// A file with the changes that are kept for it.
+pub struct Opened {
+    /// The files.
+    pub base: Base,
+    /// The changes.
+    pub overlay: Overlay,
+    /// Files and changes together.
+    pub effective: Effective,
+    /// Which changes do not count any more, and why.
+    pub conflicts: Vec<String>,
+}
+
+/// Reads a configuration file with the changes that are kept for it.
+pub fn open(path: &Path) -> Result<Opened, Vec<ConfigProblem>> {
+    let (base, Loaded { config, places }) = Base::read(path)?;
+    let control = &config.control;
+    let directory =
+        control.directory.clone().filter(|_| control.enabled && control.persist == Persistence::File);
+    let Some(directory) = directory else {
+        let effective = Effective::of_base(&base, config, places);
+        return Ok(Opened { base, overlay: Overlay::default(), effective, conflicts: Vec::new() });
+    };
+    let problem = |message: String| ConfigProblem { file: PathBuf::new(), line: 0, column: 0, message };
+    let mut overlay = Overlay::read(&directory).map_err(|message| vec![problem(message)])?;
+    let conflicts = set_conflicts_aside(&base, &mut overlay);
+    let file = Overlay::file(&directory);
+    let effective = Effective::new(&base, &overlay).map_err(|problems| {
+        let said = |found: Problem| match found.near {
+            Some(near) => problem(format!("{}: {} (near `{near}`)", file.display(), found.message)),
+            None => problem(found.message),
+        };
+        problems.into_iter().map(said).collect::<Vec<_>>()
+    })?;
+    Ok(Opened { base, overlay, effective, conflicts })
+}
+
+/// Sets the changes aside that were made over another text than the files have now; says which.
+pub fn set_conflicts_aside(base: &Base, overlay: &mut Overlay) -> Vec<String> {
+    let reason = |(subject, change): (&Subject, &crate::overlay::Change)| {
+        let now = value_in_files(base, subject).map(digest);
+        if now == change.based_on {
+            return None;
+        }
+        let what = match (&change.based_on, &now) {
+            (None, _) => "is in the configuration file now",
+            (Some(_), None) => "is not in the configuration file any more",
+            (Some(_), Some(_)) => "was edited in the configuration file",
+        };
+        Some((subject.clone(), format!("it {what} since the change; the file counts")))
+    };
+    let found: Vec<(Subject, String)> = overlay.changes.iter().filter_map(reason).collect();
+    let said = |(subject, reason): &(Subject, String)| {
+        let change = overlay.changes.get(subject);
+        let (by, at) = change.map_or(("", ""), |change| (change.by.as_str(), change.at.as_str()));
+        format!("{}: the change by {by} at {at} is set aside: {reason}", subject.text())
+    };
+    let messages = found.iter().map(said).collect();
+    for (subject, reason) in found {
+        overlay.set_aside(&subject, reason);
+    }
+    messages
+}
+
+/// What the files say about a site or a section.
+pub fn value_in_files<'b>(base: &'b Base, subject: &Subject) -> Option<&'b Value> {
+    match subject {
+        Subject::Site(name) => base.site(name).map(|(_, value)| value),
+        Subject::Section(name) => base.section(name).map(|(_, value)| value),
+    }
+}
+
+/// The changes of one directory, to which their relative paths belong.
+#[derive(Default)]
+struct ChangesOfDirectory {
+    sections: Map<String, Value>,
+    /// The sites, each with its position in the whole.
+    sites: Vec<(usize, Value)>,
+}
+
+impl Effective {
+    /// The files alone.
+    fn of_base(base: &Base, config: Config, places: ConfigPlaces) -> Effective {
+        let mut document: Map<String, Value> = Map::new();
+        for name in base.section_names() {
+            if let Some((_, value)) = base.section(name) {
+                document.insert(name.to_string(), value.clone());
+            }
+        }
+        let sites = base.sites.iter().map(|site| base.value(site).clone()).collect();
+        document.insert(SITE.to_string(), Value::Array(sites));
+        let site_names = base.sites.iter().map(|site| site.name.clone()).collect();
+        Effective { config, places, document, site_names, changes: ChangeTexts::default() }
+    }
+
+    /// The files with these changes over them.
+    pub fn new(base: &Base, overlay: &Overlay) -> Result<Effective, Vec<Problem>> {
+        let mut omissions = Vec::new();
+        let mut by_directory: BTreeMap<PathBuf, ChangesOfDirectory> = BTreeMap::new();
+        let mut document: Map<String, Value> = Map::new();
+        for name in base.section_names() {
+            if let Some((_, value)) = base.section(name) {
+                document.insert(name.to_string(), value.clone());
+            }
+        }
+        let mut sites: Vec<Value> = Vec::new();
+        // The sites in the order in which they are read: those of files, then those of changes.
+        let mut kept: Vec<usize> = Vec::new();
+        for site in &base.sites {
+            match overlay.changes.get(&Subject::Site(site.name.clone())) {
+                None => {
+                    kept.push(sites.len());
+                    sites.push(base.value(site).clone());
+                }
+                Some(change) => {
+                    let position = Some(site.position);
+                    omissions.push(Omission { source: site.source, section: SITE.to_string(), position });
+                    if let Some(value) = &change.value {
+                        let changes = by_directory.entry(base.directory(site.source)).or_default();
+                        changes.sites.push((sites.len(), value.clone()));
+                        sites.push(value.clone());
+                    }
+                }
+            }
+        }
+        for (subject, change) in &overlay.changes {
+            match subject {
+                Subject::Site(name) if base.site(name).is_none() => {
+                    let Some(value) = &change.value else { continue };
+                    let changes = by_directory.entry(base.directory(0)).or_default();
+                    changes.sites.push((sites.len(), value.clone()));
+                    sites.push(value.clone());
+                }
+                Subject::Site(_) => {}
+                Subject::Section(name) => {
+                    let source = base.section(name).map(|(source, _)| source);
+                    if let Some(source) = source {
+                        omissions.push(Omission { source, section: name.clone(), position: None });
+                        document.remove(name);
+                    }
+                    if let Some(value) = &change.value {
+                        let directory = base.directory(source.unwrap_or(0));
+                        let changes = by_directory.entry(directory).or_default();
+                        changes.sections.insert(name.clone(), value.clone());
+                        document.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+        }
+        document.insert(SITE.to_string(), Value::Array(sites));
+        read_changed(base, by_directory, &omissions, kept, document)
+    }
+
+    /// A site by its name.
+    pub fn site(&self, name: &str) -> Option<(usize, &Value)> {
+        let position = self.site_names.iter().position(|known| known == name)?;
+        Some((position, self.document.get(SITE)?.get(position)?))
+    }
+
+    /// Says problems that show only on the machine, such as a missing directory.
+    pub fn problems(&self, found: Vec<ConfigProblem>) -> Vec<Problem> {
+        problems(found, &self.changes)
+    }
+}
+
+/// Reads the files and the changes together.
+fn read_changed(
+    base: &Base,
+    by_directory: BTreeMap<PathBuf, ChangesOfDirectory>,
+    omissions: &[Omission],
+    mut order: Vec<usize>,
+    document: Map<String, Value>,
+) -> Result<Effective, Vec<Problem>> {
+    let mut sources = base.sources.clone();
+    let mut shown = ChangeTexts::default();
+    for (directory, changes) in by_directory {
+        let mut table = changes.sections;
+        order.extend(changes.sites.iter().map(|(position, _)| *position));
+        let sites: Vec<Value> = changes.sites.into_iter().map(|(_, site)| site).collect();
+        if !sites.is_empty() {
+            table.insert(SITE.to_string(), Value::Array(sites));
+        }
+        let text = toml_text(&table).map_err(|message| vec![Problem { message, near: None }])?;
+        let name = match shown.texts.len() {
+            0 => PathBuf::from(CHANGES_NAME),
+            count => PathBuf::from(format!("{CHANGES_NAME} ({})", count + 1)),
+        };
+        let value = Value::Object(table);
+        // Each string is on one line, so the lines are the same without secrets.
+        let masked = secrets::masked(&value).as_object().map(toml_text);
+        shown.texts.insert(name.clone(), masked.and_then(Result::ok).unwrap_or_default());
+        shown.values.push(value);
+        sources.push(Source { name, base: directory, text });
+    }
+    let loaded = load_sources(&sources, omissions).map_err(|found| problems(found, &shown))?;
+    let Loaded { mut config, mut places } = loaded;
+    if order.len() == config.sites.len() && order.len() == places.sites.len() {
+        config.sites = in_order(config.sites, &order);
+        places.sites = in_order(places.sites, &order);
+    }
+    let site_names = names_of_sites(&config.sites).into_iter().map(|names| names.site).collect();
+    Ok(Effective { config, places, document, site_names, changes: shown })
+}
+
+/// The items, each at its position in the whole.
+fn in_order<T>(items: Vec<T>, positions: &[usize]) -> Vec<T> {
+    let mut all: Vec<(usize, T)> = positions.iter().copied().zip(items).collect();
+    all.sort_by_key(|(position, _)| *position);
+    all.into_iter().map(|(_, item)| item).collect()
+}
+
+/// Problems of files keep their places. The lines of a change mean nothing to its author, who wrote JSON: the
+/// text of the line does.
+fn problems(found: Vec<ConfigProblem>, changes: &ChangeTexts) -> Vec<Problem> {
+    let without_secrets = |message: String| {
+        changes.values.iter().fold(message, |message, value| secrets::without_secrets(&message, value))
+    };
+    let said = |problem: ConfigProblem| match changes.texts.get(&problem.file) {
+        None => Problem { message: without_secrets(problem.to_string()), near: None },
+        Some(text) => {
+            let near = text.lines().nth(problem.line.saturating_sub(1)).map(str::to_string);
+            let message = without_secrets(problem.message);
+            Problem { message, near: near.filter(|_| problem.line > 0) }
+        }
+    };
+    found.into_iter().map(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::Change;
+    use serde_json::json;
+
+    const MAIN: &str = "include = ['more/*.toml']\n[limits]\nranges = 3\n[[site]]\nhosts = ['a.example']\n\
+        listen = ['127.0.0.1:1']\nroot = '/'\n[[site]]\nhosts = ['b.example']\nlisten = ['127.0.0.1:1']\n\
+        root = '/'\n";
+    const MORE: &str = "[[site]]\nhosts = ['c.example']\nlisten = ['127.0.0.1:1']\nroot = 'www'\n";
+
+    fn written(main: &str) -> (tempfile::TempDir, Base) {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("more")).unwrap();
+        std::fs::write(directory.path().join("main.toml"), main).unwrap();
+        std::fs::write(directory.path().join("more/c.toml"), MORE).unwrap();
+        let (base, _) = Base::read(&directory.path().join("main.toml")).unwrap();
+        (directory, base)
+    }
+
+    fn site(host: &str, root: &str) -> Value {
+        json!({ "hosts": [host], "listen": ["127.0.0.1:1"], "root": root })
+    }
+
+    fn overlay(base: &Base, changes: &[(&str, Option<Value>)]) -> Overlay {
+        let change = |(name, value): &(&str, Option<Value>)| {
+            let subject = match name.contains('.') {
+                true => Subject::Site(name.to_string()),
+                false => Subject::Section(name.to_string()),
+            };
+            let based_on = value_in_files(base, &subject).map(digest);
+            let change = Change { based_on, value: value.clone(), by: "x".to_string(), at: "t".to_string() };
+            (subject, change)
+        };
+        Overlay { changes: changes.iter().map(change).collect(), ..Overlay::default() }
+    }
+
+    #[test]
+    fn changes_stand_where_the_files_have_what_they_replace() {
+        let (directory, base) = written(MAIN);
+        let changes = overlay(
+            &base,
+            &[
+                ("a.example", Some(site("a.example", "/a"))),
+                ("b.example", None),
+                ("c.example", Some(site("c.example", "new"))),
+                ("d.example", Some(site("d.example", "d"))),
+                ("limits", Some(json!({ "ranges": 7 }))),
+                ("cache", Some(json!({ "enabled": false }))),
+            ],
+        );
+        let effective = Effective::new(&base, &changes).unwrap();
+        assert_eq!(effective.site_names, ["a.example", "c.example", "d.example"]);
+        let roots: Vec<&Path> = effective.config.sites.iter().map(|site| site.root.as_path()).collect();
+        // A relative path belongs to the directory of the file that has the site.
+        assert_eq!(roots, [Path::new("/a"), &directory.path().join("more/new"), &directory.path().join("d")]);
+        assert_eq!((effective.config.limits.ranges, effective.config.cache.enabled), (7, false));
+        assert_eq!(effective.document["limits"], json!({ "ranges": 7 }));
+        assert_eq!(effective.site("c.example").unwrap().0, 1);
+    }
+
+    #[test]
+    fn the_order_of_sites_stays() {
+        let (_directory, base) = written(MAIN);
+        let changes = overlay(&base, &[("a.example", Some(site("a.example", "/a")))]);
+        let effective = Effective::new(&base, &changes).unwrap();
+        assert_eq!(effective.site_names, ["a.example", "b.example", "c.example"]);
+        assert_eq!(effective.config.sites[0].root, Path::new("/a"));
+    }
+
+    #[test]
+    fn problems_of_a_change_show_its_line_and_those_of_files_their_place() {
+        let (_directory, base) = written(MAIN);
+        let mut wrong = site("a.example", "/a");
+        wrong["rot"] = "x".into();
+        let changes = overlay(&base, &[("a.example", Some(wrong))]);
+        let problems = Effective::new(&base, &changes).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].near.as_deref(), Some("rot = \"x\""));
+        assert!(problems[0].message.contains("unknown key 'rot'"), "{problems:?}");
+        let changes = overlay(&base, &[("a.example", Some(site("b.example", "/a")))]);
+        let problems = Effective::new(&base, &changes).unwrap_err();
+        assert!(problems[0].message.contains("already belongs"), "{problems:?}");
+    }
+
+    #[test]
+    fn an_edit_of_the_file_counts_more_than_a_change() {
+        let (_directory, base) = written(MAIN);
+        let changes = overlay(
+            &base,
+            &[
+                ("a.example", Some(site("a.example", "/a"))),
+                ("b.example", None),
+                ("d.example", Some(site("d.example", "d"))),
+            ],
+        );
+        let mut same = changes.clone();
+        assert_eq!(set_conflicts_aside(&base, &mut same), [""; 0]);
+        assert_eq!(same, changes);
+        let edited = MAIN.replace("hosts = ['a.example']", "hosts = ['a.example', 'www.a.example']")
+            + "[[site]]\nhosts = ['d.example']\nlisten = ['127.0.0.1:1']\nroot = '/'\n";
+        let (_directory, base) = written(&edited);
+        let mut changes = changes;
+        let said = set_conflicts_aside(&base, &mut changes);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("site a.example: the change by x at t is set aside: it was edited"));
+        assert!(said[1].contains("is in the configuration file now"), "{said:?}");
+        assert_eq!(changes.set_aside.len(), 2);
+        let effective = Effective::new(&base, &changes).unwrap();
+        assert_eq!(effective.site_names, ["a.example", "d.example", "c.example"]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Hashes that only this process can make: entity tags and texts in place of secrets. They show whether two
+//! values are equal, and no client can try values against them.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::hmac;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The key of this process.
+pub struct HashKey(hmac::Key);
+
+impl HashKey {
+    /// A new key.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no random numbers, without which TLS does not work either.
+    pub fn new() -> HashKey {
+        let mut bytes = [0; 32];
+        aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+        HashKey(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+    }
+
+    /// 64 hexadecimal digits.
+    pub fn hash(&self, bytes: &[u8]) -> String {
+        hexadecimal(hmac::sign(&self.0, bytes).as_ref())
+    }
+
+    /// The entity tag of a value.
+    pub fn entity_tag(&self, value: &Value) -> String {
+        format!("\"{}\"", &self.hash(value.to_string().as_bytes())[..32])
+    }
+}
+
+impl Default for HashKey {
+    fn default() -> HashKey {
+        HashKey::new()
+    }
+}
+
+/// A hash of a value that is the same in every process.
+pub fn digest(value: &Value) -> String {
+    hexadecimal(&Sha256::digest(value.to_string().as_bytes()))
+}
+
+/// The bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn tags_tell_values_apart_and_digests_are_the_same_everywhere() {
+        let key = HashKey::new();
+        assert_eq!(key.entity_tag(&json!({ "a": 1, "b": 2 })), key.entity_tag(&json!({ "b": 2, "a": 1 })));
+        assert_ne!(key.entity_tag(&json!(1)), key.entity_tag(&json!(2)));
+        assert_ne!(key.entity_tag(&json!(1)), HashKey::new().entity_tag(&json!(1)));
+        assert_eq!(digest(&json!({})), hexadecimal(&Sha256::digest(b"{}")));
+    }
+}

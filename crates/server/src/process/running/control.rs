@@ -1,0 +1,125 @@
+//! Requests to the control API, on the thread that makes every change.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_admin::ControlFunction;
+use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
+use touchstone_control::{Call, CallAnswer, ControlApi, Failure, Host, Opened, OriginName, OriginOrder};
+use touchstone_sites::archives::check_archives;
+use touchstone_sites::machine::check_machine;
+use touchstone_sites::site_tls::check_certificates;
+
+use super::{Event, Running};
+
+/// Passes requests of the admin listener to the main thread, and waits for the answers.
+pub(super) fn by_events(events: Sender<Event>) -> ControlFunction {
+    Arc::new(move |call| {
+        let (reply, answer) = channel();
+        // The events end when the server stops.
+        drop(events.send(Event::Control(Box::new(call), reply)));
+        answer.recv().unwrap_or_else(|_| Failure::new(503, "the server is being stopped").answer())
+    })
+}
+
+impl Running {
+    /// Carries out a request.
+    pub(super) fn control(&mut self, call: &Call) -> CallAnswer {
+        let Some(mut api) = self.parts.control_api.take() else {
+            return Failure::new(503, "there is no control API; the error log says why").answer();
+        };
+        let answer = api.handle(call, self);
+        self.parts.control_api = Some(api);
+        answer
+    }
+
+    /// A reload has put this configuration in force.
+    pub(super) fn control_reloaded(&mut self, opened: Opened) {
+        let (parts, is_enabled) = (&mut self.parts, opened.effective.config.control.enabled);
+        let done = match parts.control_api.take() {
+            Some(api) if !is_enabled => {
+                let lost = api.lost_at_end().into_iter();
+                lost.for_each(|change| parts.error_log.warning(lost_change(&change)));
+                return;
+            }
+            None if !is_enabled => return,
+            Some(mut api) => api.reloaded(opened).map(|dropped| {
+                dropped.iter().for_each(|change| parts.error_log.warning(change));
+                api
+            }),
+            None => ControlApi::new(opened, parts.error_log.clone(), parts.metrics.control().clone()),
+        };
+        match done {
+            Ok(api) => parts.control_api = Some(api),
+            Err(problem) => {
+                let message = format_args!("there is no control API until the next reload: {problem}");
+                parts.error_log.error(message);
+            }
+        }
+    }
+
+    /// Says which changes end with this process.
+    pub(super) fn log_lost_changes(&self) {
+        let api = self.parts.control_api.iter();
+        for change in api.flat_map(|api| api.lost_at_end()) {
+            self.parts.error_log.warning(lost_change(&change));
+        }
+    }
+
+    /// A new configuration was prepared and is not put in force: the logs stay those of the present one.
+    fn keep_logs(&self) {
+        let parts = &self.parts;
+        let config = &parts.snapshot.config;
+        let kept = parts.access_log.reconfigure(&config.access_log);
+        for error in
+            [kept, parts.error_log.reconfigure(&config.error_log)].into_iter().filter_map(Result::err)
+        {
+            parts.error_log.error(format_args!("a log cannot be opened again: {error}"));
+        }
+    }
+}
+
+fn lost_change(change: &str) -> String {
+    format!("a change of the control API ends with control.persist \"none\": {change}")
+}
+
+impl Host for Running {
+    fn check(&self, config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+        let mut problems = check_machine(config, places);
+        problems.extend(check_certificates(config, places));
+        problems.extend(check_archives(config, places));
+        problems
+    }
+
+    fn apply(
+        &mut self,
+        config: Config,
+        orders: &BTreeMap<OriginName, OriginOrder>,
+        commit: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let ready = self.make_ready(config)?;
+        if let Err(problem) = commit() {
+            self.keep_logs();
+            return Err(problem);
+        }
+        self.apply(ready, orders);
+        Ok(())
+    }
+
+    fn purge(&self, order: &PurgeOrder) -> Option<usize> {
+        self.parts.view.purge(order)
+    }
+
+    fn acme_file(&self, config: &Config, hosts: &[String]) -> PathBuf {
+        touchstone_acme::certificate_file(&config.acme, hosts)
+    }
+
+    fn busy(&self) -> Option<String> {
+        self.upgrade.as_ref().map(|upgrade| {
+            format!("an upgrade is under way: process {} is getting ready", upgrade.successor.process())
+        })
+    }
+}
