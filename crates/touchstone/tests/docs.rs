@@ -449,6 +449,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
         .map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("control.tokens"), "deploy change 0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("links.secret"), "a long secret of links\n")
         .map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
