@@ -1,8 +1,7 @@
 //! A connection to the admin listener: HTTP/1, one request after the other, on a thread that may wait.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,6 +10,7 @@ use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::{KnownField, Limits, Method, Parsed, RequestBody, RequestHead};
 use touchstone_http::status::reason;
 
+use super::client_stream::ClientStream;
 use super::control_request;
 use super::gate::Refusal;
 use super::listener_state::ListenerState;
@@ -20,96 +20,10 @@ use super::pages::{Page, PageRequest};
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How long, and how much, is read of a body that is not used.
-const REST_TIMEOUT: Duration = Duration::from_secs(1);
-const MOST_REST_BYTES: usize = 2 << 20;
-
-/// The maximum time without progress of an answer.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-
 const LIMITS: Limits = Limits { request_line_bytes: 4096, header_bytes: 16 << 10, header_fields: 100 };
 
-/// A connection's socket.
-pub enum Stream {
-    /// Over TCP.
-    Tcp(TcpStream),
-    /// On this machine.
-    Unix(UnixStream),
-}
-
-impl Stream {
-    pub(super) fn set_timeouts(&self, read: Duration) -> io::Result<()> {
-        // A timeout of zero would mean no timeout.
-        let read = Some(read.max(Duration::from_millis(1)));
-        match self {
-            Stream::Tcp(stream) => {
-                stream.set_read_timeout(read)?;
-                stream.set_write_timeout(Some(SEND_TIMEOUT))
-            }
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(read)?;
-                stream.set_write_timeout(Some(SEND_TIMEOUT))
-            }
-        }
-    }
-
-    /// Reads on for a moment, and ignores what comes: if a socket is closed with bytes that were not read,
-    /// the client may lose the answer.
-    fn take_the_rest(&mut self) {
-        let ended = match self {
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-        };
-        let mut buffer = [0; 16 << 10];
-        let mut rest = MOST_REST_BYTES;
-        if ended.is_err() || self.set_timeouts(REST_TIMEOUT).is_err() {
-            return;
-        }
-        while let Ok(count) = self.read(&mut buffer) {
-            rest = rest.saturating_sub(count);
-            if count == 0 || rest == 0 {
-                return;
-            }
-        }
-    }
-
-    /// The user of the client's process at a unix socket.
-    pub(super) fn user(&self) -> Option<u32> {
-        match self {
-            Stream::Tcp(_) => None,
-            Stream::Unix(stream) => {
-                rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.uid.as_raw())
-            }
-        }
-    }
-
-    /// The address of the client, or `unix`.
-    pub(super) fn address(&self) -> String {
-        match self {
-            Stream::Tcp(stream) => {
-                stream.peer_addr().map_or_else(|_| "-".to_string(), |peer| peer.to_string())
-            }
-            Stream::Unix(_) => "unix".to_string(),
-        }
-    }
-
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        }
-    }
-
-    pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.write_all(bytes),
-            Stream::Unix(stream) => stream.write_all(bytes),
-        }
-    }
-}
-
 /// Answers requests until one side closes the connection.
-pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, state: &ListenerState) {
+pub(super) fn serve(mut stream: ClientStream, client: Option<IpAddr>, state: &ListenerState) {
     let mut input = Vec::new();
     let mut head = RequestHead::new();
     loop {
@@ -147,7 +61,11 @@ enum Broken {
     Refused(u16),
 }
 
-fn receive_head(stream: &mut Stream, input: &mut Vec<u8>, head: &mut RequestHead) -> Result<usize, Broken> {
+fn receive_head(
+    stream: &mut ClientStream,
+    input: &mut Vec<u8>,
+    head: &mut RequestHead,
+) -> Result<usize, Broken> {
     let mut deadline = None;
     loop {
         if !input.is_empty() {

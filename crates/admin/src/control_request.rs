@@ -9,7 +9,7 @@ use touchstone_control::{Call, CallAnswer, CallFields, CallMethod, ControlGate, 
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::{HeadFields, RequestFields};
 
-use super::connection::Stream;
+use super::client_stream::ClientStream;
 use super::listener_state::ListenerState;
 use super::pages::Page;
 
@@ -25,7 +25,7 @@ pub(super) fn path_of<'b>(head: &RequestHead, bytes: &'b [u8]) -> Option<&'b [u8
 
 /// Answers a request whose head is the first `length` bytes of `input`.
 pub(super) fn answer(
-    stream: &mut Stream,
+    stream: &mut ClientStream,
     client: Option<IpAddr>,
     state: &ListenerState,
     head: &RequestHead,
@@ -44,7 +44,13 @@ pub(super) fn answer(
     page((state.control)(call))
 }
 
-fn call(stream: &mut Stream, gate: &ControlGate, head: &RequestHead, input: &[u8], length: usize) -> Call {
+fn call(
+    stream: &mut ClientStream,
+    gate: &ControlGate,
+    head: &RequestHead,
+    input: &[u8],
+    length: usize,
+) -> Call {
     let fields = HeadFields { head, buffer: input };
     let field = |name: &[u8]| -> Option<String> {
         let mut all = (0..).map_while(|position| fields.field(position));
@@ -90,7 +96,7 @@ fn call(stream: &mut Stream, gate: &ControlGate, head: &RequestHead, input: &[u8
 }
 
 /// Reads the body; its beginning may have come with the head.
-fn receive_body(stream: &mut Stream, head: &RequestHead, begun: &[u8]) -> Result<Vec<u8>, Failure> {
+fn receive_body(stream: &mut ClientStream, head: &RequestHead, begun: &[u8]) -> Result<Vec<u8>, Failure> {
     let length = match head.body {
         RequestBody::None => return Ok(Vec::new()),
         RequestBody::Chunked => {

@@ -13,6 +13,7 @@
 //! | module | |
 //! |---|---|
 //! | `listener` | binds the address, accepts connections, stops |
+//! | `client_stream` | the socket of a client |
 //! | `connection` | reads requests, writes answers |
 //! | `control_request` | requests to the control API |
 //! | `state` | what the threads of both share |
@@ -25,6 +26,7 @@
 //! | `token` | reads the token's file |
 //! | `words` | numbers for people |
 
+mod client_stream;
 mod component_table;
 mod connection;
 pub mod connection_info;

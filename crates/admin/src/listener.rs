@@ -17,7 +17,8 @@ use touchstone_lifecycle::unix_socket::{self, SocketFileIdentity};
 use touchstone_observe::log::error::ErrorLog;
 
 use super::Sources;
-use super::connection::{self, Stream};
+use super::client_stream::ClientStream;
+use super::connection;
 use super::gate::Gate;
 use super::history::History;
 use super::listener_state::ListenerState;
@@ -234,23 +235,23 @@ fn accept_until(
     }
 }
 
-fn accept(socket: &Socket) -> io::Result<(Stream, Option<IpAddr>)> {
+fn accept(socket: &Socket) -> io::Result<(ClientStream, Option<IpAddr>)> {
     match socket {
         Socket::Tcp(listener) => {
             let (stream, client) = listener.accept()?;
             stream.set_nonblocking(false)?;
             stream.set_nodelay(true)?;
-            Ok((Stream::Tcp(stream), Some(client.ip())))
+            Ok((ClientStream::Tcp(stream), Some(client.ip())))
         }
         Socket::Unix { listener, .. } => {
             let (stream, _) = listener.accept()?;
             stream.set_nonblocking(false)?;
-            Ok((Stream::Unix(stream), None))
+            Ok((ClientStream::Unix(stream), None))
         }
     }
 }
 
-fn begin(stream: Stream, client: Option<IpAddr>, state: &Arc<ListenerState>, error_log: &ErrorLog) {
+fn begin(stream: ClientStream, client: Option<IpAddr>, state: &Arc<ListenerState>, error_log: &ErrorLog) {
     if state.open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
         state.open.fetch_sub(1, Ordering::Relaxed);
         let message =

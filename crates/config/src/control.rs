@@ -83,8 +83,8 @@ pub static CONTROL: Section<ControlConfig> = Section {
             name: "persist",
             default: Some("\"none\""),
             example: "\"file\"",
-            documentation: "How long changes last. With `\"file\"` they are in `overlay.json` of `directory`; with \
-                `\"none\"` the configuration file alone is the truth.",
+            documentation: "How long changes last. With `\"file\"` they are in `overlay.json` of \
+                `directory`; with `\"none\"` the configuration file alone is the truth.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "none",

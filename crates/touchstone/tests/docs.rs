@@ -447,18 +447,16 @@ fn check_configuration(text: &str) -> Result<(), String> {
     // Files that examples name: a password file, with the password "password", a token and a secret.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
-        .map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("control.tokens"), "deploy change 0123456789abcdef\n")
-        .map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("links.secret"), "a long secret of links\n")
-        .map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
-        .map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("login.keys"), "0123456789abcdef0123456789abcdef\n")
-        .map_err(|error| error.to_string())?;
-    std::fs::write(directory.path().join("login.secret"), "a secret of the site\n")
-        .map_err(|error| error.to_string())?;
+    for (name, text) in [
+        ("admin.token", "0123456789abcdef0123456789abcdef\n"),
+        ("control.tokens", "deploy change 0123456789abcdef\n"),
+        ("links.secret", "a long secret of links\n"),
+        ("ajp.secret", "a long secret\n"),
+        ("login.keys", "0123456789abcdef0123456789abcdef\n"),
+        ("login.secret", "a secret of the site\n"),
+    ] {
+        std::fs::write(directory.path().join(name), text).map_err(|error| error.to_string())?;
+    }
     // Configurations of plug-ins; lines of `directives` are the object `default`.
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
     let obj_conf = format!("<Object name={object}>\n</Object>\n");

@@ -8,7 +8,8 @@ use touchstone_control::{ControlApi, order_origins};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 
-/// The control API, if the configuration has one; tells the origins what operators want of them.
+/// The control API, if the configuration has one; tells the origins what operators want of them, before a
+/// core chooses one.
 pub fn start(
     config: &Config,
     file: Option<&Path>,

@@ -225,13 +225,11 @@ impl Server {
             control,
             predecessor,
         } = self;
-        // Before a core chooses an origin.
         let control_api = control_api::start(&snapshot.config, config_file.as_deref(), &metrics, &error_log);
         let count = shares.len();
-        let heartbeat = Arc::new(Heartbeat::new(count));
-        let connections = Arc::new(ConnectionCount::default());
-        let (accepting, started) = channel();
-        let mut cores = Vec::with_capacity(shares.len());
+        let (heartbeat, connections) =
+            (Arc::new(Heartbeat::new(count)), Arc::new(ConnectionCount::default()));
+        let ((accepting, started), mut cores) = (channel(), Vec::with_capacity(count));
         let sockets = sockets_of_cores(shares, http3_shares, datagram_shares);
         for (index, sockets) in sockets.enumerate() {
             let (orders, received) = unbounded_channel();

@@ -99,8 +99,8 @@ impl Controlled {
     fn patch_origin(&self, url: &str, body: &Value) -> Answer {
         let groups = self.get("/control/origins").body;
         let all = groups["groups"].as_array().expect("groups").iter();
-        let all = all.flat_map(|group| group["origins"].as_array().expect("origins"));
-        let found = all.filter(|origin| origin["origin"] == url).next();
+        let mut all = all.flat_map(|group| group["origins"].as_array().expect("origins"));
+        let found = all.find(|origin| origin["origin"] == url);
         let href =
             found.and_then(|origin| origin["href"].as_str()).unwrap_or_else(|| panic!("{url}: {groups:#}"));
         self.call("PATCH", href, "", body)
