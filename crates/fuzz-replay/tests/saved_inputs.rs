@@ -43,6 +43,9 @@ targets! {
     transcript = "../../conformance/fuzz/fuzz_targets/transcript.rs";
     "control":
     control_call = "../../control/fuzz/fuzz_targets/control_call.rs";
+    "dns":
+    dns_key = "../../dns/fuzz/fuzz_targets/dns_key.rs";
+    dns_message = "../../dns/fuzz/fuzz_targets/dns_message.rs";
     "expression":
     condition = "../../expression/fuzz/fuzz_targets/condition.rs";
     map = "../../expression/fuzz/fuzz_targets/map.rs";
