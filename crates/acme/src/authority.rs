@@ -14,6 +14,7 @@ use touchstone_observe::log::error::ErrorLog;
 use super::account;
 use super::challenge::Offers;
 use super::client::AuthorityClient;
+use super::counts::AcmeCounts;
 use super::failure::Failure;
 use super::storage::Storage;
 
@@ -33,6 +34,8 @@ pub struct Authority {
     pub offers: Offers,
     /// The log for the operator.
     pub error_log: ErrorLog,
+    /// The counters.
+    pub counts: Arc<AcmeCounts>,
     orders: Semaphore,
     /// Names with an order under way. A name can have only one proof at a time in TLS handshakes, so orders
     /// that share a name wait for each other.
@@ -63,12 +66,18 @@ impl Drop for OrderPermit<'_> {
 
 impl Authority {
     /// Creates an authority; sends and writes nothing yet.
-    pub fn new(settings: Arc<AcmeConfig>, offers: Offers, error_log: ErrorLog) -> Authority {
+    pub fn new(
+        settings: Arc<AcmeConfig>,
+        offers: Offers,
+        error_log: ErrorLog,
+        counts: Arc<AcmeCounts>,
+    ) -> Authority {
         Authority {
             storage: Storage::new(&settings),
             settings,
             offers,
             error_log,
+            counts,
             orders: Semaphore::new(MOST_ORDERS),
             busy_names: std::sync::Mutex::default(),
             names_are_free: Notify::new(),
@@ -163,7 +172,7 @@ mod tests {
     fn authority() -> Authority {
         let off = ErrorLogConfig::new(LogDestination::Off, LogLevel::Info);
         let offers = Offers { http: Arc::default(), tls: TlsShared::new() };
-        Authority::new(Arc::default(), offers, ErrorLog::start(&off).unwrap())
+        Authority::new(Arc::default(), offers, ErrorLog::start(&off).unwrap(), Arc::default())
     }
 
     fn names(names: &[&str]) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! The life of one certificate: requested, kept, renewed, and requested again after a failure.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use instant_acme::CertificateIdentifier;
@@ -67,8 +68,8 @@ impl CertificateTask {
     }
 
     /// The stored certificate, if it is for all names.
-    fn kept(&mut self) -> Option<LoadedCertificate> {
-        let file = self.authority.storage.certificate_file(self.plan.label());
+    pub fn kept(&mut self) -> Option<LoadedCertificate> {
+        let file = self.authority.storage.certificate_file(&self.plan.storage_name());
         if !file.exists() {
             return None;
         }
@@ -114,6 +115,25 @@ impl CertificateTask {
         replaces: Option<CertificateIdentifier<'static>>,
     ) {
         self.wait_between_orders().await;
+        match self.limited_order(replaces).await {
+            Ok(_) => self.failures = 0,
+            Err((failure, patience)) => {
+                self.failures = self.failures.saturating_add(1);
+                self.say_and_wait(&failure, kept, patience).await;
+            }
+        }
+    }
+
+    /// Makes one order without waits; a failure comes with the time that the authority asks to wait.
+    pub async fn order_once(&mut self) -> Result<LoadedCertificate, (Failure, Duration)> {
+        self.limited_order(None).await
+    }
+
+    /// One order, within the limits on time and on orders at the same time.
+    async fn limited_order(
+        &self,
+        replaces: Option<CertificateIdentifier<'static>>,
+    ) -> Result<LoadedCertificate, (Failure, Duration)> {
         let mut not_before = None;
         let result = {
             let _permit = self.authority.order_permit(&self.plan.names).await;
@@ -122,19 +142,20 @@ impl CertificateTask {
                 Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
             })
         };
+        let counts = &self.authority.counts;
         match result {
             Ok(certificate) => {
-                self.failures = 0;
+                counts.orders_done.fetch_add(1, Ordering::Relaxed);
                 self.authority.error_log.info(format_args!(
                     "acme: new certificate for {}, valid until {}",
                     self.plan.names.join(", "),
                     certificate.end_day()
                 ));
+                Ok(certificate)
             }
             Err(failure) => {
-                self.failures = self.failures.saturating_add(1);
-                let patience = not_before.map_or(Duration::ZERO, from_now);
-                self.say_and_wait(&failure, kept, patience).await;
+                counts.orders_failed.fetch_add(1, Ordering::Relaxed);
+                Err((failure, not_before.map_or(Duration::ZERO, from_now)))
             }
         }
     }
@@ -163,8 +184,8 @@ impl CertificateTask {
         not_before: &mut Option<SystemTime>,
     ) -> Result<LoadedCertificate, Failure> {
         let authority = &self.authority;
-        let label = self.plan.label();
-        authority.storage.note_attempt(label, now_s()).map_err(|error| {
+        let storage_name = &self.plan.storage_name();
+        authority.storage.note_attempt(storage_name, now_s()).map_err(|error| {
             Failure::Own(format!("{} cannot be written: {error}", authority.settings.storage.display()))
         })?;
         let client = authority.client()?;
@@ -181,7 +202,7 @@ impl CertificateTask {
         };
         *not_before = client.take_not_before();
         let issued = issued?;
-        let file = authority.storage.certificate_file(label);
+        let file = authority.storage.certificate_file(storage_name);
         authority
             .storage
             .write(&file, issued.pem.as_bytes())
@@ -211,13 +232,8 @@ impl CertificateTask {
                 authority.settings.directory,
                 challenge.name()
             ));
-            let wanted = CertificateOrder {
-                names: &self.plan.names,
-                challenge,
-                profile: &authority.settings.profile,
-                replaces: replaces.clone(),
-            };
-            result = order::obtain(&account, wanted, &authority.offers).await;
+            let wanted = CertificateOrder { names: &self.plan.names, challenge, replaces: replaces.clone() };
+            result = order::obtain(authority, &account, client, wanted).await;
             if !matches!(result, Err(Failure::Challenge { .. })) {
                 break;
             }
@@ -228,7 +244,7 @@ impl CertificateTask {
     /// Limits the orders even after restarts and if the authority always asks for renewal.
     async fn wait_between_orders(&self) {
         let least = self.authority.settings.retry_after.min(LEAST_BETWEEN_ORDERS);
-        let Some(last_s) = self.authority.storage.last_attempt_s(self.plan.label()) else { return };
+        let Some(last_s) = self.authority.storage.last_attempt_s(&self.plan.storage_name()) else { return };
         let least_s = i64::try_from(least.as_secs()).unwrap_or(60);
         // A time in the future means that the clock was set back.
         if (0..least_s).contains(&(now_s() - last_s)) {

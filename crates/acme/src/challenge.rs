@@ -2,6 +2,7 @@
 //! section 8.3), and in a TLS handshake (TLS-ALPN-01, RFC 8737).
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -85,7 +86,12 @@ enum OfferKind {
 impl Offers {
     /// Publishes a proof in plain HTTP.
     pub fn http(&self, host: &str, token: &str, key_authorization: &str) -> Offer {
-        let proof = HttpProof { host: host.to_string(), key_authorization: key_authorization.to_string() };
+        // In a Host field, an IPv6 address has brackets.
+        let host = match host.parse() {
+            Ok(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => host.to_string(),
+        };
+        let proof = HttpProof { host, key_authorization: key_authorization.to_string() };
         self.http.change(|table| {
             table.insert(token.to_string(), proof);
         });
@@ -95,8 +101,9 @@ impl Offers {
     /// Publishes a proof in TLS handshakes: the SHA-256 digest of the key authorization.
     pub fn tls(&self, host: &str, digest: &[u8]) -> Result<Offer, String> {
         let certificate = challenge_certificate(host, digest, self.tls.provider())?;
-        self.tls.add_challenge(host, Arc::new(certificate));
-        Ok(Offer { offers: self.clone(), kind: OfferKind::Tls { host: host.to_string() } })
+        let host = requested_name(host);
+        self.tls.add_challenge(&host, Arc::new(certificate));
+        Ok(Offer { offers: self.clone(), kind: OfferKind::Tls { host } })
     }
 }
 
@@ -108,6 +115,24 @@ impl Drop for Offer {
             }),
             OfferKind::Tls { host } => self.offers.tls.remove_challenge(host),
         }
+    }
+}
+
+/// The name that the authority asks for in its handshake: the host, or the name for an address in the reverse
+/// zones (RFC 8738 section 6).
+fn requested_name(host: &str) -> String {
+    match host.parse() {
+        Ok(IpAddr::V4(address)) => {
+            let [a, b, c, d] = address.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        Ok(IpAddr::V6(address)) => {
+            let octets = address.octets();
+            let digits = octets.iter().rev().flat_map(|octet| [octet & 0xf, octet >> 4]);
+            let labels: Vec<String> = digits.map(|digit| format!("{digit:x}")).collect();
+            format!("{}.ip6.arpa", labels.join("."))
+        }
+        Err(_) => host.to_string(),
     }
 }
 
@@ -187,6 +212,19 @@ mod tests {
         assert!(ask("/.well-known/acme-challenge/def", "b.org").is_some());
         drop(other);
         assert_eq!(offers.http.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_of_addresses() {
+        assert_eq!(requested_name("a.org"), "a.org");
+        assert_eq!(requested_name("192.0.2.1"), "1.2.0.192.in-addr.arpa");
+        let v6 = requested_name("2001:db8::1");
+        assert!(v6.starts_with("1.0.0.0.") && v6.ends_with("8.b.d.0.1.0.0.2.ip6.arpa"), "{v6}");
+        assert_eq!(v6.len(), 72);
+        let offers = offers();
+        let _offer = offers.http("2001:db8::1", "abc", "abc.thumb");
+        let path = b"/.well-known/acme-challenge/abc";
+        assert!(offers.http.answer(path, Some(b"[2001:db8::1]:80")).is_some());
     }
 
     #[test]

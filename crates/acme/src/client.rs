@@ -27,6 +27,7 @@ const AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"), " instant-
 pub struct AuthorityClient {
     http: touchstone_client::HttpClient,
     not_before: Arc<Mutex<Option<SystemTime>>>,
+    issuer_names: Arc<Mutex<Vec<String>>>,
 }
 
 impl AuthorityClient {
@@ -38,7 +39,7 @@ impl AuthorityClient {
             user_agent: AGENT,
             most_answer_bytes: MOST_ANSWER_BYTES,
         })?;
-        Ok(AuthorityClient { http, not_before: Arc::default() })
+        Ok(AuthorityClient { http, not_before: Arc::default(), issuer_names: Arc::default() })
     }
 
     /// The time until which the authority has asked to wait (429 or 503 with Retry-After); returned once.
@@ -46,12 +47,27 @@ impl AuthorityClient {
         self.not_before.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// The names by which the authority is known in records of DNS, as far as it has said them.
+    pub fn issuer_names(&self) -> Vec<String> {
+        self.issuer_names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers the names that a directory or a challenge contains.
+    fn note_issuer_names(&self, body: &[u8]) {
+        let names = issuer_names(body);
+        if !names.is_empty() {
+            *self.issuer_names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        }
+    }
+
     async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, RequestFailure> {
         let uri = request.uri().clone();
         if uri.scheme_str() != Some("https") {
             return Err(RequestFailure::about(&uri, "the authority gave an address that is not https://"));
         }
-        self.check(&uri, self.http.send(request).await?)
+        let answer = self.check(&uri, self.http.send(request).await?)?;
+        self.note_issuer_names(answer.body());
+        Ok(answer)
     }
 
     /// Refuses answers that are not ACME before they are parsed.
@@ -91,6 +107,23 @@ impl HttpClient for AuthorityClient {
     }
 }
 
+/// The names of an authority in its directory (`caaIdentities`, RFC 8555 section 7.1.1) or in a challenge
+/// (`issuer-domain-names`, draft-ietf-acme-dns-persist); empty if the answer has none.
+fn issuer_names(body: &[u8]) -> Vec<String> {
+    let has = |word: &[u8]| body.windows(word.len()).any(|window| window == word);
+    if !has(b"\"caaIdentities\"") && !has(b"\"issuer-domain-names\"") {
+        return Vec::new();
+    }
+    let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else { return Vec::new() };
+    let of_challenge = answer["challenges"].as_array().into_iter().flatten();
+    let of_challenge =
+        of_challenge.filter_map(|challenge| challenge["issuer-domain-names"].as_array()).next();
+    let names = of_challenge.or_else(|| answer["meta"]["caaIdentities"].as_array());
+    // They are written into messages and compared with records: only names are taken.
+    let is_name = |name: &&str| touchstone_dns::Name::parse(name).is_ok();
+    names.into_iter().flatten().filter_map(|name| name.as_str()).filter(is_name).map(str::to_string).collect()
+}
+
 /// Parses seconds, or a date (RFC 9110 section 10.2.3).
 fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
     /// Longer than any sensible wait.
@@ -125,6 +158,19 @@ mod tests {
             if let Ok(value) = HeaderValue::from_bytes(&text) {
                 retry_after(&value);
             }
+        }
+    }
+
+    #[test]
+    fn names_of_an_authority() {
+        let names = |text: &str| issuer_names(text.as_bytes());
+        assert_eq!(names(r#"{"meta":{"caaIdentities":["ca.test","x y"]}}"#), ["ca.test"]);
+        let challenges = r#"{"challenges":[{"type":"http-01"},{"issuer-domain-names":["b.test"]}]}"#;
+        assert_eq!(names(challenges), ["b.test"]);
+        for none in
+            ["", "{}", r#"{"caaIdentities":1}"#, r#"{"meta":{"caaIdentities":1}}"#, r#""caaIdentities""#]
+        {
+            assert!(names(none).is_empty(), "{none}");
         }
     }
 

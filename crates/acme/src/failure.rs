@@ -9,12 +9,14 @@ use touchstone_config::AcmeChallenge;
 /// Why there is no certificate.
 #[derive(Debug)]
 pub enum Failure {
-    /// The authority could not verify that a name leads to this server.
+    /// It could not be proved that a name leads to this server.
     Challenge {
         /// The challenge type.
         challenge: AcmeChallenge,
-        /// The authority's reason for each name.
+        /// The reason for each name.
         reason: String,
+        /// The authority has looked for the proof; otherwise it was not published.
+        is_refused: bool,
     },
     /// The authority has refused, or could not be reached.
     Authority(instant_acme::Error),
@@ -56,11 +58,18 @@ impl From<instant_acme::Error> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Challenge { challenge, reason } => {
+            Failure::Challenge { challenge, reason, is_refused: false } => {
+                write!(formatter, "it could not be proved by {}: {reason}", challenge.name())
+            }
+            Failure::Challenge { challenge, reason, is_refused: true } => {
                 write!(formatter, "the authority could not verify it by {}: {reason}", challenge.name())?;
                 formatter.write_str(match challenge {
                     AcmeChallenge::TlsAlpn01 => "; it connects to port 443, which must reach this server",
                     AcmeChallenge::Http01 => "; it connects to port 80, which must reach this server",
+                    AcmeChallenge::Dns01 => "; it asks the public name servers of the name",
+                    AcmeChallenge::DnsPersist01 => {
+                        "; it asks the public name servers of the name for the record _validation-persist"
+                    }
                 })
             }
             Failure::Own(message) => formatter.write_str(message),

@@ -10,11 +10,16 @@
 //! | `plan` | the certificates that a configuration needs |
 //! | `manager` | the thread; a reload gives it a new plan |
 //! | `certificate_task` | the life of one certificate: when to request it, what to do after a failure |
+//! | `on_demand`, `on_demand_worker` | certificates at the first handshake: what the cores see, and the orders |
+//! | `counts` | counters for the metrics |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
 //! | `authority` | what all certificates of an authority share: account, storage, client |
 //! | `account` | registers with the authority, stores the account's key |
 //! | `order` | one order, from its beginning to the certificate |
 //! | `challenge` | proofs that are published while an order lasts |
+//! | `dns_proof` | records in DNS that are published while an order lasts |
+//! | `hook` | the program that sets records |
+//! | `persistent_record` | the record of DNS-PERSIST-01, which stays |
 //! | `client` | HTTPS to the authority |
 //! | `storage` | files and directories, and their lock |
 //! | `failure` | errors with advice |
@@ -24,14 +29,22 @@ mod authority;
 mod certificate_task;
 mod challenge;
 mod client;
+mod counts;
+mod dns_proof;
 mod failure;
+mod hook;
 mod manager;
+mod on_demand;
+mod on_demand_worker;
 mod order;
+mod persistent_record;
 mod plan;
 mod renewal;
 mod storage;
 
 pub use account::read_hmac_key;
 pub use challenge::HttpChallenges;
+pub use counts::AcmeCounts;
+pub use dns_proof::check_key;
 pub use manager::AcmeManager;
-pub use plan::certificate_file;
+pub use plan::{certificate_file, records_to_set};

@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::authority::Authority;
 use super::certificate_task::CertificateTask;
 use super::challenge::{HttpChallenges, Offers};
+use super::counts::AcmeCounts;
+use super::on_demand::{OnDemand, RequestQueue};
+use super::on_demand_worker::serve_requests;
 use super::plan::{CertificatePlan, Plan};
-use touchstone_config::Config;
+use touchstone_config::{Config, OnDemandConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::TlsShared;
 
@@ -21,14 +24,30 @@ pub struct AcmeManager {
     plans: watch::Sender<Option<Plan>>,
     offers: Offers,
     error_log: ErrorLog,
+    shared: Shared,
     is_started: bool,
+}
+
+/// What the cores and the metrics see.
+#[derive(Clone)]
+struct Shared {
+    on_demand: Arc<OnDemand>,
+    counts: Arc<AcmeCounts>,
 }
 
 impl AcmeManager {
     /// Creates a manager without a thread; the first plan starts it.
     pub fn new(tls: Arc<TlsShared>, error_log: ErrorLog) -> AcmeManager {
+        let counts: Arc<AcmeCounts> = Arc::default();
+        let shared = Shared { on_demand: Arc::new(OnDemand::new(counts.clone())), counts };
+        tls.set_on_demand(shared.on_demand.clone());
         let (plans, offers) = (watch::Sender::new(None), Offers { http: Arc::default(), tls });
-        AcmeManager { plans, offers, error_log, is_started: false }
+        AcmeManager { plans, offers, error_log, shared, is_started: false }
+    }
+
+    /// The counters for the metrics.
+    pub fn counts(&self) -> &Arc<AcmeCounts> {
+        &self.shared.counts
     }
 
     /// The proofs that it publishes in plain HTTP.
@@ -59,7 +78,15 @@ impl AcmeManager {
 
     fn start(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let follow_plans = follow_plans(self.plans.subscribe(), self.offers.clone(), self.error_log.clone());
+        let managed = ManagedCertificates {
+            offers: self.offers.clone(),
+            error_log: self.error_log.clone(),
+            shared: self.shared.clone(),
+            authority: None,
+            tasks: HashMap::new(),
+            on_demand: None,
+        };
+        let follow_plans = follow_plans(self.plans.subscribe(), managed);
         std::thread::Builder::new().name("acme".to_string()).spawn(move || {
             runtime.block_on(follow_plans);
             // A name lookup that is under way must not delay the end.
@@ -70,11 +97,10 @@ impl AcmeManager {
 }
 
 /// Applies each new plan until the channel is closed.
-async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
-    let mut managed = ManagedCertificates { authority: None, tasks: HashMap::new() };
+async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, mut managed: ManagedCertificates) {
     loop {
         let plan = plans.borrow_and_update().clone();
-        managed.follow(plan, &offers, &error_log);
+        managed.follow(plan);
         if plans.changed().await.is_err() {
             return;
         }
@@ -83,12 +109,17 @@ async fn follow_plans(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, 
 
 /// The certificates that are being managed.
 struct ManagedCertificates {
+    offers: Offers,
+    error_log: ErrorLog,
+    shared: Shared,
     authority: Option<Arc<Authority>>,
     tasks: HashMap<CertificatePlan, AbortHandle>,
+    /// The task that obtains certificates on demand.
+    on_demand: Option<AbortHandle>,
 }
 
 impl ManagedCertificates {
-    fn follow(&mut self, plan: Option<Plan>, offers: &Offers, error_log: &ErrorLog) {
+    fn follow(&mut self, plan: Option<Plan>) {
         let Some(plan) = plan else {
             self.stop_all();
             return;
@@ -97,7 +128,12 @@ impl ManagedCertificates {
             Some(known) if known.settings == plan.settings => known.clone(),
             _ => {
                 self.stop_all();
-                let new = Authority::new(plan.settings.clone(), offers.clone(), error_log.clone());
+                let new = Authority::new(
+                    plan.settings.clone(),
+                    self.offers.clone(),
+                    self.error_log.clone(),
+                    self.shared.counts.clone(),
+                );
                 self.authority.insert(Arc::new(new)).clone()
             }
         };
@@ -114,10 +150,32 @@ impl ManagedCertificates {
                     .abort_handle()
             });
         }
+        let rules = plan.settings.on_demand.as_ref().filter(|_| plan.on_demand);
+        match (rules, self.on_demand.is_some()) {
+            (Some(rules), false) => self.serve_on_demand(rules.clone(), authority),
+            (None, true) => self.stop_on_demand(),
+            _ => {}
+        }
+    }
+
+    fn serve_on_demand(&mut self, rules: OnDemandConfig, authority: Arc<Authority>) {
+        let (sender, requests) = mpsc::channel(rules.waiting);
+        let queue = RequestQueue { sender, most_waiting: rules.waiting };
+        self.shared.on_demand.set_queue(Some(queue));
+        let serve = serve_requests(rules, authority, self.shared.on_demand.clone(), requests);
+        self.on_demand = Some(tokio::spawn(serve).abort_handle());
+    }
+
+    fn stop_on_demand(&mut self) {
+        self.shared.on_demand.set_queue(None);
+        if let Some(task) = self.on_demand.take() {
+            task.abort();
+        }
     }
 
     fn stop_all(&mut self) {
         self.tasks.drain().for_each(|(_, task)| task.abort());
+        self.stop_on_demand();
         self.authority = None;
     }
 }

@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier,
-    NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeType,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::challenge::{Offer, Offers};
+use super::authority::Authority;
+use super::challenge::Offer;
+use super::client::AuthorityClient;
+use super::dns_proof::{self, DnsProofs};
 use super::failure::{Failure, problem_text};
+use super::persistent_record::Issuer;
 use super::renewal;
-use touchstone_config::AcmeChallenge;
+use touchstone_config::{AcmeChallenge, host_address};
+use touchstone_dns::Resolver;
 use touchstone_tls::LoadedCertificate;
 
 /// The schedule for polling the authority.
@@ -24,12 +29,10 @@ const POLLING: RetryPolicy = RetryPolicy::new()
 
 /// The content of an order.
 pub struct CertificateOrder<'a> {
-    /// The host names.
+    /// The host names and addresses.
     pub names: &'a [String],
-    /// The challenge type for all of them.
+    /// The preferred challenge type.
     pub challenge: AcmeChallenge,
-    /// The certificate profile; empty: the authority's default.
-    pub profile: &'a str,
     /// The certificate that this one replaces.
     pub replaces: Option<CertificateIdentifier<'static>>,
 }
@@ -44,77 +47,188 @@ pub struct Issued {
 
 /// Gets a certificate.
 pub async fn obtain(
+    authority: &Authority,
     account: &Account,
+    client: &AuthorityClient,
     wanted: CertificateOrder<'_>,
-    offers: &Offers,
 ) -> Result<Issued, Failure> {
-    let identifiers: Vec<Identifier> =
-        wanted.names.iter().map(|name| Identifier::Dns(name.clone())).collect();
+    let identifiers: Vec<Identifier> = wanted.names.iter().map(|name| identifier(name)).collect();
     let mut new = NewOrder::new(&identifiers);
-    if let Some(replaces) = wanted.replaces {
+    if let Some(replaces) = wanted.replaces.clone() {
         new = new.replaces(replaces);
     }
-    if !wanted.profile.is_empty() {
-        new = new.profile(wanted.profile);
+    let profile = profile(&authority.settings.profile, &identifiers, account);
+    if !profile.is_empty() {
+        new = new.profile(&profile);
     }
     let mut order = account.new_order(&new).await?;
-    prove(&mut order, wanted.challenge, offers).await?;
+    let issuer = Issuer { account: account.id().to_string(), names: Vec::new() };
+    let proofs = Proofs { authority, client, issuer, offers: Vec::new(), dns: None };
+    prove(&mut order, wanted.challenge, proofs).await?;
     let key = order.finalize().await?;
     let chain = order.poll_certificate(&POLLING).await?;
-    check(key, &chain, wanted.names, offers.tls.provider()).map_err(Failure::Own)
+    check(key, &chain, wanted.names, authority.offers.tls.provider()).map_err(Failure::Own)
+}
+
+fn identifier(name: &str) -> Identifier {
+    match host_address(name) {
+        Some(address) => Identifier::Ip(address),
+        None => Identifier::Dns(name.to_string()),
+    }
+}
+
+/// The profile to ask for; empty: the authority's default. Certificates for addresses are short-lived at
+/// authorities that have such a profile.
+fn profile(configured: &str, identifiers: &[Identifier], account: &Account) -> String {
+    const FOR_ADDRESSES: &str = "shortlived";
+    let has_address = identifiers.iter().any(|identifier| matches!(identifier, Identifier::Ip(_)));
+    let is_offered = || account.profiles().any(|profile| profile.name == FOR_ADDRESSES);
+    match configured.is_empty() && has_address && is_offered() {
+        true => FOR_ADDRESSES.to_string(),
+        false => configured.to_string(),
+    }
+}
+
+/// The proofs of one order.
+struct Proofs<'a> {
+    authority: &'a Authority,
+    client: &'a AuthorityClient,
+    issuer: Issuer,
+    offers: Vec<Offer>,
+    dns: Option<DnsProofs>,
 }
 
 /// Proves that all names lead to this server. The proofs are published until the authority has decided.
-async fn prove(order: &mut Order, challenge: AcmeChallenge, offers: &Offers) -> Result<(), Failure> {
-    let mut on_offer = Vec::new();
-    let result = match offer_proofs(order, challenge, offers, &mut on_offer).await {
+async fn prove(order: &mut Order, challenge: AcmeChallenge, mut proofs: Proofs<'_>) -> Result<(), Failure> {
+    let result = match proofs.offer_all(order, challenge).await {
         Ok(()) => order.poll_ready(&POLLING).await.map_err(Failure::from),
         Err(failure) => Err(failure),
     };
-    match result {
+    let outcome = match result {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => Ok(()),
         Err(failure @ (Failure::Challenge { .. } | Failure::Own(_))) => Err(failure),
         other => {
             let reason = refusals(order).await;
             match (reason.is_empty(), other) {
-                (false, _) => Err(Failure::Challenge { challenge, reason }),
+                (false, _) => Err(Failure::Challenge { challenge, reason, is_refused: true }),
                 (true, Err(failure)) => Err(failure),
                 (true, Ok(_)) => {
                     Err(Failure::Own("the authority abandoned the order without a reason".into()))
                 }
             }
         }
+    };
+    if let Some(dns) = &mut proofs.dns {
+        dns.remove().await;
     }
+    outcome
 }
 
-async fn offer_proofs(
-    order: &mut Order,
-    challenge: AcmeChallenge,
-    offers: &Offers,
-    on_offer: &mut Vec<Offer>,
-) -> Result<(), Failure> {
-    let mut authorizations = order.authorizations();
-    while let Some(authorization) = authorizations.next().await {
-        let mut authorization = authorization?;
-        // A proof that is still valid need not be repeated.
-        if authorization.status == AuthorizationStatus::Valid {
-            continue;
+impl Proofs<'_> {
+    /// Publishes the proofs of all names, and then tells the authority.
+    async fn offer_all(&mut self, order: &mut Order, challenge: AcmeChallenge) -> Result<(), Failure> {
+        let mut chosen = Vec::new();
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization = authorization?;
+            // A proof that is still valid need not be repeated.
+            if authorization.status == AuthorizationStatus::Valid {
+                chosen.push(None);
+                continue;
+            }
+            let challenge = self.challenge_for(&authorization, challenge);
+            let host = host_of(&authorization);
+            let other_kinds: Vec<String> =
+                authorization.challenges.iter().map(|offered| kind_name(&offered.r#type)).collect();
+            let Some(handle) = authorization.challenge(challenge_type(challenge)) else {
+                let reason =
+                    format!("{host}: it does not offer this challenge, only {}", other_kinds.join(", "));
+                return Err(Failure::Challenge { challenge, reason, is_refused: false });
+            };
+            self.publish(challenge, &host, &handle).await?;
+            chosen.push(Some(challenge));
         }
-        let host = host_of(&authorization);
-        let other_kinds: Vec<String> =
-            authorization.challenges.iter().map(|offered| kind_name(&offered.r#type)).collect();
-        let Some(mut handle) = authorization.challenge(challenge_type(challenge)) else {
-            let reason = format!("{host}: it does not offer this challenge, only {}", other_kinds.join(", "));
-            return Err(Failure::Challenge { challenge, reason });
-        };
-        let proof = handle.key_authorization();
-        on_offer.push(match challenge {
-            AcmeChallenge::Http01 => offers.http(&host, &handle.token, proof.as_str()),
-            AcmeChallenge::TlsAlpn01 => offers.tls(&host, proof.digest().as_ref()).map_err(Failure::Own)?,
-        });
-        handle.set_ready().await?;
+        self.wait_until_published().await?;
+        let mut authorizations = order.authorizations();
+        for challenge in chosen {
+            let Some(authorization) = authorizations.next().await else { break };
+            let mut authorization = authorization?;
+            let Some(challenge) = challenge else { continue };
+            if let Some(mut handle) = authorization.challenge(challenge_type(challenge)) {
+                handle.set_ready().await?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// The type for one name: wildcards need a proof in DNS, and addresses cannot have it.
+    fn challenge_for(&self, of: &AuthorizationHandle<'_>, preferred: AcmeChallenge) -> AcmeChallenge {
+        let identifier = of.identifier();
+        let needs_dns = identifier.wildcard;
+        let is_address = matches!(identifier.identifier, Identifier::Ip(_));
+        let fits = |challenge: AcmeChallenge| match challenge.is_in_dns() {
+            true => !is_address,
+            false => !needs_dns,
+        };
+        if fits(preferred) {
+            return preferred;
+        }
+        let others = &self.authority.settings.challenges;
+        others.iter().copied().find(|other| fits(*other)).unwrap_or(preferred)
+    }
+
+    async fn publish(
+        &mut self,
+        challenge: AcmeChallenge,
+        host: &str,
+        handle: &ChallengeHandle<'_>,
+    ) -> Result<(), Failure> {
+        let settings = &self.authority.settings;
+        let refused = |reason| Failure::Challenge { challenge, reason, is_refused: false };
+        let proof = handle.key_authorization();
+        match challenge {
+            AcmeChallenge::Http01 => {
+                self.offers.push(self.authority.offers.http(host, &handle.token, proof.as_str()));
+            }
+            AcmeChallenge::TlsAlpn01 => {
+                let offer = self.authority.offers.tls(host, proof.digest().as_ref());
+                self.offers.push(offer.map_err(Failure::Own)?);
+            }
+            AcmeChallenge::Dns01 => {
+                let dns = match &mut self.dns {
+                    Some(dns) => dns,
+                    None => {
+                        let settings = settings.dns.as_ref();
+                        let settings = settings.ok_or_else(|| refused("acme.dns is not set".to_string()))?;
+                        self.dns.insert(DnsProofs::new(settings, &self.authority.error_log).map_err(refused)?)
+                    }
+                };
+                let bare = host.strip_prefix("*.").unwrap_or(host);
+                let published = dns.publish(bare, &proof.dns_value()).await;
+                published.map_err(|reason| refused(format!("{host}: {reason}")))?;
+            }
+            AcmeChallenge::DnsPersist01 => {
+                let resolver = settings.dns.as_ref().map_or_else(Resolver::of_system, dns_proof::resolver);
+                self.issuer.names = self.client.issuer_names();
+                // It is for the check of the configuration only.
+                let _ = self.authority.storage.note_issuer(&self.issuer);
+                // Without a resolver the authority looks alone.
+                if let Ok(resolver) = resolver {
+                    self.issuer.check(host, &resolver).await.map_err(refused)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_until_published(&self) -> Result<(), Failure> {
+        let Some(dns) = &self.dns else { return Ok(()) };
+        dns.wait_until_shown().await.map_err(|reason| Failure::Challenge {
+            challenge: AcmeChallenge::Dns01,
+            reason,
+            is_refused: false,
+        })
+    }
 }
 
 /// Why names could not be verified; empty if that was not the problem.
@@ -139,6 +253,8 @@ fn challenge_type(challenge: AcmeChallenge) -> ChallengeType {
     match challenge {
         AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
         AcmeChallenge::Http01 => ChallengeType::Http01,
+        AcmeChallenge::Dns01 => ChallengeType::Dns01,
+        AcmeChallenge::DnsPersist01 => ChallengeType::Unknown(challenge.name().to_string()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use touchstone_config::{AcmeChallenge, AcmeConfig, Config};
+use touchstone_config::{AcmeChallenge, AcmeConfig, Config, host_address};
 
 use super::storage::Storage;
 
@@ -14,6 +14,8 @@ pub struct Plan {
     pub settings: Arc<AcmeConfig>,
     /// The certificates.
     pub certificates: Vec<CertificatePlan>,
+    /// Whether names of any site get certificates at their first handshake.
+    pub on_demand: bool,
 }
 
 /// One certificate that is needed.
@@ -21,9 +23,24 @@ pub struct Plan {
 pub struct CertificatePlan {
     /// The host names of the certificate; the first one names it.
     pub names: Vec<String>,
+    /// It was wanted by a handshake.
+    pub is_on_demand: bool,
 }
 
 impl CertificatePlan {
+    /// For a name of a handshake.
+    pub fn on_demand(name: &str) -> CertificatePlan {
+        CertificatePlan { names: vec![name.to_string()], is_on_demand: true }
+    }
+
+    /// The name of its directory in the storage. Certificates on demand are apart: there may be many.
+    pub fn storage_name(&self) -> String {
+        match self.is_on_demand {
+            true => format!("on-demand/{}", self.label()),
+            false => self.label().to_string(),
+        }
+    }
+
     /// The name of the certificate in messages.
     pub fn label(&self) -> &str {
         self.names.first().map_or("", String::as_str)
@@ -34,7 +51,7 @@ impl Plan {
     /// The plan of a configuration; `None` if no site has a certificate by ACME.
     pub fn of(config: &Config) -> Option<Plan> {
         let mut certificates: Vec<CertificatePlan> = Vec::new();
-        for site in config.sites.iter().filter(|site| site.tls.acme) {
+        for site in config.sites.iter().filter(|site| site.tls.acme && !site.tls.on_demand) {
             let Some(first) = site.hosts.first() else { continue };
             match certificates.iter_mut().find(|certificate| certificate.names.first() == Some(first)) {
                 // Sites with the same first host share a file, and one certificate for all their hosts.
@@ -45,10 +62,11 @@ impl Plan {
                         }
                     }
                 }
-                None => certificates.push(CertificatePlan { names: site.hosts.clone() }),
+                None => certificates.push(CertificatePlan { names: site.hosts.clone(), is_on_demand: false }),
             }
         }
-        if certificates.is_empty() {
+        let on_demand = config.sites.iter().any(|site| site.tls.on_demand);
+        if certificates.is_empty() && !on_demand {
             return None;
         }
         let mut settings = config.acme.clone();
@@ -56,8 +74,19 @@ impl Plan {
             // No site on this server could answer in plain HTTP.
             settings.challenges.retain(|challenge| *challenge != AcmeChallenge::Http01);
         }
-        Some(Plan { settings: Arc::new(settings), certificates })
+        Some(Plan { settings: Arc::new(settings), certificates, on_demand })
     }
+}
+
+/// The records that the operator sets once for DNS-PERSIST-01, as lines of a zone file. They are known after
+/// the account was registered.
+pub fn records_to_set(config: &Config) -> Vec<String> {
+    let persists = config.acme.challenges.contains(&AcmeChallenge::DnsPersist01);
+    let Some(plan) = Plan::of(config).filter(|_| persists) else { return Vec::new() };
+    let Some(issuer) = Storage::new(&config.acme).issuer() else { return Vec::new() };
+    let names = plan.certificates.iter().flat_map(|certificate| &certificate.names);
+    let names = names.filter(|name| host_address(name).is_none());
+    names.filter_map(|name| issuer.record_for(name)).collect()
 }
 
 /// The file with the certificate and its key, for a site with these hosts.

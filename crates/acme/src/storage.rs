@@ -5,6 +5,8 @@
 //! STORAGE/AUTHORITY/account.json                the account with its key
 //! STORAGE/AUTHORITY/HOST/certificate.pem        key and certificate of the site with this first host
 //! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
+//! STORAGE/AUTHORITY/on-demand/HOST/...          the same for certificates on demand
+//! STORAGE/AUTHORITY/issuer.json                 the account's URL and the authority's names in DNS
 //! ```
 //!
 //! Key and certificate are in one file, so that they always belong together. The file is renamed into place
@@ -15,6 +17,7 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::persistent_record::Issuer;
 use touchstone_config::AcmeConfig;
 use touchstone_tls::private_file;
 
@@ -39,7 +42,24 @@ impl Storage {
 
     /// The file with a certificate and its key, by its first host.
     pub fn certificate_file(&self, host: &str) -> PathBuf {
-        self.authority.join(host).join("certificate.pem")
+        self.authority.join(host_directory(host)).join("certificate.pem")
+    }
+
+    /// The account and the names of its authority, for records in DNS, as they were last seen.
+    pub fn issuer(&self) -> Option<Issuer> {
+        serde_json::from_slice(&fs::read(self.issuer_file()).ok()?).ok()
+    }
+
+    /// Stores what [`Storage::issuer`] reads, if it is new.
+    pub fn note_issuer(&self, issuer: &Issuer) -> io::Result<()> {
+        match self.issuer().as_ref() == Some(issuer) {
+            true => Ok(()),
+            false => self.write(&self.issuer_file(), &serde_json::to_vec_pretty(issuer)?),
+        }
+    }
+
+    fn issuer_file(&self) -> PathBuf {
+        self.authority.join("issuer.json")
     }
 
     /// Takes the lock that lets only one process at a time request certificates; `None` if another process
@@ -92,7 +112,16 @@ impl Storage {
     }
 
     fn attempt_file(&self, host: &str) -> PathBuf {
-        self.authority.join(host).join("attempt")
+        self.authority.join(host_directory(host)).join("attempt")
+    }
+}
+
+/// The name of a directory for a host: a wildcard or an address has characters that are special in shells.
+/// Names with '_' or '+' get no certificates, so all names stay different.
+fn host_directory(host: &str) -> String {
+    match host.strip_prefix("*.") {
+        Some(parent) => format!("wildcard_.{parent}"),
+        None => host.replace(['[', ']'], "").replace(':', "+"),
     }
 }
 
@@ -142,6 +171,14 @@ mod tests {
         assert_eq!(first.mode_warning(), None);
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(first.mode_warning().unwrap().contains("(mode 755): 'chmod go="));
+    }
+
+    #[test]
+    fn directories_of_hosts() {
+        assert_eq!(host_directory("a.org"), "a.org");
+        assert_eq!(host_directory("*.a.org"), "wildcard_.a.org");
+        assert_eq!(host_directory("[2001:db8::1]"), "2001+db8++1");
+        assert_eq!(host_directory("192.0.2.1"), "192.0.2.1");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! `[acme]`: the authority that issues certificates for the sites with `certificate = "acme"`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_config_section::reader::alternatives;
 use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
+use super::acme_dns::{ACME_DNS, AcmeDnsConfig};
+use super::acme_on_demand::{ACME_ON_DEMAND, OnDemandConfig};
 use super::config_reader::ConfigReader;
 use super::{Loaded, SiteConfig};
 
@@ -33,6 +36,10 @@ pub struct AcmeConfig {
     pub external_account: Option<ExternalAccountConfig>,
     /// The proofs to offer, the preferred one first.
     pub challenges: Vec<AcmeChallenge>,
+    /// How records are set for the proofs in DNS.
+    pub dns: Option<AcmeDnsConfig>,
+    /// Certificates for names that the configuration does not list.
+    pub on_demand: Option<OnDemandConfig>,
     /// The kind of certificate to ask for, by the authority's name for it; empty: its default.
     pub profile: String,
     /// The share of a certificate's life after which it is renewed, in percent.
@@ -61,27 +68,36 @@ pub enum AcmeChallenge {
     TlsAlpn01,
     /// By an answer in plain HTTP on port 80 (RFC 8555 section 8.3).
     Http01,
+    /// By a TXT record that is set for one order (RFC 8555 section 8.4).
+    Dns01,
+    /// By a TXT record that stays (draft-ietf-acme-dns-persist).
+    DnsPersist01,
 }
 
 impl AcmeChallenge {
-    const ALL: [AcmeChallenge; 2] = [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01];
+    const ALL: [AcmeChallenge; 4] =
+        [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01, AcmeChallenge::Dns01, AcmeChallenge::DnsPersist01];
 
     /// Its name in the registry of ACME.
     pub fn name(self) -> &'static str {
         match self {
             AcmeChallenge::TlsAlpn01 => "tls-alpn-01",
             AcmeChallenge::Http01 => "http-01",
+            AcmeChallenge::Dns01 => "dns-01",
+            AcmeChallenge::DnsPersist01 => "dns-persist-01",
         }
+    }
+
+    /// Whether the proof is a record in DNS. Wildcards need such a proof, and addresses cannot have it.
+    pub fn is_in_dns(self) -> bool {
+        matches!(self, AcmeChallenge::Dns01 | AcmeChallenge::DnsPersist01)
     }
 
     fn parse(text: &str) -> Result<AcmeChallenge, String> {
         let known = AcmeChallenge::ALL.into_iter().find(|challenge| challenge.name() == text);
-        known.ok_or_else(|| match text {
-            "dns-01" => "\"dns-01\" is not spoken here; write \"tls-alpn-01\" or \"http-01\"".to_string(),
-            _ => format!(
-                "{:?} is not a challenge; write \"tls-alpn-01\" or \"http-01\"",
-                values::shorten(text)
-            ),
+        known.ok_or_else(|| {
+            let names = AcmeChallenge::ALL.map(|challenge| format!("\"{}\"", challenge.name()));
+            format!("{:?} is not a challenge; write {}", values::shorten(text), alternatives(&names))
         })
     }
 }
@@ -106,6 +122,8 @@ pub static ACME: Section<AcmeConfig> = Section {
         ca_certificate: None,
         external_account: None,
         challenges: Vec::new(),
+        dns: None,
+        on_demand: None,
         profile: String::new(),
         renew_at_percent: 0,
         renewal_information: false,
@@ -181,10 +199,11 @@ pub static ACME: Section<AcmeConfig> = Section {
             example: "[\"http-01\"]",
             documentation: "How the server proves that a host name leads to it, the preferred way first. \
                 `\"tls-alpn-01\"` needs a connection to port 443, `\"http-01\"` one to port 80, where a site \
-                must listen in plain HTTP; without such a site it is left out. If the first way fails, the \
-                next is tried.",
+                must listen in plain HTTP; without such a site it is left out. `\"dns-01\"` sets a record in \
+                DNS for each order (`dns`), `\"dns-persist-01\"` needs one record that stays; wildcards need \
+                one of these two. If the first way fails, the next is tried.",
             kind: Kind::CheckedArray {
-                what: "array of `\"tls-alpn-01\"` and `\"http-01\"`",
+                what: "array of `\"tls-alpn-01\"`, `\"http-01\"`, `\"dns-01\"` and `\"dns-persist-01\"`",
                 parse: |text| AcmeChallenge::parse(text).map(|challenge| challenge.name().to_string()),
                 set: |acme, names| {
                     acme.challenges =
@@ -193,11 +212,32 @@ pub static ACME: Section<AcmeConfig> = Section {
             },
         },
         Key {
+            name: "dns",
+            default: Some(ABSENT),
+            example: "{ key = \"tls/acme.tsig\" }",
+            documentation: "How records in DNS are set for `\"dns-01\"`: by signed updates, or by a program \
+                of yours; see `[acme.dns]`.",
+            kind: Kind::Table {
+                read: |reader, value, acme| reader.table_into(&ACME_DNS, value, &mut acme.dns),
+            },
+        },
+        Key {
+            name: "on_demand",
+            default: Some(ABSENT),
+            example: "{ ask = \"http://127.0.0.1:9000/allowed\" }",
+            documentation: "The rules for sites with `certificate_on_demand = true`, whose names get their \
+                certificates at their first handshake; see `[acme.on_demand]`.",
+            kind: Kind::Table {
+                read: |reader, value, acme| reader.table_into(&ACME_ON_DEMAND, value, &mut acme.on_demand),
+            },
+        },
+        Key {
             name: "profile",
             default: Some("\"\""),
             example: "\"shortlived\"",
             documentation: "The kind of certificate, by the authority's name for it, such as \
-                `\"shortlived\"` at Let's Encrypt. Empty: the authority's default.",
+                `\"shortlived\"` at Let's Encrypt. Empty: the authority's default, and `\"shortlived\"` for \
+                certificates with IP addresses if the authority has it.",
             kind: Kind::Token(|acme, value| acme.profile = value),
         },
         Key {
@@ -316,7 +356,8 @@ impl ConfigReader<'_> {
     pub(super) fn check_acme(&mut self, loaded: &Loaded) {
         let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites().filter(|(site, _)| site.tls.acme) {
-            self.check_acme_site(site, places);
+            let challenges = &loaded.config.acme.challenges;
+            self.check_acme_site(site, places, challenges);
         }
         let Some((_, first)) = sites().find(|(site, _)| site.tls.acme) else { return };
         let acme = &loaded.config.acme;
@@ -348,19 +389,35 @@ impl ConfigReader<'_> {
             }
             _ => {}
         }
+        if acme.challenges.contains(&AcmeChallenge::Dns01) && acme.dns.is_none() {
+            let message = "'challenges': \"dns-01\" needs [acme.dns], with a 'key' for signed updates or a \
+                'hook' (see docs/acme.md)";
+            self.problem(places.key("challenges"), message.to_string());
+        }
+        self.check_acme_dns(acme, places);
+        let needs_rules = sites().find(|(site, _)| site.tls.on_demand);
+        if let Some((_, site)) = needs_rules.filter(|_| acme.on_demand.is_none()) {
+            let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that says which \
+                names may have a certificate (see docs/acme.md)";
+            self.problem(site.key("certificate_on_demand"), message.to_string());
+        }
     }
 
-    fn check_acme_site(&mut self, site: &SiteConfig, places: &SectionPlaces) {
+    fn check_acme_site(&mut self, site: &SiteConfig, places: &SectionPlaces, challenges: &[AcmeChallenge]) {
+        if site.tls.on_demand {
+            return;
+        }
         if site.hosts.is_empty() {
             let message = "'certificate' \"acme\" needs 'hosts', the names that the certificate is for";
             self.problem(places.key("certificate"), message.to_string());
         }
         for (position, host) in site.hosts.iter().enumerate() {
-            let reason = if host.contains('*') {
-                "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name \
-                 each host, or give the certificate as a file"
-            } else if host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok() {
-                "certificates for IP addresses are not supported; name hosts, or give a certificate as a file"
+            let reason = if host.contains('*') && !challenges.iter().any(|challenge| challenge.is_in_dns()) {
+                "a certificate for a wildcard needs a proof in DNS: add \"dns-01\" to 'acme.challenges' and \
+                 set 'acme.dns', or add \"dns-persist-01\""
+            } else if host_address(host).is_some() && challenges.iter().all(|challenge| challenge.is_in_dns())
+            {
+                "a certificate for an IP address needs \"tls-alpn-01\" or \"http-01\" in 'acme.challenges'"
             } else if host.contains('_') {
                 "authorities give no certificates for names with '_'"
             } else {
@@ -369,6 +426,12 @@ impl ConfigReader<'_> {
             self.problem(places.item("hosts", position), format!("'hosts': {host:?}: {reason}"));
         }
     }
+}
+
+/// The address that a host of a site is; `None` if it is a name.
+pub fn host_address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.parse().ok()
 }
 
 #[cfg(test)]
@@ -398,7 +461,7 @@ mod tests {
         assert_eq!(config.sites[0].tls.certificate, None);
         assert_eq!(config.acme.directory, LETS_ENCRYPT_STAGING);
         assert_eq!(config.acme.contact, ["mailto:a@b.org"]);
-        assert_eq!(config.acme.challenges, AcmeChallenge::ALL);
+        assert_eq!(config.acme.challenges, [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01]);
         assert_eq!(config.acme.storage, Path::new("/var/lib/touchstone/acme"));
     }
 
@@ -421,7 +484,7 @@ mod tests {
         let only_http = format!("{ACME_SECTION}challenges = ['http-01']\n{SITE}");
         assert!(problems(&only_http)[0].starts_with("4:14: 'challenges': \"http-01\" needs a [[site]]"));
         let none = format!("{ACME_SECTION}challenges = []\n{SITE}");
-        assert!(problems(&none)[0].ends_with("'challenges' is empty; name \"tls-alpn-01\" or \"http-01\""));
+        assert!(problems(&none)[0].contains("'challenges' is empty; name \"tls-alpn-01\", \"http-01\""));
         let shorter = format!("{ACME_SECTION}retry_at_most = '1m'\n{SITE}");
         assert!(problems(&shorter)[0].starts_with("4:17: 'retry_at_most' is shorter"));
     }
@@ -430,8 +493,17 @@ mod tests {
     fn hosts_that_get_no_certificate() {
         let with =
             |host: &str| problems(&format!("{ACME_SECTION}{}", SITE.replace("a.org", host))).join("\n");
-        assert!(with("192.0.2.1").contains("7:10: 'hosts': \"192.0.2.1\": certificates for IP addresses"));
-        assert!(with("[::1]").contains("certificates for IP addresses"));
+        assert!(with("*.a.org").contains("7:10: 'hosts': \"*.a.org\": a certificate for a wildcard needs"));
+        let dns = "[acme]\ndirectory = 'letsencrypt'\nagree_to_terms = true\nchallenges = ['dns-01']\n\
+            dns = { hook = ['/bin/true'] }\n";
+        assert!(read(&format!("{dns}{}", SITE.replace("a.org", "*.a.org"))).is_ok());
+        let address = problems(&format!("{dns}{}", SITE.replace("a.org", "192.0.2.1")));
+        assert!(address[0].contains("an IP address needs \"tls-alpn-01\""), "{address:?}");
+        for address in ["192.0.2.1", "[2001:db8::1]"] {
+            assert!(read(&format!("{ACME_SECTION}{}", SITE.replace("a.org", address))).is_ok(), "{address}");
+        }
+        assert_eq!(host_address("[::1]"), Some("::1".parse().unwrap()));
+        assert_eq!((host_address("a.org"), host_address("*.a.org")), (None, None));
         assert!(with("a_b.org").contains("names with '_'"));
     }
 
@@ -450,6 +522,6 @@ mod tests {
         for contact in ["", "a", "a@", "@b", "a@b@c", "a b@c", "tel:+1", "a@b,c@d", "a@b\n"] {
             assert!(parse_contact(contact).is_err(), "{contact:?}");
         }
-        assert!(AcmeChallenge::parse("dns-01").unwrap_err().contains("not spoken here"));
+        assert!(AcmeChallenge::parse("dns-02").unwrap_err().contains("\"dns-01\" or \"dns-persist-01\""));
     }
 }

@@ -411,6 +411,16 @@ pub static SITE: Section<SiteConfig> = Section {
             },
         },
         Key {
+            name: "certificate_on_demand",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether names of the site get their certificates at their first handshake, with \
+                `certificate = \"acme\"` and [`[acme.on_demand]`](acme.md#certificates-on-demand). These are \
+                all names that `hosts` stands for; without `hosts`, all names that no other site on the \
+                address has.",
+            kind: Kind::Boolean(|site, value| site.tls.on_demand = value),
+        },
+        Key {
             name: "key",
             default: Some("\"\""),
             example: "\"tls/example.org.key\"",
@@ -837,6 +847,14 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::acme::EXTERNAL_ACCOUNT;
+            $code
+        }
+        {
+            let $section = &$crate::acme_dns::ACME_DNS;
+            $code
+        }
+        {
+            let $section = &$crate::acme_on_demand::ACME_ON_DEMAND;
             $code
         }
         {

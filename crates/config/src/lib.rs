@@ -13,6 +13,8 @@
 mod accelerator;
 mod access;
 mod acme;
+mod acme_dns;
+mod acme_on_demand;
 mod admin;
 mod config_reader;
 mod control;
@@ -45,7 +47,9 @@ pub use accelerator::AcceleratorConfig;
 pub use access::{
     AccessConfig, BasicAuthenticationConfig, ClientField, PasswordSource, ProxiesConfig, RateLimitConfig,
 };
-pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
+pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig, host_address};
+pub use acme_dns::AcmeDnsConfig;
+pub use acme_on_demand::OnDemandConfig;
 pub use admin::{AdminConfig, AdminListen};
 pub use control::{ControlConfig, Persistence};
 pub use cors::CorsConfig;
@@ -290,6 +294,8 @@ impl SiteConfig {
 pub struct TlsConfig {
     /// The certificate comes by ACME.
     pub acme: bool,
+    /// Each name gets its certificate at its first handshake.
+    pub on_demand: bool,
     /// The certificate with those that lead to its authority, PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM; none: in the same file.

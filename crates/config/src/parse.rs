@@ -478,9 +478,11 @@ impl<'t> ConfigReader<'t> {
                 ("key", tls.key.is_some() && tls.certificate.is_none()),
                 ("client_authorities", tls.client_authorities.is_some() && !tls.is_on()),
                 ("http3", tls.http3 && !tls.is_on()),
+                ("certificate_on_demand", tls.on_demand && !tls.acme),
             ] {
                 if set {
                     let reason = match tls.acme {
+                        _ if key == "certificate_on_demand" => "without 'certificate' \"acme\"",
                         true => "with 'certificate' \"acme\", whose key is made here",
                         false => "without 'certificate'",
                     };

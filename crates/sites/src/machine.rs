@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 use touchstone_access::{GeoFile, KeySource, PasswordFile, SignedLinks};
-use touchstone_acme::read_hmac_key;
+use touchstone_acme::{check_key, read_hmac_key};
 use touchstone_admin::token::read_token;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
@@ -244,6 +244,17 @@ fn check_acme(acme: &AcmeConfig, places: &ConfigPlaces, problems: &mut Vec<Confi
     }
     if let Some(Err(problem)) = acme.ca_certificate.as_deref().map(read_certificates) {
         problems.push(places.problem_in_section("acme", "ca_certificate", problem.to_string()));
+    }
+    if let Some(dns) = &acme.dns {
+        let place = |key: &str| places.sections.get("acme").map(|within| within.key_below(key));
+        if let Some(Err(message)) = dns.key.as_deref().map(check_key) {
+            problems.push(places.problem(place("dns.key"), message));
+        }
+        let program = dns.hook.first().map(Path::new).filter(|program| program.is_absolute());
+        if let Some(Err(reason)) = program.map(|program| may(program, Access::EXEC_OK, "cannot be run")) {
+            let message = format!("the program '{}' {reason}", dns.hook[0]);
+            problems.push(places.problem(place("dns.hook"), message));
+        }
     }
     let account = acme.external_account.as_ref();
     if let Some(Err(message)) = account.and_then(|account| account.hmac_key.as_deref()).map(read_hmac_key) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_acme as acme;
+pub use touchstone_acme::records_to_set;
 use touchstone_config::{
     AcmeConfig, Config, ConfigPlaces, ConfigProblem, ListenAddress, SiteConfig, StreamCertificate,
     StreamConfig,
@@ -61,6 +62,7 @@ fn stream_endpoint_settings(stream: &StreamConfig, config: &Config) -> Option<En
         StreamCertificate::File(chain) => vec![SiteSettings {
             label: format!("of stream {}", stream.name),
             hosts: Vec::new(),
+            on_demand: false,
             certificates: vec![CertificateSource::Files {
                 chain: chain.clone(),
                 key: stream.key.as_ref().unwrap_or(chain).clone(),
@@ -122,7 +124,11 @@ fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
     SiteSettings {
         label: site.hosts.first().cloned().unwrap_or_else(|| site.root.display().to_string()),
         hosts: site.hosts.clone(),
-        certificates: vec![certificate_source(site, acme)],
+        on_demand: site.tls.on_demand,
+        certificates: match site.tls.on_demand {
+            true => Vec::new(),
+            false => vec![certificate_source(site, acme)],
+        },
         policy: Policy {
             minimum_version: site.tls.minimum_version,
             maximum_version: site.tls.maximum_version,

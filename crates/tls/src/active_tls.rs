@@ -6,9 +6,12 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::client_hello::Hello;
+use super::on_demand::{CertificateWait, CertificatesOnDemand, OnDemandSource};
 use super::quic_rules::QuicTls;
 use super::server_names::ServerNames;
+use super::settings::EndpointSettings;
 use super::shared::{Challenges, Sessions};
+use super::sources::{CertificateState, Sources};
 
 /// What new connections of an endpoint use. It never changes.
 pub struct ActiveTls {
@@ -20,6 +23,10 @@ pub struct ActiveTls {
     pub(super) policies: ServerNames<usize>,
     /// The policy for unknown names.
     pub(super) default_policy: usize,
+    /// The policy for clients that ask for no name.
+    pub(super) unnamed_policy: usize,
+    /// The names that get certificates at their first handshake; `None` where there are none.
+    pub(super) on_demand: Option<OnDemandNames>,
     /// The rules over QUIC.
     pub(super) quic: QuicTls,
     /// Held so that the next `ActiveTls` finds the same sessions.
@@ -45,6 +52,57 @@ impl ActiveTls {
         if self.configs.len() == 1 {
             return 0;
         }
-        name.and_then(|name| self.policies.find(name)).copied().unwrap_or(self.default_policy)
+        match name {
+            Some(name) => self.policies.find(name).copied().unwrap_or(self.default_policy),
+            None => self.unnamed_policy,
+        }
+    }
+
+    /// What a handshake must wait for: the certificate of its name, which is obtained now.
+    pub(super) fn certificate_wait(&self, hello: &Hello) -> Option<CertificateWait> {
+        let on_demand = self.on_demand.as_ref()?;
+        let name = hello.server_name.as_deref().filter(|_| !hello.is_acme_challenge)?;
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let is_on_demand = on_demand.names.find(name).copied().unwrap_or(on_demand.others);
+        match is_on_demand && on_demand.source.find(name).is_none() {
+            true => on_demand.source.request(name),
+            false => None,
+        }
+    }
+}
+
+/// Which names get certificates at their first handshake, and from where.
+pub struct OnDemandNames {
+    /// Of the names of sites and their certificates, those of sites on demand.
+    names: ServerNames<bool>,
+    /// Whether all other names do.
+    others: bool,
+    source: Arc<dyn CertificatesOnDemand>,
+}
+
+impl OnDemandNames {
+    /// `None` if no site is on demand.
+    pub(super) fn of(
+        settings: &EndpointSettings,
+        sources: &Sources,
+        default_site: usize,
+        source: OnDemandSource,
+    ) -> Option<OnDemandNames> {
+        if !settings.sites.iter().any(|site| site.on_demand) {
+            return None;
+        }
+        let mut names = ServerNames::new();
+        for site in &settings.sites {
+            for host in &site.hosts {
+                names.entry(host, || site.on_demand);
+            }
+        }
+        let certificates = sources.certificates.iter().flatten().filter_map(CertificateState::loaded);
+        for name in certificates.flat_map(|loaded| &loaded.names) {
+            names.entry(name, || false);
+        }
+        let default = settings.sites.get(default_site);
+        let others = default.is_some_and(|site| site.on_demand && site.hosts.is_empty());
+        Some(OnDemandNames { names, others, source: source.0? })
     }
 }

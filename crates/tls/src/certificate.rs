@@ -133,7 +133,7 @@ impl LoadedCertificate {
 
     /// True when the certificate is for `name`: a name in lower case, a wildcard, or an address.
     pub fn is_for(&self, name: &str) -> bool {
-        if let Ok(address) = name.parse::<IpAddr>() {
+        if let Some(address) = host_address(name) {
             return self.addresses.contains(&address);
         }
         self.names.iter().any(|own| {
@@ -275,6 +275,12 @@ pub fn address(bytes: &[u8]) -> Option<IpAddr> {
 /// True for a host name, or a wildcard.
 pub fn is_host_name(name: &str) -> bool {
     rustls::pki_types::DnsName::try_from(name.strip_prefix("*.").unwrap_or(name)).is_ok()
+}
+
+/// The address that a host is, for IPv6 with brackets or without; `None` if it is a name.
+pub fn host_address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.parse().ok()
 }
 
 fn day(seconds: i64) -> String {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::certificate::LoadedCertificate;
+use super::certificate::{LoadedCertificate, host_address};
 use super::notice::Notice;
+use super::on_demand::OnDemandSource;
 use super::server_names::ServerNames;
 use super::settings::{EndpointSettings, UnknownNames};
 use super::sources::{CertificateState, Sources};
@@ -21,6 +22,10 @@ pub struct CertificateTable {
     certified: ServerNames<Vec<Arc<CertifiedKey>>>,
     /// For all others.
     default: Vec<Arc<CertifiedKey>>,
+    /// For clients that ask for no name: they asked for an address, which TLS does not send.
+    unnamed: Vec<Arc<CertifiedKey>>,
+    /// For sites on demand; `None` where there is no such site.
+    on_demand: Option<OnDemandSource>,
     unknown_names: UnknownNames,
 }
 
@@ -30,6 +35,7 @@ impl CertificateTable {
         settings: &EndpointSettings,
         sources: &Sources,
         default_site: usize,
+        on_demand: OnDemandSource,
         mut notices: Option<&mut Vec<Notice>>,
     ) -> CertificateTable {
         let loaded = |site: usize| -> Vec<&Arc<LoadedCertificate>> {
@@ -76,21 +82,33 @@ impl CertificateTable {
             claimed,
             certified,
             default: keys(&loaded(default_site)),
+            unnamed: keys(&loaded(unnamed_site(settings).unwrap_or(default_site))),
+            on_demand: settings.sites.iter().any(|site| site.on_demand).then_some(on_demand),
             unknown_names: settings.unknown_names,
         }
     }
 }
 
+/// The site for clients that ask for no name: the first one with an address among its hosts.
+pub fn unnamed_site(settings: &EndpointSettings) -> Option<usize> {
+    settings.sites.iter().position(|site| site.hosts.iter().any(|host| host_address(host).is_some()))
+}
+
 impl ResolvesServerCert for CertificateTable {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let known = hello
-            .server_name()
-            .and_then(|name| self.claimed.find(name).or_else(|| self.certified.find(name)));
+        let name = hello.server_name();
+        let known = name.and_then(|name| self.claimed.find(name).or_else(|| self.certified.find(name)));
         let candidates = match (known, self.unknown_names) {
             (Some(known), _) => known,
+            (None, UnknownNames::DefaultCertificate) if name.is_none() => &self.unnamed,
             (None, UnknownNames::DefaultCertificate) => &self.default,
             (None, UnknownNames::Refuse) => return None,
         };
+        if candidates.is_empty()
+            && let Some(OnDemandSource(Some(source))) = &self.on_demand
+        {
+            return source.find(name?);
+        }
         let schemes = hello.signature_schemes();
         let usable = candidates.iter().find(|candidate| candidate.key.choose_scheme(schemes).is_some());
         usable.or(candidates.first()).cloned()

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use super::active_tls::ActiveTls;
-use super::certificate::is_host_name;
-use super::certificate_table::CertificateTable;
+use super::active_tls::{ActiveTls, OnDemandNames};
+use super::certificate::{host_address, is_host_name};
+use super::certificate_table::{CertificateTable, unnamed_site};
 use super::notice::Notice;
 use super::quic_rules::{QuicConfig, QuicTls, early_data_bytes, quic_policy};
 use super::server_names::ServerNames;
@@ -115,11 +115,11 @@ fn check(settings: &EndpointSettings) -> Vec<String> {
 
 fn check_site(site: &SiteSettings, problems: &mut Vec<String>) {
     let label = &site.label;
-    if site.certificates.is_empty() {
+    if site.certificates.is_empty() && !site.on_demand {
         problems.push(format!("site {label} has no certificate"));
     }
     for host in &site.hosts {
-        if !is_host_name(host) && host.parse::<std::net::IpAddr>().is_err() {
+        if !is_host_name(host) && host_address(host).is_none() {
             problems.push(format!(
                 "site {label}: '{host}' is neither a host name nor a wildcard like *.example.org"
             ));
@@ -148,7 +148,9 @@ fn assemble(
     notices: Option<&mut Vec<Notice>>,
 ) -> Result<ActiveTls, String> {
     let default_site = default_site(settings);
-    let certificates = Arc::new(CertificateTable::new(settings, sources, default_site, notices));
+    let on_demand = shared.on_demand();
+    let table = CertificateTable::new(settings, sources, default_site, on_demand.clone(), notices);
+    let certificates = Arc::new(table);
     let mut distinct: Vec<&Policy> = Vec::new();
     let policy_of_site: Vec<usize> =
         settings.sites.iter().map(|site| place_of(&site.policy, &mut distinct)).collect();
@@ -167,6 +169,11 @@ fn assemble(
         _sessions: all_sessions,
         policies: policy_table(settings, sources, &policy_of_site),
         default_policy: policy_of_site.get(default_site).copied().unwrap_or(0),
+        unnamed_policy: policy_of_site
+            .get(unnamed_site(settings).unwrap_or(default_site))
+            .copied()
+            .unwrap_or(0),
+        on_demand: OnDemandNames::of(settings, sources, default_site, on_demand),
         challenges: shared.challenges.clone(),
         challenge_config: challenge_config(shared).map_err(|error| error.to_string())?,
     })

@@ -18,6 +18,7 @@
 //! | `endpoint` | from settings to rustls configurations, and the swap |
 //! | `active_tls` | those configurations, and the choice among them |
 //! | `provider` | the cryptography, and the order of the cipher suites |
+//! | `on_demand` | certificates that are obtained at the first handshake of a name |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | the authorities that may sign client certificates |
 //! | `client_certificate`, `distinguished_name` | the identity of a client |
@@ -38,6 +39,7 @@ mod distinguished_name;
 mod endpoint;
 mod error;
 mod notice;
+mod on_demand;
 mod pem;
 pub mod private_file;
 mod provider;
@@ -59,6 +61,7 @@ pub use client_hello::{Destination, DestinationPeek, peek_destination};
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
+pub use on_demand::{CertificateWait, CertificatesOnDemand};
 pub use pem::read_certificates;
 pub use provider::provider;
 pub use quic::{QuicCrypto, QuicFacts, client_certificate};

@@ -20,6 +20,8 @@ pub struct SiteSettings {
     /// Its host names, in lower case: `example.org`, or `*.example.org` for every name below it. If there are
     /// none, the names in its certificates count.
     pub hosts: Vec<String>,
+    /// Whether each of its names gets a certificate at its first handshake. It then needs no other.
+    pub on_demand: bool,
     /// Its certificates; several for one name differ in their kind of key.
     pub certificates: Vec<CertificateSource>,
     /// Its rules.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use rustls::crypto::CryptoProvider;
 use rustls::server::{
@@ -14,6 +14,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 
 use super::certificate::LoadedCertificate;
+use super::on_demand::{CertificatesOnDemand, OnDemandSource};
 use super::settings::Policy;
 
 /// Shared by all endpoints of the process; made once.
@@ -23,6 +24,8 @@ pub struct TlsShared {
     pub(super) provider: Arc<CryptoProvider>,
     /// Answers for ACME's TLS-ALPN-01.
     pub(super) challenges: Arc<Challenges>,
+    /// For sites whose names get certificates at their first handshake.
+    on_demand: OnceLock<Arc<dyn CertificatesOnDemand>>,
     sessions: Mutex<HashMap<SessionsKey, Weak<Sessions>>>,
     development: Mutex<HashMap<Vec<String>, Arc<LoadedCertificate>>>,
 }
@@ -52,6 +55,7 @@ impl TlsShared {
         Arc::new(TlsShared {
             provider: super::provider::provider(),
             challenges: Arc::default(),
+            on_demand: OnceLock::new(),
             sessions: Mutex::default(),
             development: Mutex::default(),
         })
@@ -75,6 +79,17 @@ impl TlsShared {
         self.challenges.change(|table| {
             table.remove(&name.to_ascii_lowercase());
         });
+    }
+
+    /// Sets the source of certificates on demand, once, before the first endpoint is opened.
+    pub fn set_on_demand(&self, source: Arc<dyn CertificatesOnDemand>) {
+        // A second source would be a second manager of certificates, of which a process has one.
+        let _ = self.on_demand.set(source);
+    }
+
+    /// The source of certificates on demand.
+    pub(super) fn on_demand(&self) -> OnDemandSource {
+        OnDemandSource(self.on_demand.get().cloned())
     }
 
     /// The means to resume sessions under these rules: the existing ones, or new ones.

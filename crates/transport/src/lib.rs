@@ -149,6 +149,10 @@ impl Transport {
             if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
                 return Poll::Ready(Err(error));
             }
+            if tls.session.waits_for_certificate() {
+                ready!(tls.poll_certificate(context))?;
+                continue;
+            }
             match ready!(tls.socket.poll_receive(context, buffer))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 count => tls.decrypt(&mut buffer[..count])?,
@@ -171,6 +175,9 @@ impl Transport {
                 if let Some(count) = tls.take_plaintext(buffer) {
                     return Ok(Some(count));
                 }
+                if tls.session.waits_for_certificate() {
+                    return Ok(None);
+                }
                 match tls.socket.try_receive(buffer)? {
                     None => return Ok(None),
                     Some(0) => return Ok(Some(0)),
@@ -192,6 +199,10 @@ impl Transport {
                 // Waiting records are sent meanwhile; the client may need them before it sends anything.
                 if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
                     return Poll::Ready(Err(error));
+                }
+                if tls.session.waits_for_certificate() {
+                    ready!(tls.poll_certificate(context))?;
+                    continue;
                 }
                 match ready!(tls.socket.poll_receive(context, buffer))? {
                     0 => return Poll::Ready(Ok(0)),
@@ -354,6 +365,13 @@ impl TlsTransport {
         buffer[..count].copy_from_slice(&self.plaintext[..count]);
         self.plaintext.drain(..count);
         Some(count)
+    }
+
+    /// Waits for the certificate that is obtained during the handshake, and continues the handshake.
+    #[cold]
+    fn poll_certificate(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.session.poll_certificate(context));
+        Poll::Ready(self.decrypt(&mut []))
     }
 
     /// Decrypts received bytes, and sends the handshake's answers.

@@ -28,6 +28,7 @@ mod facts;
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
@@ -37,6 +38,7 @@ use super::ciphertext::CiphertextBuffer;
 use super::client_certificate::ClientCertificate;
 use super::client_hello::{self, Hello, Peek};
 use super::error::{TlsError, classify};
+use super::on_demand::CertificateWait;
 
 /// The most plaintext that one record carries (RFC 8446 section 5.1).
 pub const RECORD_BYTES: usize = 16 * 1024;
@@ -94,6 +96,7 @@ pub struct TlsSession {
     server_name: Option<Box<str>>,
     /// The index of the endpoint's policy.
     policy: usize,
+    wait: Wait,
     client_certificate: OnceCell<Option<Box<ClientCertificate>>>,
 }
 
@@ -108,6 +111,16 @@ enum Phase {
     /// The server has sent close_notify, or the session broke. Nothing more is sent, and received bytes are
     /// ignored.
     Ended,
+}
+
+/// The wait for a certificate that is obtained during the handshake.
+enum Wait {
+    /// The name of the client is not known yet.
+    NotYet,
+    /// It is being obtained.
+    Now(CertificateWait),
+    /// The handshake continues, with a certificate or without.
+    Over,
 }
 
 /// The result of receiving.
@@ -132,6 +145,7 @@ impl TlsSession {
             handshake_bytes: 0,
             server_name: None,
             policy: 0,
+            wait: Wait::NotYet,
             client_certificate: OnceCell::new(),
         }
     }
@@ -212,6 +226,22 @@ impl TlsSession {
     /// The bytes of a client without TLS; for the answer to [`TlsError::PlainHttp`].
     pub fn received_in_clear(&self) -> &[u8] {
         &self.kept
+    }
+
+    /// Whether the handshake waits for a certificate: nothing must be received until
+    /// [`TlsSession::poll_certificate`] is ready.
+    #[inline]
+    pub fn waits_for_certificate(&self) -> bool {
+        matches!(self.wait, Wait::Now(_))
+    }
+
+    /// Waits for that certificate. Afterwards [`TlsSession::receive`] must be called, even without new bytes.
+    pub fn poll_certificate(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Wait::Now(wait) = &mut self.wait {
+            ready!(wait.as_mut().poll(context));
+            self.wait = Wait::Over;
+        }
+        Poll::Ready(())
     }
 
     // ---- receiving
@@ -302,6 +332,15 @@ impl TlsSession {
             Peek::Whole(hello) => hello,
             Peek::Unreadable => Hello::default(),
         };
+        if let Wait::NotYet = self.wait
+            && let Some(wait) = self.active.certificate_wait(&hello)
+        {
+            self.wait = Wait::Now(wait);
+            if !from_kept {
+                self.kept.extend_from_slice(ciphertext);
+            }
+            return Ok(false);
+        }
         let (config, policy) = self.active.config_for(&hello);
         let connection = UnbufferedServerConnection::new(config).map_err(|error| {
             self.end();

@@ -106,6 +106,7 @@ pub fn set_mode(path: &Path, mode: u32) {
 
 pub fn site(hosts: &[&str], certificates: Vec<CertificateSource>, policy: Policy) -> SiteSettings {
     SiteSettings {
+        on_demand: false,
         label: hosts.first().unwrap_or(&"default").to_string(),
         hosts: hosts.iter().map(ToString::to_string).collect(),
         certificates,

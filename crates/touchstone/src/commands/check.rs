@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain};
 use touchstone_sites::archives::check_archives;
 use touchstone_sites::machine::check_machine;
-use touchstone_sites::site_tls::check_certificates;
+use touchstone_sites::site_tls::{check_certificates, records_to_set};
 
 use crate::exit::Exit;
 
@@ -57,6 +57,10 @@ fn check(path: &Path, as_json: bool) -> Exit {
         say(std::io::stdout(), &format!("{:#}", problems.iter().map(to_json).collect::<Value>()));
     } else if problems.is_empty() {
         say(std::io::stdout(), &format!("{}: no problems found", path.display()));
+        let opened = touchstone_control::open(path);
+        for record in opened.map_or(Vec::new(), |opened| records_to_set(&opened.effective.config)) {
+            say(std::io::stdout(), &format!("dns-persist-01 needs this record in DNS: {record}"));
+        }
     } else {
         problems.iter().for_each(|problem| say(std::io::stderr(), &problem.to_string()));
     }

@@ -1,6 +1,11 @@
 //! Certificates by ACME, from a real ACME server (Pebble) to a real client (curl) that verifies them.
 
+mod addresses;
+mod dns;
+mod name_server;
+mod on_demand;
 mod pebble;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

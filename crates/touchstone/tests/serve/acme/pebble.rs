@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     pub patience_s: u64,
     /// Where it listens.
     pub port: u16,
+    /// The port of the name server on this machine that it asks; `None`: one that knows every name.
+    pub name_server: Option<u16>,
+    /// It has the profile of short-lived certificates, too.
+    pub has_short_lived: bool,
 }
 
 impl Settings {
@@ -41,6 +45,8 @@ impl Settings {
             external_account: None,
             patience_s: 0,
             port: free_port(),
+            name_server: None,
+            has_short_lived: false,
         }
     }
 }
@@ -49,6 +55,8 @@ impl Settings {
 pub(crate) struct Pebble {
     directory: TempDir,
     management_port: u16,
+    /// The name service that knows every name, and the port that changes it.
+    name_ports: (u16, u16),
     processes: Vec<Child>,
 }
 
@@ -61,15 +69,20 @@ impl Pebble {
         };
         curl(["--version"])?;
         let directory = TempDir::with_prefix("touchstone-pebble-").expect("a temporary directory");
-        let (management_port, dns_port) = (free_port(), free_port());
+        let (management_port, dns_port, name_management) = (free_port(), free_port(), free_port());
         make_own_certificate(directory.path());
         let config = configuration(settings, directory.path(), management_port);
         fs::write(directory.path().join("config.json"), config.to_string()).expect("its configuration");
-        let mut started = Pebble { management_port, processes: Vec::new(), directory };
+        let mut started = Pebble {
+            management_port,
+            name_ports: (dns_port, name_management),
+            processes: Vec::new(),
+            directory,
+        };
         started.spawn(
             Command::new(name_service)
                 .args(["-dnsserver", &format!("127.0.0.1:{dns_port}")])
-                .args(["-management", &format!("127.0.0.1:{}", free_port())])
+                .args(["-management", &format!("127.0.0.1:{name_management}")])
                 .args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""])
                 .args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""]),
             "names.log",
@@ -80,7 +93,7 @@ impl Pebble {
             Command::new(pebble)
                 .arg("-config")
                 .arg(config)
-                .args(["-dnsserver", &format!("127.0.0.1:{dns_port}")])
+                .args(["-dnsserver", &format!("127.0.0.1:{}", settings.name_server.unwrap_or(dns_port))])
                 .env("PEBBLE_VA_NOSLEEP", if settings.patience_s == 0 { "1" } else { "0" })
                 .env("PEBBLE_VA_SLEEPTIME", settings.patience_s.to_string()),
             "pebble.log",
@@ -111,6 +124,24 @@ impl Pebble {
         let request = json!({ "certificate": certificate_pem, "ariResponse": information.to_string() });
         let url = format!("https://127.0.0.1:{}/set-renewal-info/", self.management_port);
         let output = self.curl(&["--fail", "--data", &request.to_string(), &url]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The port of the name service that knows every name.
+    pub(crate) fn name_port(&self) -> u16 {
+        self.name_ports.0
+    }
+
+    /// The URL by which programs change what that name service knows.
+    pub(crate) fn name_management(&self) -> String {
+        format!("http://127.0.0.1:{}", self.name_ports.1)
+    }
+
+    /// Sets a TXT record in that name service.
+    pub(crate) fn set_text(&self, name: &str, value: &str) {
+        let request = json!({ "host": name, "value": value }).to_string();
+        let url = format!("{}/set-txt", self.name_management());
+        let output = self.curl(&["--fail", "--data", &request, &url]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -167,8 +198,18 @@ fn configuration(settings: &Settings, directory: &Path, management_port: u16) ->
         "domainBlocklist": ["blocked.test"],
         "retryAfter": { "authz": 0, "order": 0 },
         "keyAlgorithm": "ecdsa",
-        "profiles": { "default": { "description": "for tests", "validityPeriod": settings.validity_s } },
+        "profiles": profiles(settings),
     }})
+}
+
+/// Of several profiles, it takes one at random where none is asked for.
+fn profiles(settings: &Settings) -> Value {
+    let mut profiles =
+        json!({ "default": { "description": "for tests", "validityPeriod": settings.validity_s } });
+    if settings.has_short_lived {
+        profiles["shortlived"] = json!({ "description": "six days", "validityPeriod": 6 * 24 * 3600 });
+    }
+    profiles
 }
 
 /// The certificate of its own HTTPS, which is its own authority.
