@@ -3,23 +3,29 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use instant_acme::Account;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use touchstone_config::AcmeConfig;
 use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::AcmeCounts;
 
 use super::account;
 use super::challenge::Offers;
 use super::client::AuthorityClient;
-use super::counts::AcmeCounts;
 use super::failure::Failure;
+use super::shared::{Lease, Leases, SharedStore, follow_proofs};
 use super::storage::Storage;
 
 /// The maximum number of simultaneous orders.
 const MOST_ORDERS: usize = 4;
+
+/// How long another machine may use the account, in addition to the time of two leases.
+const ACCOUNT_TIME: Duration = Duration::from_secs(60);
 
 /// The pause before the next attempt to lock a storage that another process uses.
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
@@ -36,6 +42,8 @@ pub struct Authority {
     pub error_log: ErrorLog,
     /// The counters.
     pub counts: Arc<AcmeCounts>,
+    /// What this machine has in common with others; `None`: it is alone.
+    pub leases: Option<Arc<Leases>>,
     orders: Semaphore,
     /// Names with an order under way. A name can have only one proof at a time in TLS handshakes, so orders
     /// that share a name wait for each other.
@@ -64,6 +72,14 @@ impl Drop for OrderPermit<'_> {
     }
 }
 
+/// What several machines have in common.
+fn shared_store(settings: &AcmeConfig, storage: &Storage) -> Option<SharedStore> {
+    match &settings.nats {
+        Some(nats) => Some(SharedStore::nats(nats.clone(), storage.root().to_path_buf())),
+        None => settings.shared.then(|| SharedStore::directory(storage.shared_directory())),
+    }
+}
+
 impl Authority {
     /// Creates an authority; sends and writes nothing yet.
     pub fn new(
@@ -72,8 +88,11 @@ impl Authority {
         error_log: ErrorLog,
         counts: Arc<AcmeCounts>,
     ) -> Authority {
+        let storage = Storage::new(&settings);
         Authority {
-            storage: Storage::new(&settings),
+            leases: shared_store(&settings, &storage)
+                .map(|store| Arc::new(Leases::new(store, settings.lease))),
+            storage,
             settings,
             offers,
             error_log,
@@ -89,6 +108,10 @@ impl Authority {
     /// Waits until this process is the one that requests certificates for this storage. While an old process
     /// ends after an upgrade, the new one serves the existing certificates.
     pub async fn wait_for_storage(&self) {
+        // Machines that share a storage have leases instead.
+        if self.leases.is_some() {
+            return;
+        }
         self.lock.get_or_init(|| self.lock_storage()).await;
     }
 
@@ -114,13 +137,62 @@ impl Authority {
     /// The account, registered if there is none yet.
     pub async fn account(&self, client: &AuthorityClient) -> Result<Account, Failure> {
         let _alone = self.account.lock().await;
-        account::open(&self.settings, &self.storage, client, &self.error_log).await
+        let _lease = self.account_lease().await?;
+        let account = account::open(&self.settings, &self.storage, client, &self.error_log).await?;
+        self.publish_file(&self.storage.account_file()).await?;
+        Ok(account)
+    }
+
+    /// Two machines must not register at the same time either; and a machine takes the account of another.
+    async fn account_lease(&self) -> Result<Option<Lease>, Failure> {
+        let Some(leases) = &self.leases else { return Ok(None) };
+        let until = Instant::now() + self.settings.lease.saturating_mul(2) + ACCOUNT_TIME;
+        loop {
+            if let Some(lease) = leases.take("account").await.map_err(Failure::Own)? {
+                self.fetch_file(&self.storage.account_file()).await?;
+                return Ok(Some(lease));
+            }
+            if Instant::now() > until {
+                return Err(Failure::Own("another machine uses the account all the time".to_string()));
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+    }
+
+    /// Passes a file of the storage on to machines that do not see it.
+    pub async fn publish_file(&self, file: &Path) -> Result<(), Failure> {
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let bytes = std::fs::read(file)
+            .map_err(|error| Failure::Own(format!("{}: cannot be read: {error}", file.display())))?;
+        leases.store().publish_file(&self.storage.name_of(file), &bytes).await.map_err(Failure::Own)
+    }
+
+    /// Gets the newest version of a file from machines that share it.
+    pub async fn fetch_file(&self, file: &Path) -> Result<(), Failure> {
+        let Some(leases) = &self.leases else { return Ok(()) };
+        leases.store().fetch_file(&self.storage.name_of(file)).await.map_err(Failure::Own)
+    }
+
+    /// Follows what other machines share, without an end.
+    pub async fn follow_others(self: Arc<Self>) {
+        let Some(leases) = self.leases.clone() else { return };
+        let proofs = follow_proofs(leases.clone(), self.offers.clone(), self.error_log.clone());
+        match leases.store() {
+            SharedStore::Directory(_) => proofs.await,
+            SharedStore::Nats(store) => {
+                tokio::join!(proofs, store.clone().follow(self.error_log.clone()));
+            }
+        }
     }
 
     /// Moves the account aside that the authority no longer knows.
     pub async fn forget_account(&self) -> Result<(), Failure> {
         let _alone = self.account.lock().await;
-        account::forget(&self.storage)
+        let _lease = self.account_lease().await?;
+        account::forget(&self.storage)?;
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let name = self.storage.name_of(&self.storage.account_file());
+        leases.store().forget_file(&name).await.map_err(Failure::Own)
     }
 
     /// Reserves all of these names, or none.

@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::order::{self, CertificateOrder, Issued};
 use super::plan::CertificatePlan;
 use super::renewal::{self, Renewal, Suggestion, now_s};
+use super::shared::Lease;
 use touchstone_config::{AcmeChallenge, AcmeConfig};
 use touchstone_tls::LoadedCertificate;
 
@@ -32,6 +33,29 @@ pub struct CertificateTask {
     failures: u32,
     /// The last message about a certificate that cannot be used.
     said: String,
+}
+
+/// The pause before the next attempt to get the lease of another machine.
+const LEASE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The right to make an order.
+enum LeaseResult {
+    /// There are no other machines.
+    Alone,
+    /// This machine has it.
+    Held(Lease),
+    /// Another machine has made the order.
+    ByOthers,
+}
+
+impl LeaseResult {
+    /// Waits until the right is lost.
+    async fn lost(&self) {
+        match self {
+            LeaseResult::Held(lease) => lease.lost().await,
+            LeaseResult::Alone | LeaseResult::ByOthers => std::future::pending().await,
+        }
+    }
 }
 
 impl CertificateTask {
@@ -76,7 +100,12 @@ impl CertificateTask {
         let provider = self.authority.offers.tls.provider();
         let problem = match LoadedCertificate::from_files(&file, &file, provider) {
             Ok(loaded) => match self.plan.names.iter().find(|name| !loaded.is_for(name)) {
-                None => return Some(loaded),
+                None => {
+                    if !self.plan.is_on_demand {
+                        self.authority.counts.set_end(self.plan.label(), loaded.not_after_s);
+                    }
+                    return Some(loaded);
+                }
                 Some(name) => format!("the certificate in {} is not for {name}", file.display()),
             },
             Err(problem) => problem.to_string(),
@@ -115,7 +144,18 @@ impl CertificateTask {
         replaces: Option<CertificateIdentifier<'static>>,
     ) {
         self.wait_between_orders().await;
-        match self.limited_order(replaces).await {
+        let lease = match self.lease(kept).await {
+            Ok(lease) => lease,
+            Err(failure) => {
+                self.failures = self.failures.saturating_add(1);
+                return self.say_and_wait(&failure, kept, Duration::ZERO).await;
+            }
+        };
+        if let LeaseResult::ByOthers = lease {
+            self.failures = 0;
+            return;
+        }
+        match self.limited_order(replaces, lease).await {
             Ok(_) => self.failures = 0,
             Err((failure, patience)) => {
                 self.failures = self.failures.saturating_add(1);
@@ -126,22 +166,60 @@ impl CertificateTask {
 
     /// Makes one order without waits; a failure comes with the time that the authority asks to wait.
     pub async fn order_once(&mut self) -> Result<LoadedCertificate, (Failure, Duration)> {
-        self.limited_order(None).await
+        let lease = self.lease(None).await.map_err(|failure| (failure, Duration::ZERO))?;
+        if let (LeaseResult::ByOthers, Some(certificate)) = (&lease, self.kept()) {
+            return Ok(certificate);
+        }
+        self.limited_order(None, lease).await
+    }
+
+    /// Waits until no other machine makes an order for this certificate, and takes the right to make one. If
+    /// meanwhile another machine has got the certificate, there is nothing to do.
+    async fn lease(&mut self, before: Option<&LoadedCertificate>) -> Result<LeaseResult, Failure> {
+        let authority = self.authority.clone();
+        let Some(leases) = &authority.leases else { return Ok(LeaseResult::Alone) };
+        let name = self.plan.storage_name();
+        let file = authority.storage.certificate_file(&name);
+        loop {
+            let lease = leases.take(&name).await.map_err(Failure::Own)?;
+            authority.fetch_file(&file).await?;
+            let end_s = before.map_or(i64::MIN, |before| before.not_after_s);
+            if self.kept().is_some_and(|kept| kept.not_after_s > end_s) {
+                return Ok(LeaseResult::ByOthers);
+            }
+            let Some(lease) = lease else {
+                tokio::time::sleep(LEASE_PAUSE).await;
+                continue;
+            };
+            if let Some(other) = &lease.taken_from {
+                authority.error_log.warning(format_args!(
+                    "acme: {other} has not finished its order for {}: this machine takes its place",
+                    self.plan.label()
+                ));
+            }
+            return Ok(LeaseResult::Held(lease));
+        }
     }
 
     /// One order, within the limits on time and on orders at the same time.
     async fn limited_order(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
+        lease: LeaseResult,
     ) -> Result<LoadedCertificate, (Failure, Duration)> {
         let mut not_before = None;
         let result = {
             let _permit = self.authority.order_permit(&self.plan.names).await;
             let order = self.order(replaces, &mut not_before);
-            tokio::time::timeout(ORDER_TIMEOUT, order).await.unwrap_or_else(|_| {
-                Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
-            })
+            tokio::select! {
+                result = order => result,
+                () = tokio::time::sleep(ORDER_TIMEOUT) => {
+                    Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
+                }
+                () = lease.lost() => Err(Failure::Own("another machine has taken its place".to_string())),
+            }
         };
+        drop(lease);
         let counts = &self.authority.counts;
         match result {
             Ok(certificate) => {
@@ -155,6 +233,8 @@ impl CertificateTask {
             }
             Err(failure) => {
                 counts.orders_failed.fetch_add(1, Ordering::Relaxed);
+                // Without the note, other machines only try sooner.
+                let _ = self.authority.storage.note_failure(&self.plan.storage_name(), now_s());
                 Err((failure, not_before.map_or(Duration::ZERO, from_now)))
             }
         }
@@ -207,6 +287,7 @@ impl CertificateTask {
             .storage
             .write(&file, issued.pem.as_bytes())
             .map_err(|error| Failure::Own(format!("{}: cannot be written: {error}", file.display())))?;
+        authority.publish_file(&file).await?;
         Ok(issued.certificate)
     }
 
@@ -243,8 +324,14 @@ impl CertificateTask {
 
     /// Limits the orders even after restarts and if the authority always asks for renewal.
     async fn wait_between_orders(&self) {
-        let least = self.authority.settings.retry_after.min(LEAST_BETWEEN_ORDERS);
-        let Some(last_s) = self.authority.storage.last_attempt_s(&self.plan.storage_name()) else { return };
+        let (settings, storage_name) = (&self.authority.settings, self.plan.storage_name());
+        // The waits after failures are those of one machine: the others must not fill them.
+        let has_failed = self.authority.leases.is_some() && self.authority.storage.has_failed(&storage_name);
+        let least = match has_failed {
+            true => settings.retry_after,
+            false => settings.retry_after.min(LEAST_BETWEEN_ORDERS),
+        };
+        let Some(last_s) = self.authority.storage.last_attempt_s(&storage_name) else { return };
         let least_s = i64::try_from(least.as_secs()).unwrap_or(60);
         // A time in the future means that the clock was set back.
         if (0..least_s).contains(&(now_s() - last_s)) {

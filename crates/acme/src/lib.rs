@@ -11,7 +11,7 @@
 //! | `manager` | the thread; a reload gives it a new plan |
 //! | `certificate_task` | the life of one certificate: when to request it, what to do after a failure |
 //! | `on_demand`, `on_demand_worker` | certificates at the first handshake: what the cores see, and the orders |
-//! | `counts` | counters for the metrics |
+//! | `shared` | several machines with the same certificates |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
 //! | `authority` | what all certificates of an authority share: account, storage, client |
 //! | `account` | registers with the authority, stores the account's key |
@@ -29,7 +29,6 @@ mod authority;
 mod certificate_task;
 mod challenge;
 mod client;
-mod counts;
 mod dns_proof;
 mod failure;
 mod hook;
@@ -40,11 +39,11 @@ mod order;
 mod persistent_record;
 mod plan;
 mod renewal;
+mod shared;
 mod storage;
 
 pub use account::read_hmac_key;
 pub use challenge::HttpChallenges;
-pub use counts::AcmeCounts;
 pub use dns_proof::check_key;
 pub use manager::AcmeManager;
 pub use plan::{certificate_file, records_to_set};

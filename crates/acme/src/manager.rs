@@ -10,12 +10,12 @@ use tokio::task::AbortHandle;
 use super::authority::Authority;
 use super::certificate_task::CertificateTask;
 use super::challenge::{HttpChallenges, Offers};
-use super::counts::AcmeCounts;
 use super::on_demand::{OnDemand, RequestQueue};
 use super::on_demand_worker::serve_requests;
 use super::plan::{CertificatePlan, Plan};
 use touchstone_config::{Config, OnDemandConfig};
 use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::AcmeCounts;
 use touchstone_tls::TlsShared;
 
 /// Manages all certificates by ACME. Dropping it stops it at once: unfinished work is started again at the
@@ -37,17 +37,11 @@ struct Shared {
 
 impl AcmeManager {
     /// Creates a manager without a thread; the first plan starts it.
-    pub fn new(tls: Arc<TlsShared>, error_log: ErrorLog) -> AcmeManager {
-        let counts: Arc<AcmeCounts> = Arc::default();
+    pub fn new(tls: Arc<TlsShared>, error_log: ErrorLog, counts: Arc<AcmeCounts>) -> AcmeManager {
         let shared = Shared { on_demand: Arc::new(OnDemand::new(counts.clone())), counts };
         tls.set_on_demand(shared.on_demand.clone());
         let (plans, offers) = (watch::Sender::new(None), Offers { http: Arc::default(), tls });
         AcmeManager { plans, offers, error_log, shared, is_started: false }
-    }
-
-    /// The counters for the metrics.
-    pub fn counts(&self) -> &Arc<AcmeCounts> {
-        &self.shared.counts
     }
 
     /// The proofs that it publishes in plain HTTP.
@@ -85,6 +79,7 @@ impl AcmeManager {
             authority: None,
             tasks: HashMap::new(),
             on_demand: None,
+            others: None,
         };
         let follow_plans = follow_plans(self.plans.subscribe(), managed);
         std::thread::Builder::new().name("acme".to_string()).spawn(move || {
@@ -116,6 +111,8 @@ struct ManagedCertificates {
     tasks: HashMap<CertificatePlan, AbortHandle>,
     /// The task that obtains certificates on demand.
     on_demand: Option<AbortHandle>,
+    /// The task that follows other machines.
+    others: Option<AbortHandle>,
 }
 
 impl ManagedCertificates {
@@ -134,9 +131,16 @@ impl ManagedCertificates {
                     self.error_log.clone(),
                     self.shared.counts.clone(),
                 );
-                self.authority.insert(Arc::new(new)).clone()
+                let new = self.authority.insert(Arc::new(new)).clone();
+                if new.leases.is_some() {
+                    self.others = Some(tokio::spawn(new.clone().follow_others()).abort_handle());
+                }
+                new
             }
         };
+        self.shared.counts.set_used();
+        let is_wanted = |name: &str| plan.certificates.iter().any(|wanted| wanted.label() == name);
+        self.shared.counts.retain_ends(is_wanted);
         self.tasks.retain(|known, task| {
             let stays = plan.certificates.contains(known);
             if !stays {
@@ -176,6 +180,9 @@ impl ManagedCertificates {
     fn stop_all(&mut self) {
         self.tasks.drain().for_each(|(_, task)| task.abort());
         self.stop_on_demand();
+        if let Some(task) = self.others.take() {
+            task.abort();
+        }
         self.authority = None;
     }
 }

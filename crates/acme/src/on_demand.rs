@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustls::sign::CertifiedKey;
 use tokio::sync::{mpsc, oneshot};
+use touchstone_observe::metrics::AcmeCounts;
 use touchstone_tls::{CertificateWait, CertificatesOnDemand};
 
-use super::counts::AcmeCounts;
 use super::renewal::now_s;
 
-/// The most refused names that are remembered. When there are more, the earliest to be forgotten goes.
+/// The most refused names that are remembered. When there are more, all are forgotten.
 const MOST_REFUSED: usize = 65_536;
 
 /// The certificates on demand of the process.
@@ -84,7 +84,7 @@ impl OnDemand {
     pub fn insert(&self, name: &str, certificate: KnownCertificate) {
         let mut table = self.certificates.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(name.into(), certificate);
-        self.counts.on_demand_names.store(table.len(), Ordering::Relaxed);
+        self.counts.on_demand_names.store(table.len() as u64, Ordering::Relaxed);
         drop(table);
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
@@ -101,11 +101,9 @@ impl OnDemand {
         if refused.len() >= MOST_REFUSED {
             refused.retain(|_, until| *until > now);
         }
-        if refused.len() >= MOST_REFUSED
-            && let Some(earliest) =
-                refused.iter().min_by_key(|(_, until)| **until).map(|(name, _)| name.clone())
-        {
-            refused.remove(&earliest);
+        if refused.len() >= MOST_REFUSED {
+            // To look for the one that ends first would cost more, each time, than to ask again.
+            refused.clear();
         }
         refused.insert(name.into(), now + time);
         drop(refused);

@@ -17,6 +17,7 @@ use super::dns_proof::{self, DnsProofs};
 use super::failure::{Failure, problem_text};
 use super::persistent_record::Issuer;
 use super::renewal;
+use super::shared::{SharedProof, SharedProofs};
 use touchstone_config::{AcmeChallenge, host_address};
 use touchstone_dns::Resolver;
 use touchstone_tls::LoadedCertificate;
@@ -63,7 +64,8 @@ pub async fn obtain(
     }
     let mut order = account.new_order(&new).await?;
     let issuer = Issuer { account: account.id().to_string(), names: Vec::new() };
-    let proofs = Proofs { authority, client, issuer, offers: Vec::new(), dns: None };
+    let shared = authority.leases.clone().map(SharedProofs::new);
+    let proofs = Proofs { authority, client, issuer, offers: Vec::new(), shared, dns: None };
     prove(&mut order, wanted.challenge, proofs).await?;
     let key = order.finalize().await?;
     let chain = order.poll_certificate(&POLLING).await?;
@@ -95,6 +97,8 @@ struct Proofs<'a> {
     client: &'a AuthorityClient,
     issuer: Issuer,
     offers: Vec<Offer>,
+    /// The same for the machines that share certificates.
+    shared: Option<SharedProofs>,
     dns: Option<DnsProofs>,
 }
 
@@ -189,10 +193,12 @@ impl Proofs<'_> {
         match challenge {
             AcmeChallenge::Http01 => {
                 self.offers.push(self.authority.offers.http(host, &handle.token, proof.as_str()));
+                self.share(SharedProof::http(host, &handle.token, proof.as_str())).await?;
             }
             AcmeChallenge::TlsAlpn01 => {
                 let offer = self.authority.offers.tls(host, proof.digest().as_ref());
                 self.offers.push(offer.map_err(Failure::Own)?);
+                self.share(SharedProof::tls(host, proof.digest().as_ref())).await?;
             }
             AcmeChallenge::Dns01 => {
                 let dns = match &mut self.dns {
@@ -221,7 +227,17 @@ impl Proofs<'_> {
         Ok(())
     }
 
+    async fn share(&mut self, proof: SharedProof) -> Result<(), Failure> {
+        match &mut self.shared {
+            Some(shared) => shared.publish(proof).await.map_err(Failure::Own),
+            None => Ok(()),
+        }
+    }
+
     async fn wait_until_published(&self) -> Result<(), Failure> {
+        if let Some(shared) = &self.shared {
+            shared.wait_until_shown().await;
+        }
         let Some(dns) = &self.dns else { return Ok(()) };
         dns.wait_until_shown().await.map_err(|reason| Failure::Challenge {
             challenge: AcmeChallenge::Dns01,

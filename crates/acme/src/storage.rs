@@ -6,6 +6,7 @@
 //! STORAGE/AUTHORITY/HOST/certificate.pem        key and certificate of the site with this first host
 //! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
 //! STORAGE/AUTHORITY/on-demand/HOST/...          the same for certificates on demand
+//! STORAGE/AUTHORITY/shared/KEY.value            leases and proofs, if several machines use the storage
 //! STORAGE/AUTHORITY/issuer.json                 the account's URL and the authority's names in DNS
 //! ```
 //!
@@ -21,18 +22,42 @@ use super::persistent_record::Issuer;
 use touchstone_config::AcmeConfig;
 use touchstone_tls::private_file;
 
+/// The word after the time of an order that failed.
+const FAILED: &str = "failed";
+
 /// The files of one authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     root: PathBuf,
     authority: PathBuf,
+    /// Other machines write files here, too.
+    is_shared: bool,
 }
 
 impl Storage {
     /// The files of an authority. Directories are created when they are needed.
     pub fn new(settings: &AcmeConfig) -> Storage {
         let root = settings.storage.clone();
-        Storage { authority: root.join(directory_name(&settings.directory)), root }
+        Storage {
+            authority: root.join(directory_name(&settings.directory)),
+            root,
+            is_shared: settings.shared,
+        }
+    }
+
+    /// The directory for what several machines have in common.
+    pub fn shared_directory(&self) -> PathBuf {
+        self.authority.join("shared")
+    }
+
+    /// The name of a file below the storage.
+    pub fn name_of(&self, file: &Path) -> String {
+        file.strip_prefix(&self.root).unwrap_or(file).display().to_string()
+    }
+
+    /// The directory of all files.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The account's file.
@@ -97,13 +122,26 @@ impl Storage {
         if let Some(directory) = file.parent() {
             private_file::make_directory(directory)?;
         }
-        private_file::remove_unfinished(file);
+        if !self.is_shared {
+            private_file::remove_unfinished(file);
+        }
         private_file::write(file, bytes, 0o600)
     }
 
     /// When the last order for this certificate was made, in seconds since 1970.
     pub fn last_attempt_s(&self, host: &str) -> Option<i64> {
-        fs::read_to_string(self.attempt_file(host)).ok()?.trim().parse().ok()
+        let text = fs::read_to_string(self.attempt_file(host)).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Whether the last order for this certificate failed; an order that was not finished has not.
+    pub fn has_failed(&self, host: &str) -> bool {
+        fs::read_to_string(self.attempt_file(host)).is_ok_and(|text| text.trim_end().ends_with(FAILED))
+    }
+
+    /// Records that an order has failed.
+    pub fn note_failure(&self, host: &str, now_s: i64) -> io::Result<()> {
+        self.write(&self.attempt_file(host), format!("{now_s} {FAILED}\n").as_bytes())
     }
 
     /// Records that an order is being made.
@@ -188,6 +226,10 @@ mod tests {
         assert_eq!(storage.last_attempt_s("a.org"), None);
         storage.note_attempt("a.org", 1_700_000_000).unwrap();
         assert_eq!(storage.last_attempt_s("a.org"), Some(1_700_000_000));
+        assert!(!storage.has_failed("a.org"));
+        storage.note_failure("a.org", 1_700_000_001).unwrap();
+        assert_eq!(storage.last_attempt_s("a.org"), Some(1_700_000_001));
+        assert!(storage.has_failed("a.org"));
         fs::write(storage.attempt_file("a.org"), "x").unwrap();
         assert_eq!(storage.last_attempt_s("a.org"), None);
     }

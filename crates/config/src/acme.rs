@@ -1,6 +1,5 @@
 //! `[acme]`: the authority that issues certificates for the sites with `certificate = "acme"`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +7,10 @@ use touchstone_config_section::reader::alternatives;
 use touchstone_config_section::{ABSENT, Key, Kind, Section, SectionPlaces, values};
 
 use super::acme_dns::{ACME_DNS, AcmeDnsConfig};
+use super::acme_nats::{ACME_NATS, AcmeNatsConfig};
 use super::acme_on_demand::{ACME_ON_DEMAND, OnDemandConfig};
 use super::config_reader::ConfigReader;
+use super::host_address::host_address;
 use super::{Loaded, SiteConfig};
 
 /// Let's Encrypt, whose certificates browsers trust.
@@ -40,6 +41,12 @@ pub struct AcmeConfig {
     pub dns: Option<AcmeDnsConfig>,
     /// Certificates for names that the configuration does not list.
     pub on_demand: Option<OnDemandConfig>,
+    /// Several machines use the same storage.
+    pub shared: bool,
+    /// Several machines share certificates by this bucket.
+    pub nats: Option<AcmeNatsConfig>,
+    /// How long a machine that makes an order may be silent before another one takes its place.
+    pub lease: Duration,
     /// The kind of certificate to ask for, by the authority's name for it; empty: its default.
     pub profile: String,
     /// The share of a certificate's life after which it is renewed, in percent.
@@ -124,6 +131,9 @@ pub static ACME: Section<AcmeConfig> = Section {
         challenges: Vec::new(),
         dns: None,
         on_demand: None,
+        shared: false,
+        nats: None,
+        lease: Duration::ZERO,
         profile: String::new(),
         renew_at_percent: 0,
         renewal_information: false,
@@ -172,6 +182,37 @@ pub static ACME: Section<AcmeConfig> = Section {
                 created if it is missing; only its owner can read it. Keep it: lost certificates are \
                 requested again at the next start, but authorities limit how often.",
             kind: Kind::Directory(|acme, value| acme.storage = value),
+        },
+        Key {
+            name: "shared",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether several machines use the same `storage`, a directory of a network file \
+                system. Then one of them makes an order at a time, and all of them show its proofs and serve \
+                the certificates.",
+            kind: Kind::Boolean(|acme, value| acme.shared = value),
+        },
+        Key {
+            name: "nats",
+            default: Some(ABSENT),
+            example: "{ url = \"tls://nats.internal.example:4222\" }",
+            documentation: "A NATS key-value bucket by which several machines share certificates, without a \
+                network file system; see `[acme.nats]`.",
+            kind: Kind::Table {
+                read: |reader, value, acme| reader.table_into(&ACME_NATS, value, &mut acme.nats),
+            },
+        },
+        Key {
+            name: "lease",
+            default: Some("\"30s\""),
+            example: "\"1m\"",
+            documentation: "With `shared` or `nats`: how long a machine that makes an order may be silent \
+                before another machine takes its place.",
+            kind: Kind::Duration {
+                least: Duration::from_secs(1),
+                most: Duration::from_secs(3600),
+                set: |acme, value| acme.lease = value,
+            },
         },
         Key {
             name: "ca_certificate",
@@ -395,12 +436,38 @@ impl ConfigReader<'_> {
             self.problem(places.key("challenges"), message.to_string());
         }
         self.check_acme_dns(acme, places);
+        if acme.shared && acme.nats.is_some() {
+            let message = "'shared' and 'acme.nats' are two ways to share certificates; choose one";
+            self.problem(places.key("shared"), message.to_string());
+        }
+        let wait = acme.on_demand.as_ref().map(|rules| rules.wait);
+        if wait.is_some_and(|wait| wait > loaded.config.limits.header_timeout) {
+            let message = "'acme.on_demand.wait' is longer than 'limits.header_timeout', after which the \
+                connection is closed";
+            self.problem(places.key("on_demand"), message.to_string());
+        }
         let needs_rules = sites().find(|(site, _)| site.tls.on_demand);
         if let Some((_, site)) = needs_rules.filter(|_| acme.on_demand.is_none()) {
             let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that says which \
                 names may have a certificate (see docs/acme.md)";
             self.problem(site.key("certificate_on_demand"), message.to_string());
         }
+    }
+
+    /// Checks that `[acme.dns]` names one way to set records.
+    fn check_acme_dns(&mut self, acme: &AcmeConfig, places: &SectionPlaces) {
+        let Some(dns) = &acme.dns else { return };
+        let message = match (dns.key.is_some(), !dns.hook.is_empty()) {
+            (true, true) => "'acme.dns' has both 'key' and 'hook'; choose one",
+            // Without it, only the servers that are asked are named.
+            (false, false) if !acme.challenges.contains(&AcmeChallenge::Dns01) => return,
+            (false, false) => "'acme.dns' needs 'key', the file of a key for signed updates, or 'hook'",
+            (false, true) if !dns.server.is_empty() => {
+                "'acme.dns.server' means nothing with 'hook': the program changes the zone"
+            }
+            _ => return,
+        };
+        self.problem(places.key("dns"), message.to_string());
     }
 
     fn check_acme_site(&mut self, site: &SiteConfig, places: &SectionPlaces, challenges: &[AcmeChallenge]) {
@@ -426,12 +493,6 @@ impl ConfigReader<'_> {
             self.problem(places.item("hosts", position), format!("'hosts': {host:?}: {reason}"));
         }
     }
-}
-
-/// The address that a host of a site is; `None` if it is a name.
-pub fn host_address(host: &str) -> Option<IpAddr> {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    bare.parse().ok()
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_config_section::{Key, Kind, Section, SectionPlaces, values};
-
-use super::acme::AcmeConfig;
-use super::config_reader::ConfigReader;
+use touchstone_config_section::{Key, Kind, Section, values};
 
 /// `[acme.dns]`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,7 +32,7 @@ pub static ACME_DNS: Section<AcmeDnsConfig> = Section {
     repeated: false,
     documentation: "How the server sets the TXT records of the challenge `\"dns-01\"`: by updates that are \
         signed with a key (RFC 2136, TSIG), which BIND, Knot DNS and PowerDNS take, or by a program of \
-        yours for any other name service. Either `key` or `hook` must be set.",
+        yours for any other name service. Either `key` or `hook` must be set for it. `\"dns-persist-01\"` uses `resolvers` only.",
     blank: || AcmeDnsConfig {
         key: None,
         server: String::new(),
@@ -171,22 +168,6 @@ fn parse_address(text: &str) -> Result<String, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() > 0 => Ok(address.to_string()),
         _ => Err(format!("{:?} is not an address, such as \"192.0.2.1:53\"", values::shorten(text))),
-    }
-}
-
-impl ConfigReader<'_> {
-    /// Checks that `[acme.dns]` names one way to set records.
-    pub(super) fn check_acme_dns(&mut self, acme: &AcmeConfig, places: &SectionPlaces) {
-        let Some(dns) = &acme.dns else { return };
-        let message = match (dns.key.is_some(), !dns.hook.is_empty()) {
-            (true, true) => "'acme.dns' has both 'key' and 'hook'; choose one",
-            (false, false) => "'acme.dns' needs 'key', the file of a key for signed updates, or 'hook'",
-            (false, true) if !dns.server.is_empty() => {
-                "'acme.dns.server' means nothing with 'hook': the program changes the zone"
-            }
-            _ => return,
-        };
-        self.problem(places.key("dns"), message.to_string());
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use touchstone_config_section::{Key, Kind, Section, as_usize, values};
 
+use super::host_address::host_address;
+
 /// `[acme.on_demand]`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OnDemandConfig {
@@ -51,10 +53,10 @@ pub static ACME_ON_DEMAND: Section<OnDemandConfig> = Section {
         },
         Key {
             name: "wait",
-            default: Some("\"20s\""),
-            example: "\"20s\"",
+            default: Some("\"9s\""),
+            example: "\"9s\"",
             documentation: "How long a handshake waits for its certificate. Then it fails, and the order \
-                continues for the next one.",
+                continues for the next one. At most `limits.header_timeout`.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: Duration::from_secs(120),
@@ -114,7 +116,7 @@ fn parse_ask(text: &str) -> Result<String, String> {
     let shown = values::shorten(text);
     let uri: http::Uri = text.parse().map_err(|_| format!("{shown:?} is not a URL"))?;
     let is_local = uri.host().is_some_and(|host| {
-        host == "localhost" || super::acme::host_address(host).is_some_and(|address| address.is_loopback())
+        host == "localhost" || host_address(host).is_some_and(|address| address.is_loopback())
     });
     match uri.scheme_str() {
         Some("https") if uri.host().is_some() => Ok(text.to_string()),

@@ -413,7 +413,7 @@ pub static SITE: Section<SiteConfig> = Section {
         Key {
             name: "certificate_on_demand",
             default: Some("false"),
-            example: "true",
+            example: "false",
             documentation: "Whether names of the site get their certificates at their first handshake, with \
                 `certificate = \"acme\"` and [`[acme.on_demand]`](acme.md#certificates-on-demand). These are \
                 all names that `hosts` stands for; without `hosts`, all names that no other site on the \
@@ -851,6 +851,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::acme_dns::ACME_DNS;
+            $code
+        }
+        {
+            let $section = &$crate::acme_nats::ACME_NATS;
             $code
         }
         {

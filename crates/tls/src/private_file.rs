@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use aws_lc_rs::rand;
+
 /// The suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
@@ -17,7 +19,11 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
 /// file has either its old content or all of `bytes`. The mode of the previous file is not kept.
 pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}{UNFINISHED}", std::process::id()));
+    // Machines that share a directory may have processes with the same number.
+    let mut random = [0; 8];
+    rand::fill(&mut random).map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    let (process, random) = (std::process::id(), u64::from_be_bytes(random));
+    beside.push(format!(".{process}-{random:016x}{UNFINISHED}"));
     let beside = PathBuf::from(beside);
     let write = || -> io::Result<()> {
         let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
@@ -27,8 +33,6 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         // Only after this is the new name on the disk.
         File::open(file.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
-    // An earlier process with the same process id may have left a file behind.
-    let _ = fs::remove_file(&beside);
     write().inspect_err(|_| {
         let _ = fs::remove_file(&beside);
     })

@@ -22,15 +22,18 @@
 //! | `stream_totals` | what is counted of streams |
 //! | `webdav_totals` | what is counted of WebDAV |
 //! | `login_totals` | what is counted of logins |
+//! | `acme_counts` | what is counted of the certificates that an authority gives |
 //! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
 //! | `control_counts` | what is counted of the changes by the control API |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
 //! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
-//! `stream_metrics`, `webdav_metrics`, `login_metrics` | every metric |
+//! `acme_metrics`, `stream_metrics`, `webdav_metrics`, `login_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
+mod acme_counts;
+mod acme_metrics;
 mod component_metrics;
 mod component_totals;
 mod control_counts;
@@ -67,10 +70,12 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
         .chain(component_metrics::COMPONENT_METRICS)
         .chain(stream_metrics::STREAM_METRICS)
         .chain(webdav_metrics::WEBDAV_METRICS)
-        .chain(login_metrics::LOGIN_METRICS);
+        .chain(login_metrics::LOGIN_METRICS)
+        .chain(acme_metrics::ACME_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
+pub use acme_counts::{AcmeCounts, AcmeTotals};
 pub use component_totals::{ComponentTotals, component_totals};
 pub use control_counts::{ControlCounts, ControlResult};
 pub use core_counts::{

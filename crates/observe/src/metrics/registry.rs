@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
 
+use super::acme_counts::AcmeCounts;
 use super::control_counts::ControlCounts;
 use super::core_counts::CoreCounts;
 use super::route_counts::{RouteCounts, RouteLabels};
@@ -41,6 +42,7 @@ pub struct Metrics {
     started_at: f64,
     telemetry: Arc<TelemetryCounts>,
     control: Arc<ControlCounts>,
+    acme: Arc<AcmeCounts>,
 }
 
 /// The file cache. A reload replaces it with a new one, whose counters start at zero.
@@ -69,6 +71,7 @@ impl Metrics {
             started_at: unix_seconds(),
             telemetry: Arc::default(),
             control: Arc::default(),
+            acme: Arc::default(),
         })
     }
 
@@ -146,6 +149,11 @@ impl Metrics {
     /// What is counted of traces and metrics that are sent.
     pub fn telemetry(&self) -> &Arc<TelemetryCounts> {
         &self.telemetry
+    }
+
+    /// What is counted of certificates that an authority gives.
+    pub fn acme(&self) -> &Arc<AcmeCounts> {
+        &self.acme
     }
 
     /// How many lines the access log has lost.

@@ -6,6 +6,7 @@ use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
 use touchstone_servlet::status::{self, Status};
 
+use super::acme_counts::AcmeTotals;
 use super::component_totals::{ComponentTotals, component_totals};
 use super::control_counts::ControlResult;
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
@@ -96,6 +97,8 @@ pub struct Totals {
     pub telemetry: Option<TelemetryTotals>,
     /// Changes by the control API, by their result; `None`: there is none.
     pub control_changes: Option<[u64; ControlResult::LABELS.len()]>,
+    /// What is counted of certificates that an authority gives; `None`: none are wanted.
+    pub acme: Option<AcmeTotals>,
     /// Whether the server stops.
     pub draining: bool,
 }
@@ -161,6 +164,7 @@ impl Totals {
             logins: login_totals(),
             telemetry: metrics.telemetry().totals(),
             control_changes: metrics.control().totals(),
+            acme: metrics.acme().totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

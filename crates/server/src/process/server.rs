@@ -151,10 +151,10 @@ impl Server {
         let tls = TlsShared::new();
         let access = access_shared(&error_log);
         let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
-        let acme = AcmeManager::new(tls.clone(), error_log.clone());
+        let metrics = Metrics::new(access_log.lost_lines_count());
+        let acme = AcmeManager::new(tls.clone(), error_log.clone(), metrics.acme().clone());
         let challenges = acme.http_challenges();
         let dictionaries = Arc::default();
-        let metrics = Metrics::new(access_log.lost_lines_count());
         let spans = SpanQueue::new(metrics.telemetry().clone());
         let logs = server_logs(&access_log, &error_log, &spans);
         let snapshot = Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &logs)

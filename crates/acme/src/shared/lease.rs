@@ -1,0 +1,223 @@
+//! The right to do something alone, for as long as it is extended.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::store::SharedStore;
+
+/// How often a lease is extended within its time.
+const BEATS: u32 = 4;
+
+/// All leases that a process knows.
+pub struct Leases {
+    store: SharedStore,
+    /// This process.
+    owner: String,
+    time: Duration,
+    /// The leases of others: their revision, and since when it has been the same.
+    seen: Mutex<HashMap<String, (u64, Instant)>>,
+}
+
+/// A lease that this process has. Dropping it gives it back.
+pub struct Lease {
+    store: SharedStore,
+    key: String,
+    revision: watch::Receiver<Option<u64>>,
+    beats: AbortHandle,
+    /// The process that had it before and did not give it back.
+    pub taken_from: Option<String>,
+}
+
+impl Leases {
+    /// Leases that are over when they were not extended for `time`.
+    pub fn new(store: SharedStore, time: Duration) -> Leases {
+        Leases { store, owner: new_owner(), time, seen: Mutex::default() }
+    }
+
+    /// The name of this process in leases and values.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Where the leases are.
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    /// Takes a lease; `None` if another process has it.
+    pub async fn take(self: &Arc<Self>, what: &str) -> Result<Option<Lease>, String> {
+        let key = format!("leases/{what}");
+        let present = self.store.get(&key).await?;
+        let mut taken_from = None;
+        let before = match present {
+            None => None,
+            Some(stored) if self.is_over(&key, stored.revision) => {
+                taken_from = Some(owner_of(&stored.bytes));
+                Some(stored.revision)
+            }
+            Some(_) => return Ok(None),
+        };
+        let Some(revision) = self.store.replace(&key, &self.value(0), before).await? else {
+            return Ok(None);
+        };
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let (sender, revision) = watch::channel(Some(revision));
+        let (leases, of) = (self.clone(), key.clone());
+        let beats = tokio::spawn(async move { leases.extend(&of, &sender).await }).abort_handle();
+        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, taken_from }))
+    }
+
+    /// Whether a lease of another process has not changed for its whole time. The first look at it only
+    /// begins that time.
+    fn is_over(&self, key: &str, revision: u64) -> bool {
+        let now = Instant::now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.get(key) {
+            Some((known, since)) if *known == revision => now.duration_since(*since) >= self.time,
+            _ => {
+                seen.insert(key.to_string(), (revision, now));
+                false
+            }
+        }
+    }
+
+    /// Extends a lease until it is lost.
+    async fn extend(&self, key: &str, revision: &watch::Sender<Option<u64>>) {
+        let mut extended = Instant::now();
+        for count in 1.. {
+            tokio::time::sleep(self.time / BEATS).await;
+            let known = *revision.borrow();
+            match self.store.replace(key, &self.value(count), known).await {
+                Ok(Some(new)) => {
+                    extended = Instant::now();
+                    revision.send_replace(Some(new));
+                }
+                Ok(None) => break,
+                // The store is away: the others will believe that this process is, too.
+                Err(_) if extended.elapsed() + self.time / BEATS >= self.time => break,
+                Err(_) => {}
+            }
+        }
+        revision.send_replace(None);
+    }
+
+    fn value(&self, count: u64) -> Vec<u8> {
+        format!("{} {count}", self.owner).into_bytes()
+    }
+}
+
+impl Lease {
+    /// Waits until another process may have the lease.
+    pub async fn lost(&self) {
+        let mut revision = self.revision.clone();
+        // An error means that the beats have ended.
+        let _ = revision.wait_for(Option::is_none).await;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.beats.abort();
+        let (Some(revision), Ok(runtime)) = (*self.revision.borrow(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
+        runtime.spawn(async move {
+            // A lease that is not given back ends by itself.
+            let _ = store.remove(&key, revision).await;
+        });
+    }
+}
+
+/// The process in a lease's value.
+fn owner_of(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    let owner = text.split(' ').next().unwrap_or_default();
+    owner.chars().filter(|c| c.is_ascii_graphic()).take(120).collect()
+}
+
+/// A name for this process that no other has.
+fn new_owner() -> String {
+    let mut bytes = [0; 8];
+    // The process id alone tells processes of one machine apart.
+    let _ = rand::fill(&mut bytes);
+    let host = rustix::system::uname().nodename().to_string_lossy().replace(' ', "-");
+    format!("{host}-{}-{:016x}", std::process::id(), u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::DirectoryStore;
+    use super::*;
+
+    fn leases(directory: &tempfile::TempDir, time: Duration) -> Arc<Leases> {
+        let store = DirectoryStore::new(directory.path().join("shared"));
+        Arc::new(Leases::new(SharedStore::Directory(Arc::new(store)), time))
+    }
+
+    #[tokio::test]
+    async fn one_process_at_a_time() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (one, other) =
+            (leases(&directory, Duration::from_secs(60)), leases(&directory, Duration::from_secs(60)));
+        let lease = one.take("a.org").await.expect("it works").expect("it is free");
+        assert!(lease.taken_from.is_none());
+        assert!(other.take("a.org").await.expect("it works").is_none());
+        assert!(one.take("a.org").await.expect("it works").is_none());
+        assert!(other.take("b.org").await.expect("it works").is_some());
+        drop(lease);
+        loop {
+            tokio::task::yield_now().await;
+            if other.take("a.org").await.expect("it works").is_some() {
+                break;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_not_extended_is_taken_over() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let time = Duration::from_millis(200);
+        let (one, other) = (leases(&directory, time), leases(&directory, time));
+        let lease = one.take("a.org").await.expect("it works").expect("it is free");
+        lease.beats.abort(); // as a process that was killed
+        let taken = loop {
+            if let Some(taken) = other.take("a.org").await.expect("it works") {
+                break taken;
+            }
+            tokio::time::sleep(time / 10).await;
+        };
+        assert_eq!(taken.taken_from.as_deref(), Some(one.owner()));
+        assert_ne!(one.owner(), other.owner());
+        // The former holder gives back nothing that is not its own.
+        drop(lease);
+        tokio::time::sleep(time / 4).await;
+        assert!(one.take("a.org").await.expect("it works").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_holder_notices_that_it_lost_its_lease() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let one = leases(&directory, Duration::from_millis(200));
+        let lease = one.take("a.org").await.expect("it works").expect("it is free");
+        let stored = one.store.get("leases/a.org").await.expect("it works");
+        assert!(stored.is_some());
+        // Another process has taken it, for example while this machine slept.
+        let file = directory.path().join("shared/leases%2Fa.org.value");
+        std::fs::write(file, "other 1").expect("it is written");
+        lease.lost().await;
+    }
+
+    #[test]
+    fn owners_in_messages_are_plain() {
+        assert_eq!(owner_of(b"host-1-00 17"), "host-1-00");
+        assert_eq!(owner_of(b"\x1b[31m\xff x"), "[31m");
+    }
+}
