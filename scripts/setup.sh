@@ -65,7 +65,9 @@ testing|varnishd|varnish|a system under test
 testing|/usr/lib/postgresql|postgresql|a database behind a stream
 testing|/usr/sbin/dovecot|dovecot-imapd|a mail server behind a stream
 testing|/usr/sbin/dnsmasq|dnsmasq-base|DNS behind a stream
-testing|dig|bind9-dnsutils|DNS behind a stream
+testing|dig|bind9-dnsutils|DNS behind a stream, and records of proofs
+testing|/usr/sbin/knotd|knot|certificates by proofs in DNS
+testing|/usr/sbin/named|bind9|certificates by proofs in DNS
 testing|/usr/lib/nginx/modules/ngx_stream_module.so|libnginx-mod-stream|streams of nginx that are imported
 testing|litmus|litmus|the test suite for WebDAV servers
 testing|cadaver|cadaver|a client for WebDAV

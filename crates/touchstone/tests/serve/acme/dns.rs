@@ -119,9 +119,7 @@ fn a_record_that_stays() {
     let scene = Scene::new();
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
     let names = format!("127.0.0.1:{}", pebble.name_port());
-    let dns = format!(
-        "challenges = [\"dns-persist-01\"]\ndns = {{ hook = [\"/bin/false\"], resolvers = [{names:?}] }}"
-    );
+    let dns = format!("challenges = [\"dns-persist-01\"]\ndns = {{ resolvers = [{names:?}] }}");
     let text = scene.acme(Some(&pebble), &dns) + &scene.secure_site(&["*.one.test"]);
     let server = scene.start(&text);
     let is_it =

@@ -5,6 +5,7 @@ mod dns;
 mod name_server;
 mod on_demand;
 mod pebble;
+mod shared;
 
 use std::fs;
 use std::io::Write;

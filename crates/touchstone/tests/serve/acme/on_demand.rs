@@ -149,7 +149,7 @@ fn a_flood_of_invented_names_is_bounded() {
             });
         }
     });
-    server.wait_for_error_line("says that nobody answers", |line| line.contains("acme.on_demand.ask"));
+    server.wait_for_error_line("says that there is no answer", |line| line.contains("acme.on_demand.ask"));
     let lines = server.error_text().lines().filter(|line| line.contains("on_demand")).count();
     assert!(lines < 10, "{}", server.error_text());
     assert_eq!(pebble.orders(), 0);

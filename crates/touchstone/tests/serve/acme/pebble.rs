@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub name_server: Option<u16>,
     /// It has the profile of short-lived certificates, too.
     pub has_short_lived: bool,
+    /// It may accept a proof of an earlier order for a new one, at random.
+    pub reuses_proofs: bool,
 }
 
 impl Settings {
@@ -47,6 +49,7 @@ impl Settings {
             port: free_port(),
             name_server: None,
             has_short_lived: false,
+            reuses_proofs: true,
         }
     }
 }
@@ -95,7 +98,8 @@ impl Pebble {
                 .arg(config)
                 .args(["-dnsserver", &format!("127.0.0.1:{}", settings.name_server.unwrap_or(dns_port))])
                 .env("PEBBLE_VA_NOSLEEP", if settings.patience_s == 0 { "1" } else { "0" })
-                .env("PEBBLE_VA_SLEEPTIME", settings.patience_s.to_string()),
+                .env("PEBBLE_VA_SLEEPTIME", settings.patience_s.to_string())
+                .env("PEBBLE_AUTHZREUSE", if settings.reuses_proofs { "50" } else { "0" }),
             "pebble.log",
         );
         wait_for_port(settings.port);
@@ -227,7 +231,7 @@ fn wait_for_port(port: u16) {
 }
 
 /// A program in PATH, or where Go installs programs.
-fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let go = ["GOBIN", "GOPATH", "HOME"].into_iter().filter_map(|name| {
         let value = PathBuf::from(std::env::var_os(name)?);
