@@ -143,6 +143,14 @@ fn options(directives: &[Directive], other: &mut Section, account: &mut Account)
                 account.problem(line, other, "see [error_log] (docs/logs.md)");
                 continue;
             }
+            ("on_demand_tls", _) => {
+                account.problem(line, other, "see [acme.on_demand] (docs/acme.md)");
+                continue;
+            }
+            ("acme_dns", _) => {
+                account.problem(line, other, "see [acme.dns] (docs/acme.md)");
+                continue;
+            }
             ("servers", _) => {
                 account.problem(line, other, "see [limits] and [proxies] (docs/configuration.md)");
                 continue;
@@ -303,7 +311,10 @@ fn certificate(
             match (line.name.as_str(), line.argument(0)) {
                 ("protocols", "tls1.3") => section.key("tls_minimum", toml_string("1.3")),
                 ("protocols" | "ciphers" | "curves" | "alpn", _) => {}
-                ("dns", _) => account.problem(line, section, "see 'challenges' of [acme] (docs/acme.md)"),
+                ("dns", _) => account.problem(line, section, "see [acme.dns] (docs/acme.md)"),
+                ("on_demand", _) => {
+                    account.problem(line, section, "see 'certificate_on_demand' (docs/acme.md)");
+                }
                 ("client_auth", _) => {
                     account.problem(
                         line,
