@@ -1,5 +1,5 @@
-//! The TXT record of DNS-PERSIST-01 (draft-ietf-acme-dns-persist): the operator sets it once, and it names the
-//! authority and the account that may have certificates for the name.
+//! The TXT record of DNS-PERSIST-01 (draft-ietf-acme-dns-persist): the operator sets it once, and it names
+//! the authority and the account that may have certificates for the name.
 
 use touchstone_dns::{Name, Resolver};
 

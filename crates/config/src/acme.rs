@@ -448,8 +448,8 @@ impl ConfigReader<'_> {
         }
         let needs_rules = sites().find(|(site, _)| site.tls.on_demand);
         if let Some((_, site)) = needs_rules.filter(|_| acme.on_demand.is_none()) {
-            let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that says which \
-                names may have a certificate (see docs/acme.md)";
+            let message = "'certificate_on_demand' needs [acme.on_demand], with the 'ask' URL that says \
+                which names may have a certificate (see docs/acme.md)";
             self.problem(site.key("certificate_on_demand"), message.to_string());
         }
     }

@@ -32,7 +32,8 @@ pub static ACME_DNS: Section<AcmeDnsConfig> = Section {
     repeated: false,
     documentation: "How the server sets the TXT records of the challenge `\"dns-01\"`: by updates that are \
         signed with a key (RFC 2136, TSIG), which BIND, Knot DNS and PowerDNS take, or by a program of \
-        yours for any other name service. Either `key` or `hook` must be set for it. `\"dns-persist-01\"` uses `resolvers` only.",
+        yours for any other name service. Either `key` or `hook` must be set for it. \
+        `\"dns-persist-01\"` uses `resolvers` only.",
     blank: || AcmeDnsConfig {
         key: None,
         server: String::new(),

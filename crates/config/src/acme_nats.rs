@@ -61,8 +61,8 @@ pub static ACME_NATS: Section<AcmeNatsConfig> = Section {
             name: "credentials",
             default: Some("\"\""),
             example: "\"nats/certificates.creds\"",
-            documentation: "A file with the credentials of a user (`nsc generate creds`), or with the seed of \
-                its NKey. Other users of the machine must not be able to read it.",
+            documentation: "A file with the credentials of a user (`nsc generate creds`), or with the seed \
+                of its NKey. Other users of the machine must not be able to read it.",
             kind: Kind::File(|nats, value| nats.credentials = value),
         },
         Key {

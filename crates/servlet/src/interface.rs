@@ -192,8 +192,8 @@ impl ServletOfCore {
             return answer;
         }
         let has_body = request.body_length() != Some(0);
-        // In HTTP/2 and 3 this is an extended CONNECT (RFC 8441, RFC 9220), which the server presents as a GET
-        // with Upgrade.
+        // In HTTP/2 and 3 this is an extended CONNECT (RFC 8441, RFC 9220), which the server presents as a
+        // GET with Upgrade.
         let may_switch =
             request.protocol != Protocol::Http10 && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());

@@ -1,5 +1,5 @@
-//! The store in a directory that machines share. Each change is made under a lock of the file system, which is
-//! held for a moment only; each value is a file that is renamed into place.
+//! The store in a directory that machines share. Each change is made under a lock of the file system, which
+//! is held for a moment only; each value is a file that is renamed into place.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

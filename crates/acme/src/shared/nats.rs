@@ -1,5 +1,5 @@
-//! The store in a NATS key-value bucket. A watch of the bucket keeps a copy of all values here, and writes the
-//! files of accounts and certificates into the storage of this machine, from where they are served.
+//! The store in a NATS key-value bucket. A watch of the bucket keeps a copy of all values here, and writes
+//! the files of accounts and certificates into the storage of this machine, from where they are served.
 
 use std::collections::BTreeMap;
 use std::fs;
