@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::public_address::is_public;
+
 /// A connection.
 pub enum Connection {
     Plain(TcpStream),
@@ -18,8 +20,14 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Connects to the server of an address. The error says what failed.
-    pub async fn open(tls: &TlsConnector, uri: &Uri, ca_key: &str) -> Result<Connection, String> {
+    /// Connects to the server of an address; `is_public_only` refuses servers that are not in the public
+    /// internet. The error says what failed.
+    pub async fn open(
+        tls: &TlsConnector,
+        uri: &Uri,
+        ca_key: &str,
+        is_public_only: bool,
+    ) -> Result<Connection, String> {
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -28,8 +36,20 @@ impl Connection {
         let host = uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let socket =
-            TcpStream::connect((host, port)).await.map_err(|error| format!("cannot be reached: {error}"))?;
+        let unreachable = |error: io::Error| format!("cannot be reached: {error}");
+        let socket = match is_public_only {
+            false => TcpStream::connect((host, port)).await.map_err(unreachable)?,
+            true => {
+                let found = tokio::net::lookup_host((host, port)).await.map_err(unreachable)?;
+                // Those that were checked are connected to, so that a second answer of the name server
+                // cannot be another.
+                let addresses: Vec<_> = found.filter(|address| is_public(address.ip())).collect();
+                if addresses.is_empty() {
+                    return Err("its name does not stand for an address of the public internet".to_string());
+                }
+                TcpStream::connect(&addresses[..]).await.map_err(unreachable)?
+            }
+        };
         if !is_tls {
             return Ok(Connection::Plain(socket));
         }

@@ -49,7 +49,9 @@ impl HttpClient {
     /// Makes a call.
     pub async fn call(&self, call: &Call<'_>) -> Result<CallAnswer, RequestFailure> {
         let about = |message: String| RequestFailure::about(&call.uri, message);
-        let stream = Connection::open(&self.tls_http2, &call.uri, self.ca_key).await.map_err(about)?;
+        let stream = Connection::open(&self.tls_http2, &call.uri, self.ca_key, self.is_public_only)
+            .await
+            .map_err(about)?;
         let failed = |error: h2::Error| about(format!("HTTP/2 failed: {error}"));
         let (sender, connection) = h2::client::handshake(stream).await.map_err(failed)?;
         let exchange = self.exchange_message(sender, call);

@@ -6,6 +6,7 @@
 
 mod connection;
 pub mod grpc;
+mod public_address;
 mod roots;
 
 use std::fmt;
@@ -53,6 +54,7 @@ pub struct HttpClient {
     ca_key: &'static str,
     user_agent: HeaderValue,
     most_answer_bytes: usize,
+    is_public_only: bool,
 }
 
 /// A request without an answer, with the address and the reason.
@@ -96,7 +98,15 @@ impl HttpClient {
             ca_key: settings.ca_key,
             user_agent: HeaderValue::from_static(settings.user_agent),
             most_answer_bytes: settings.most_answer_bytes,
+            is_public_only: false,
         })
+    }
+
+    /// The same client, which connects to addresses of the public internet only, whatever a name resolves to:
+    /// for addresses that come from outside.
+    #[must_use]
+    pub fn for_public_addresses(self) -> HttpClient {
+        HttpClient { is_public_only: true, ..self }
     }
 
     /// Checks whether an address may be requested: `https://`, or `http://` on this machine, where the answer
@@ -136,7 +146,8 @@ impl HttpClient {
     {
         let uri = request.uri().clone();
         let about = |message: String| RequestFailure::about(&uri, message);
-        let stream = match timeout(CONNECT_TIMEOUT, Connection::open(&self.tls, &uri, self.ca_key)).await {
+        let opening = Connection::open(&self.tls, &uri, self.ca_key, self.is_public_only);
+        let stream = match timeout(CONNECT_TIMEOUT, opening).await {
             Ok(stream) => stream.map_err(about)?,
             Err(_) => return Err(about(format!("no connection in {CONNECT_TIMEOUT:?}"))),
         };

@@ -1,3 +1,4 @@
 //! Requests of programs: bots that sign their requests, and visitors that must do some work first.
 
+pub mod bots;
 pub mod signature;
