@@ -9,7 +9,7 @@
 //! representation the client wants, [`status`] names the answer. [`request_view`] is a request of any version
 //! as rules see it. [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a
 //! server adds to answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and
-//! [`decimal`] hold what all of them share. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is
+//! [`decimal`] hold what all of them share, [`addresses`] are those that pages lead browsers to. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is
 //! HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
@@ -23,6 +23,7 @@
 
 pub mod accept;
 pub mod added_fields;
+pub mod addresses;
 pub mod authorization;
 pub mod chunked;
 pub mod conditional;

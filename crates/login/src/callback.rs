@@ -1,6 +1,6 @@
 //! The query that a browser brings back from the provider (RFC 6749 section 4.1.2, RFC 9207).
 
-use crate::addresses::parameter;
+use touchstone_http::addresses::parameter;
 
 /// The longest values that are taken. The providers' codes have up to some hundreds of characters.
 const LONGEST_CODE: usize = 4096;
@@ -23,7 +23,7 @@ pub struct Callback {
 /// Reads the query of a callback. The error says what is wrong, without anything of the query.
 pub fn read(query: &[u8]) -> Result<Callback, &'static str> {
     let get =
-        |name| parameter(query, name).map_err(|()| "a parameter is there twice, or is not encoded text");
+        |name| parameter(query, name).map_err(|_| "a parameter is there twice, or is not encoded text");
     let state = get("state")?.ok_or("there is no state")?;
     let is_state = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if state.len() != STATE_LENGTH || !state.bytes().all(is_state) {

@@ -4,7 +4,6 @@ use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use crate::addresses::{form, is_local_path, parameter, with_parameters};
 use crate::browser::{BrowserFields, Cause};
 use crate::callback;
 use crate::cookies;
@@ -14,6 +13,7 @@ use crate::provider::Known;
 use crate::rule::{Asked, Endpoint, Login, Refused};
 use crate::seal::random;
 use crate::session::Session;
+use touchstone_http::addresses::{form, is_local_path, parameter, with_parameters};
 
 /// An answer, with what the operator should know.
 pub type EndpointAnswer = Refused;
@@ -45,7 +45,7 @@ impl Login {
         let to = parameter(request.query.as_deref().unwrap_or_default(), "to");
         match to {
             Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), asked).await,
-            Err(()) => Refused::new(400, "'to' is there twice, or is not encoded text"),
+            Err(_) => Refused::new(400, "'to' is there twice, or is not encoded text"),
         }
     }
 

@@ -16,9 +16,9 @@ use touchstone_client::HttpClient;
 use touchstone_config::ClientAuthentication;
 use touchstone_handler::login_counts::Counts;
 
-use crate::addresses::{encoded, form};
 use crate::provider::Known;
 use crate::tokens::{self, Expected, TokenAnswer};
+use touchstone_http::addresses::{encoded, form};
 
 /// What the flows know of this site as a client of the provider.
 pub struct Client {

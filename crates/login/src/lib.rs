@@ -27,12 +27,10 @@
 //! | `seal` | encrypts and authenticates these contents |
 //! | `cookies` | cookies in requests and answers |
 //! | `binary` | fields of different lengths in one text of bytes |
-//! | `addresses` | addresses and forms: writes them, and checks where a browser may be sent |
 //! | `browser` | what a browser says about the origin and the kind of a request |
 //!
 //! Only `provider` and `flows` do input and output.
 
-mod addresses;
 mod back_channel;
 mod binary;
 mod browser;
@@ -72,7 +70,7 @@ pub fn read_for_fuzzing(bytes: &[u8]) {
         _ = session::Session::decode(&session.encode());
     }
     if let Some(pending) = pending_login::PendingLogin::decode(bytes) {
-        assert!(addresses::is_local_path(pending.return_to.as_bytes()));
+        assert!(touchstone_http::addresses::is_local_path(pending.return_to.as_bytes()));
         assert_eq!(pending_login::PendingLogin::decode(&pending.encode()), Some(pending));
     }
     _ = callback::read(bytes);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use touchstone_access::Claims;
 
-use crate::addresses::parameter;
+use touchstone_http::addresses::parameter;
 
 /// The longest form: the longest token, and room for escapes.
 pub const LONGEST_FORM: usize = 16 * 1024;
@@ -39,7 +39,7 @@ pub fn in_form(form: &[u8]) -> Result<String, &'static str> {
     match parameter(form, "logout_token") {
         Ok(Some(token)) if !token.is_empty() => Ok(token),
         Ok(_) => Err("the form has no logout_token"),
-        Err(()) => Err("the form has two of logout_token, or is not encoded text"),
+        Err(_) => Err("the form has two of logout_token, or is not encoded text"),
     }
 }
 

@@ -8,9 +8,9 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::addresses::is_local_path;
 use crate::binary::{Reader, Writer};
 use crate::seal::random_text;
+use touchstone_http::addresses::is_local_path;
 
 /// How long a user may take to sign in at the provider.
 pub const LIFETIME_S: u64 = 600;

@@ -15,7 +15,6 @@ use touchstone_handler::login_counts;
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use crate::addresses::{form, is_this_machine, with_parameters};
 use crate::browser::BrowserFields;
 use crate::cookies;
 use crate::flows::{Client, now_s};
@@ -26,6 +25,7 @@ use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
 use crate::session::{Lifetimes, Session};
+use touchstone_http::addresses::{form, is_this_machine, with_parameters};
 
 /// The most sessions that a core keeps open, so that their cookies are not decrypted again.
 const MOST_OPEN: usize = 1024;

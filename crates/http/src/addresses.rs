@@ -5,7 +5,7 @@ pub const LONGEST_RETURN: usize = 2048;
 
 /// Percent-encodes text for a query or a form.
 pub fn encoded(text: &str) -> String {
-    touchstone_http::path::escaped_for_query(text.as_bytes())
+    crate::path::escaped_for_query(text.as_bytes())
 }
 
 /// Parameters as `application/x-www-form-urlencoded`.
@@ -41,8 +41,12 @@ pub fn decoded(value: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// A parameter of a query is there twice, or is not encoded text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadParameter;
+
 /// The value of a parameter of a query; the error: it is there twice, or is not encoded text.
-pub fn parameter(query: &[u8], name: &str) -> Result<Option<String>, ()> {
+pub fn parameter(query: &[u8], name: &str) -> Result<Option<String>, BadParameter> {
     let mut found = None;
     for pair in query.split(|&byte| byte == b'&') {
         let (key, value) = match pair.iter().position(|&byte| byte == b'=') {
@@ -53,9 +57,9 @@ pub fn parameter(query: &[u8], name: &str) -> Result<Option<String>, ()> {
             continue;
         }
         if found.is_some() {
-            return Err(());
+            return Err(BadParameter);
         }
-        found = Some(decoded(value).ok_or(())?);
+        found = Some(decoded(value).ok_or(BadParameter)?);
     }
     Ok(found)
 }
@@ -122,7 +126,7 @@ mod tests {
         assert_eq!(parameter(b"a=b&c=d%20e+f", "c"), Ok(Some("d e f".to_string())));
         assert_eq!(parameter(b"a=b", "c"), Ok(None));
         for bad in [&b"c=1&c=2"[..], b"c=1&%63=2", b"c=%2", b"c=%zz", b"c=%ff"] {
-            assert_eq!(parameter(bad, "c"), Err(()));
+            assert_eq!(parameter(bad, "c"), Err(BadParameter));
         }
     }
 
