@@ -48,7 +48,7 @@ testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC, WebSo
 testing|/usr/share/doc/libpython3.11|libpython3.11|Python applications
 testing|/usr/lib/python3/dist-packages/uvloop|python3-uvloop|the event loop of applications in Python
 testing|node|nodejs|the public tests for HTTP caches
-testing|npm|npm|public tests for HTTP caches and fields for browsers, the report's accessibility
+testing|npm|npm|public tests for HTTP caches and fields for browsers, bots, the report's accessibility
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
@@ -136,6 +136,11 @@ main() {
         scripts/setup-observatory.sh
     else
         scripts/setup-observatory.sh --brief
+    fi || true
+    if [ $brief = no ]; then
+        scripts/setup-web-bot-auth.sh
+    else
+        scripts/setup-web-bot-auth.sh --brief
     fi || true
     if [ $brief = no ]; then scripts/setup-geoip.sh; else scripts/setup-geoip.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-keycloak.sh; else scripts/setup-keycloak.sh --brief; fi || true

@@ -8,6 +8,7 @@ use touchstone_config_section::{ABSENT, Choice, Key, Kind, ListenAddress, Sectio
 use touchstone_expression::{Known, Text};
 
 use super::config_reader::ConfigReader;
+use super::crawlers::CrawlersConfig;
 use super::forward_auth::ForwardAuthConfig;
 use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
@@ -35,6 +36,8 @@ pub struct AccessConfig {
     pub forward_auth: Option<ForwardAuthConfig>,
     /// The login; `None`: not set here.
     pub login: Option<LoginConfig>,
+    /// The rules on bots and other visitors; `None`: not set here.
+    pub crawlers: Option<CrawlersConfig>,
 }
 
 /// `basic_authentication`

@@ -279,6 +279,7 @@ fn before_in_example(section: &str) -> &'static str {
         // One site does not ask for passwords and tokens.
         "site.jwt" => "[[site]]\nlisten = [\"127.0.0.1:8081\"]\nroot = \"www\"\n\n",
         "site.login" => "[[site]]\nlisten = [\"127.0.0.1:8082\"]\nroot = \"www\"\n\n",
+        "site.crawlers" => "[[site]]\nlisten = [\"127.0.0.1:8083\"]\nroot = \"www\"\n\n",
         "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
         "site.route.rewrite" => "[[site.route]]\npath = \"/rewritten/\"\n\n",
         "site.route.proxy" => "[[site.route]]\npath = \"/passed-on/\"\n\n",

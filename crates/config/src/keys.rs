@@ -16,6 +16,7 @@ use touchstone_config_section::values::{self, DAY, HOUR, MIB};
 
 use super::access;
 use super::cors;
+use super::crawlers;
 use super::delivery;
 use super::forward_auth;
 use super::geoip;
@@ -783,6 +784,7 @@ pub static SITE: Section<SiteConfig> = Section {
             forward_auth::read(reader, value, &mut site.access.forward_auth)
         }),
         login::login(|reader, value, site| login::read(reader, value, &mut site.access.login)),
+        crawlers::crawlers(|reader, value, site| crawlers::read(reader, value, &mut site.access.crawlers)),
         logs::access_log(|reader, value, site| logs::read_access_log(reader, value, &mut site.access_log)),
         logs::error_log(|reader, value, site| logs::read_error_log(reader, value, &mut site.error_log)),
         telemetry::telemetry(|reader, value, site| telemetry::read(reader, value, &mut site.telemetry)),
@@ -947,6 +949,14 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::login::LOGIN;
+            $code
+        }
+        {
+            let $section = &$crate::crawlers::CRAWLERS;
+            $code
+        }
+        {
+            let $section = &$crate::crawlers::BOT;
             $code
         }
         {

@@ -394,6 +394,11 @@ impl ConfigReader<'_> {
             let scope = Scope::from(Known::Admitted).with_maps(maps);
             self.reread_text(&mut rate.key, scope, || (place, "'key'".to_string()));
         }
+        if let Some(crawlers) = &mut access.crawlers {
+            let place = places.table("crawlers", 0).unwrap_or(places).key("when");
+            let scope = Scope::from(Known::Connection).with_maps(maps);
+            self.reread_condition(&mut crawlers.when, scope, || (place, "'crawlers.when'".to_string()));
+        }
     }
 
     fn in_log(&mut self, log: &mut AccessLogConfig, maps: &Maps, places: &SectionPlaces) {

@@ -83,6 +83,10 @@ pub enum Fact {
     User,
     /// A claim of that user.
     Claim,
+    /// The bot whose signature is right.
+    Bot,
+    /// What is known of the signature of a bot.
+    BotVerified,
     /// The request's id.
     RequestId,
     /// The version of TLS.
@@ -209,6 +213,18 @@ pub static VARIABLES: &[Entry] = &[
              object, the items of an array have commas between them",
         )
     },
+    entry(
+        "bot",
+        Fact::Bot,
+        Known::Admitted,
+        "the name of the bot that has signed the request, where [`crawlers`](crawlers.md) has verified it",
+    ),
+    entry(
+        "bot_verified",
+        Fact::BotVerified,
+        Known::Admitted,
+        "`verified`, `invalid` or `unverified` for a request with a signature of a bot, else nothing",
+    ),
     entry("status", Fact::Status, Known::Head, "the status of the answer"),
     entry("site", Fact::Site, Known::Head, "the name of the site, its first host or address"),
     entry("route", Fact::Route, Known::Head, "what the route of the request matches"),

@@ -46,6 +46,8 @@ targets! {
     "dns":
     dns_key = "../../dns/fuzz/fuzz_targets/dns_key.rs";
     dns_message = "../../dns/fuzz/fuzz_targets/dns_message.rs";
+    "crawlers":
+    crawler_input = "../../crawlers/fuzz/fuzz_targets/crawler_input.rs";
     "expression":
     condition = "../../expression/fuzz/fuzz_targets/condition.rs";
     map = "../../expression/fuzz/fuzz_targets/map.rs";

@@ -25,6 +25,7 @@
 
 pub mod answer;
 pub mod component_counts;
+pub mod crawler_counts;
 pub mod handler;
 pub mod interim;
 pub mod login_counts;

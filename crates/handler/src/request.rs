@@ -185,6 +185,15 @@ pub trait ClaimValues: Send + Sync {
     fn value(&self, name: &str) -> Option<String>;
 }
 
+/// What is known of the bot that has signed a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BotFacts {
+    /// Its name; empty: the signature is not verified.
+    pub name: Arc<str>,
+    /// What is known of the signature: `verified`, `invalid` or `unverified`; empty: there is none.
+    pub state: &'static str,
+}
+
 /// A request without its body.
 #[derive(Clone)]
 pub struct RequestDetails {
@@ -219,6 +228,9 @@ pub struct RequestDetails {
     pub user: Option<Box<str>>,
     /// What a token or a provider says of that user.
     pub claims: Option<Arc<dyn ClaimValues>>,
+    /// What is known of the bot that has signed it; without a state: none has, and the rules have let it
+    /// pass. `None`: nothing has asked.
+    pub bot: Option<BotFacts>,
     /// An authority has allowed it, so answers to it may be for this client alone.
     pub is_admitted: bool,
     /// The session of the user who has signed in, for requests that are derived from this one.
@@ -458,6 +470,7 @@ mod tests {
             tls: None,
             user: None,
             claims: None,
+            bot: None,
             is_admitted: false,
             session: None,
             id: "".into(),

@@ -53,6 +53,8 @@ impl Source for Request {
             }
             Fact::Argument => source::argument(self.query.as_deref()?, &variable.name),
             Fact::Claim => return self.claims.as_ref()?.value(&variable.name).map(source::text),
+            Fact::Bot => self.bot.as_ref().map(|bot| bot.name.as_bytes()),
+            Fact::BotVerified => self.bot.as_ref().map(|bot| bot.state.as_bytes()),
             Fact::User => self.user.as_deref().map(str::as_bytes),
             // A scheme is that of the client's connection to a trusted proxy.
             Fact::Scheme => Some(if self.is_https() { &b"https"[..] } else { b"http" }),

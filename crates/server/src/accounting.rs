@@ -62,7 +62,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         record.request_line = &hidden;
         record.target = record.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     }
-    let claims = progress.facts.claims();
+    let (claims, bot) = (progress.facts.claims(), progress.facts.bot());
     let labels = table.labels_of(site, route);
     // After a reload the positions may be those of other sites.
     let is_present = Arc::ptr_eq(table, &state.snapshot.route_table);
@@ -72,6 +72,7 @@ pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
         &Record {
             user: account.user,
             claims: claims.as_deref(),
+            bot: bot.as_ref(),
             status: account.status,
             body_bytes: account.body_bytes,
             duration_us: microseconds_since(started),

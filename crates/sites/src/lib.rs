@@ -20,6 +20,7 @@ mod cgi;
 mod changed_answer;
 pub mod compression;
 mod cors;
+pub mod crawlers;
 pub mod delivery;
 mod file_access;
 pub mod forward_auth;

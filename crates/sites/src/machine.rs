@@ -17,6 +17,7 @@ use touchstone_config::{
     UnixSocketName, listen_addresses,
 };
 use touchstone_control::Tokens;
+use touchstone_crawlers::Crawlers;
 use touchstone_lifecycle::privileges::{Account, socket_file_rights};
 use touchstone_login::Login;
 use touchstone_servlet::before_start::problems_of_java;
@@ -329,6 +330,23 @@ fn check_login(
     }
 }
 
+/// Checks the files that rules on crawlers name.
+fn check_crawlers(
+    access: &AccessConfig,
+    within: Option<&SectionPlaces>,
+    places: &ConfigPlaces,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let Some(crawlers) = &access.crawlers else { return };
+    if let Some(problem) = Crawlers::problem(crawlers) {
+        problems.push(places.problem(within.map(|within| within.key("crawlers")), problem));
+    }
+    if let Some(Err(problem)) = crawlers.ca_certificate.as_deref().map(read_certificates) {
+        let place = within.map(|within| within.key_below("crawlers.ca_certificate"));
+        problems.push(places.problem(place, format!("'crawlers.ca_certificate': {problem}")));
+    }
+}
+
 /// Checks the files of the access keys of a site or route.
 fn check_users(
     access: &AccessConfig,
@@ -348,6 +366,7 @@ fn check_users(
         problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
     }
     check_login(access, within, places, problems);
+    check_crawlers(access, within, places, problems);
     let link = access.signed_link.as_ref().map(SignedLinks::open);
     if let Some(Err(problem)) = link {
         let place = within.map(|within| within.key_below("signed_link.secret_file"));

@@ -12,6 +12,7 @@ use touchstone_http::content_coding::ContentCoding;
 use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
 use crate::cors::{self, CorsConfig};
+use crate::crawlers;
 use crate::forward_auth;
 use crate::geoip;
 use crate::jwt;
@@ -723,6 +724,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             forward_auth::read(reader, value, &mut route.access.forward_auth)
         }),
         login::login(|reader, value, route| login::read(reader, value, &mut route.access.login)),
+        crawlers::crawlers(|reader, value, route| crawlers::read(reader, value, &mut route.access.crawlers)),
     ],
 };
 

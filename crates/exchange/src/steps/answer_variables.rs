@@ -35,6 +35,8 @@ impl Source for AnswerVariables<'_> {
             Fact::Status => Some(source::text(self.status)),
             Fact::User => self.answered.user.as_deref().map(|user| Cow::Borrowed(user.as_bytes())),
             Fact::Claim => facts.claims()?.value(&variable.name).map(source::text),
+            Fact::Bot => Some(Cow::Owned(facts.bot()?.name.as_bytes().to_vec())),
+            Fact::BotVerified => Some(Cow::Borrowed(facts.bot()?.state.as_bytes())),
             Fact::Site => name(&labels().site),
             Fact::Route => name(&labels().route),
             Fact::Handler => Some(Cow::Borrowed(facts.handler().as_bytes())),

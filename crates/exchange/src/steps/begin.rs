@@ -103,6 +103,7 @@ pub fn begin(
         tls: arrival.tls,
         user: None,
         claims: None,
+        bot: None,
         is_admitted: false,
         session: None,
         id: Box::default(),

@@ -75,6 +75,7 @@ impl Chain {
             gates: Vec::new(),
             authorities: Vec::new(),
             logins: Vec::new(),
+            crawlers: Vec::new(),
             rewritten: None,
             outcome,
             fields: Vec::new(),

@@ -14,6 +14,7 @@
 //! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | asks the authority of a site or route |
 //! | `login` | the session of a user, and the paths of a login |
+//! | `crawlers` | bots that sign requests, and the check of other visitors |
 //! | `send_rate` | limits how fast a body is sent |
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
@@ -25,6 +26,7 @@ mod answer_variables;
 mod begin;
 mod browser;
 mod core_handlers;
+mod crawlers;
 mod forward_auth;
 mod login;
 mod middleware;
@@ -263,21 +265,12 @@ async fn step(
         add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
         return NextStep::Answer(answer);
     }
-    if rules.logins().is_some() {
-        let own = login::answer(core, snapshot, rules, &view, (&came, &mut request.body), progress);
+    if rules.crawlers().is_some() || rules.logins().is_some() {
         // Boxed, so that other futures do not get larger.
-        let answered_here = Box::pin(own).await;
-        if let Some(answer) = answered_here {
-            progress.with("login");
-            let mut answer = finish(core, snapshot, &request, site, form, answer).await;
-            if let Some(policy) = rules.policy() {
-                policy.common().apply(&mut answer.fields);
-            }
-            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+        let asked = (&view, &came, &mut request);
+        let own = Box::pin(answer_own_path(core, snapshot, rules, asked, form, (progress, &*answered)));
+        if let Some(answer) = own.await {
             return NextStep::Answer(answer);
-        }
-        if !login::remove_cookies(&mut request) {
-            return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
         }
     }
     let mut resolved = rules.resolve(&view);
@@ -309,6 +302,39 @@ async fn step(
         }
         again @ NextStep::Again(_) => again,
     }
+}
+
+/// The answer at a path that the server itself answers: of the check of visitors, or of a login. `None`: the
+/// path is neither, and the cookies of both are removed from the request.
+async fn answer_own_path(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    rules: &SiteRules,
+    (view, came, request): (&RequestView<'_>, &Request, &mut Request),
+    form: ConnectionForm,
+    (progress, answered): (&Progress, &ExchangeAnswer),
+) -> Option<Answer> {
+    let site = request.site;
+    let mut own = crawlers::answer(rules, view, came, progress).inspect(|_| progress.with("check"));
+    if own.is_none() && rules.logins().is_some() {
+        own = login::answer(core, snapshot, rules, view, (came, &mut request.body), progress)
+            .await
+            .inspect(|_| progress.with("login"));
+    }
+    let Some(answer) = own else {
+        let is_removed = (rules.crawlers().is_none() || crawlers::remove_cookies(request))
+            && (rules.logins().is_none() || login::remove_cookies(request));
+        return match is_removed {
+            true => None,
+            false => Some(finish(core, snapshot, request, site, form, Answer::error(500)).await),
+        };
+    };
+    let mut answer = finish(core, snapshot, request, site, form, answer).await;
+    if let Some(policy) = rules.policy() {
+        policy.common().apply(&mut answer.fields);
+    }
+    add_site_fields(rules, snapshot, came, progress, answered, &mut answer);
+    Some(answer)
 }
 
 /// A request with the decisions of the routes.
@@ -371,6 +397,14 @@ async fn apply_rules(
     }
     if let Err(answer) = admit(snapshot, resolved, &view, &mut request, progress, answered).await {
         return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+    }
+    if !resolved.crawlers.is_empty() {
+        // Boxed, so that other futures do not get larger.
+        let checked = Box::pin(crawlers::check(resolved, &view, came, (&mut request, progress)));
+        if let Err(answer) = checked.await {
+            progress.with("check");
+            return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        }
     }
     if !resolved.logins.is_empty() && !progress.set_cleaned() {
         hand_on(snapshot, &mut request);

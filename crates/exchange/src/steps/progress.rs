@@ -15,7 +15,7 @@ use touchstone_access::MinimumRate;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
-use touchstone_handler::request::ClaimValues;
+use touchstone_handler::request::{BotFacts, ClaimValues};
 use touchstone_handler::trace::RequestTrace;
 use touchstone_observe::request_id::RequestId;
 use touchstone_sites::site::{MinimumRates, Snapshot};
@@ -46,6 +46,7 @@ pub struct LogFacts {
     id: RefCell<Option<RequestId>>,
     trace: RefCell<Option<Rc<RequestTrace>>>,
     claims: RefCell<Option<Arc<dyn ClaimValues>>>,
+    bot: RefCell<Option<BotFacts>>,
 }
 
 /// The messages of an exchange to its connection, which waits for the answer.
@@ -129,6 +130,16 @@ impl LogFacts {
     /// Sets what a token or a provider says of the user.
     pub fn set_claims(&self, claims: Arc<dyn ClaimValues>) {
         *self.claims.borrow_mut() = Some(claims);
+    }
+
+    /// What is known of the bot that has signed the request.
+    pub fn bot(&self) -> Option<BotFacts> {
+        self.bot.borrow().clone()
+    }
+
+    /// Sets what is known of the bot that has signed the request.
+    pub fn set_bot(&self, bot: BotFacts) {
+        *self.bot.borrow_mut() = Some(bot);
     }
 
     /// Sets the request's id.

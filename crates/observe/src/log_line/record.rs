@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use touchstone_expression::{Fact, Source, Variable, source};
-use touchstone_handler::request::ClaimValues;
+use touchstone_handler::request::{BotFacts, ClaimValues};
 use touchstone_http::request_view::{RequestFields, values};
 use touchstone_http::trace_context::write_hexadecimal;
 
@@ -42,6 +42,8 @@ pub struct Record<'a> {
     pub user: Option<&'a str>,
     /// What a token or a provider says of that user.
     pub claims: Option<&'a dyn ClaimValues>,
+    /// What is known of the bot that has signed the request.
+    pub bot: Option<&'a BotFacts>,
     /// The request's id; needed only where the format [wants it](super::LineFormat::wants_request_id).
     pub request_id: Option<&'a [u8]>,
     /// The ids of the request's trace and span, where the server traces it.
@@ -140,6 +142,8 @@ impl Source for Record<'_> {
             Fact::Scheme => Some(if self.tls.is_some() { &b"https"[..] } else { b"http" }),
             Fact::Protocol => text(self.version),
             Fact::Claim => return self.claims?.value(&variable.name).map(source::text),
+            Fact::Bot => text(self.bot.map_or("", |bot| &*bot.name)),
+            Fact::BotVerified => text(self.bot.map_or("", |bot| bot.state)),
             Fact::User => self.user.map(str::as_bytes),
             Fact::RequestId => self.request_id,
             Fact::TlsVersion => self.tls.and_then(|tls| text(tls.version)),

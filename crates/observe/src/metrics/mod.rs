@@ -29,7 +29,7 @@
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
 //! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
-//! `acme_metrics`, `stream_metrics`, `webdav_metrics`, `login_metrics` | every metric |
+//! `acme_metrics`, `stream_metrics`, `webdav_metrics`, `login_metrics`, `crawler_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod acme_counts;
@@ -40,6 +40,7 @@ mod control_counts;
 mod core_counts;
 mod core_metrics;
 mod count;
+mod crawler_metrics;
 mod definition;
 mod documentation;
 mod exposition;
@@ -71,7 +72,8 @@ pub fn definitions() -> impl Iterator<Item = &'static Definition> {
         .chain(stream_metrics::STREAM_METRICS)
         .chain(webdav_metrics::WEBDAV_METRICS)
         .chain(login_metrics::LOGIN_METRICS)
-        .chain(acme_metrics::ACME_METRICS);
+        .chain(acme_metrics::ACME_METRICS)
+        .chain(crawler_metrics::CRAWLER_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
@@ -83,6 +85,7 @@ pub use core_counts::{
 };
 pub use core_metrics::{AnswerFacts, CoreMetrics};
 pub use count::Count;
+pub use crawler_metrics::{CrawlerTotals, crawler_totals};
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;

@@ -10,6 +10,7 @@ use super::acme_counts::AcmeTotals;
 use super::component_totals::{ComponentTotals, component_totals};
 use super::control_counts::ControlResult;
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
+use super::crawler_metrics::{CrawlerTotals, crawler_totals};
 use super::histogram::Distribution;
 use super::login_totals::{LoginTotals, login_totals};
 use super::origin_totals::{OriginTotals, origin_totals};
@@ -79,6 +80,8 @@ pub struct Totals {
     pub webdav: Vec<WebDavTotals>,
     /// Logins.
     pub logins: Vec<LoginTotals>,
+    /// Bots, and visitors that are checked.
+    pub crawlers: Vec<CrawlerTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -162,6 +165,7 @@ impl Totals {
             streams: stream_totals(),
             webdav: webdav_totals(),
             logins: login_totals(),
+            crawlers: crawler_totals(),
             telemetry: metrics.telemetry().totals(),
             control_changes: metrics.control().totals(),
             acme: metrics.acme().totals(),

@@ -13,6 +13,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, AdmittedRequest, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
+use touchstone_crawlers::Crawlers;
 use touchstone_expression::{Known, Scope};
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Interface;
@@ -22,6 +23,7 @@ use touchstone_login::Login;
 use touchstone_proxy::GroupName;
 
 use crate::answer_policy::{self, AnswerPolicy};
+use crate::crawlers::SiteCrawlers;
 use crate::delivery::{Deliveries, Delivery};
 use crate::forward_auth::ForwardAuth;
 use crate::interface::{self, RouteInterface};
@@ -48,6 +50,8 @@ pub struct SiteRules {
     route_authorities: Box<[Option<Arc<ForwardAuth>>]>,
     /// Users sign in, here or on routes.
     logins: Option<Logins>,
+    /// Bots and other visitors are checked, here or on routes.
+    crawlers: Option<SiteCrawlers>,
     /// What answers say to browsers.
     policy: Option<Arc<AnswerPolicy>>,
     /// The same of each route.
@@ -107,6 +111,8 @@ pub struct Resolved<'r> {
     pub authorities: Vec<&'r Arc<ForwardAuth>>,
     /// The logins of which it must have sessions, each once.
     pub logins: Vec<&'r Arc<Login>>,
+    /// The rules on bots and other visitors, each once.
+    pub crawlers: Vec<&'r Arc<Crawlers>>,
     /// The path and query to use instead of those of the request.
     pub rewritten: Option<Rewritten>,
     /// The outcome.
@@ -206,6 +212,7 @@ impl SiteRules {
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let (authority, route_authorities) = open_authorities(config)?;
         let logins = Logins::open(config, shared)?;
+        let crawlers = SiteCrawlers::open(config, shared)?;
         let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
         let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
             (None, None) => policy.clone(),
@@ -230,6 +237,7 @@ impl SiteRules {
             && policy.is_none()
             && authority.is_none()
             && logins.is_none()
+            && crawlers.is_none()
             && deliveries.is_none();
         let asks_for_connection = routes.iter().flat_map(Routes::iter).any(Route::asks_for_connection);
         let any = |of: fn(&dyn Interface) -> bool| {
@@ -255,6 +263,7 @@ impl SiteRules {
             authority,
             route_authorities,
             logins,
+            crawlers,
             policy,
             route_policies,
             has_cors,
@@ -290,6 +299,7 @@ impl SiteRules {
             self.fields.is_some() || self.routes.iter().flat_map(Routes::iter).any(Route::uses_variables);
         self.gate.is_some()
             || self.logins.is_some()
+            || self.crawlers.is_some()
             || has_authority
             || tells_programs
             || uses_variables
@@ -321,7 +331,9 @@ impl SiteRules {
             (one, other) => one.is_none() && other.is_none(),
         };
         let index = route.map(|route| route.index);
-        let is_asked = self.authority_of(route).is_some() || self.login_of(route).is_some();
+        let is_asked = self.authority_of(route).is_some()
+            || self.login_of(route).is_some()
+            || self.crawlers_of(route).is_some();
         if !is_of_site || is_asked || self.delivery_at(index).is_some() {
             return CacheAdmission::Resolve;
         }
@@ -338,6 +350,7 @@ impl SiteRules {
         self.fields.is_some()
             || self.asks_for_connection && request.connection.is_none()
             || self.logins.as_ref().is_some_and(|logins| logins.concerns(request))
+            || self.crawlers.as_ref().is_some_and(|crawlers| crawlers.concerns(request))
     }
 
     /// Fields of every answer whose values have variables.
@@ -375,6 +388,7 @@ impl SiteRules {
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && self.login_of(Some(route)).is_none()
+            && self.crawlers_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
         let says_nothing_else = says_nothing_else
             && !route.has_error_pages
@@ -396,6 +410,7 @@ impl SiteRules {
             gates: Vec::new(),
             authorities: Vec::new(),
             logins: Vec::new(),
+            crawlers: Vec::new(),
             rewritten: None,
             outcome: Outcome::Files { root: None },
             fields: Vec::new(),
@@ -422,6 +437,11 @@ impl SiteRules {
                 && !resolved.logins.iter().any(|other| Arc::ptr_eq(other, login))
             {
                 resolved.logins.push(login);
+            }
+            if let Some(crawlers) = self.crawlers_of(route)
+                && !resolved.crawlers.iter().any(|other| Arc::ptr_eq(other, crawlers))
+            {
+                resolved.crawlers.push(crawlers);
             }
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
@@ -482,12 +502,15 @@ impl SiteRules {
         let as_counted = decoded(path_as_sent);
         let other = self.resolve(&RequestView { path: &as_counted, ..*request });
         let is_same_login = |(one, other): (&&Arc<Login>, &&Arc<Login>)| Arc::ptr_eq(one, other);
+        let is_same_crawlers = |(one, other): (&&Arc<Crawlers>, &&Arc<Crawlers>)| Arc::ptr_eq(one, other);
         let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
             || other.gates.len() != resolved.gates.len()
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
             || other.logins.len() != resolved.logins.len()
             || !other.logins.iter().zip(&resolved.logins).all(is_same_login)
+            || other.crawlers.len() != resolved.crawlers.len()
+            || !other.crawlers.iter().zip(&resolved.crawlers).all(is_same_crawlers)
             || other.authorities.len() != resolved.authorities.len()
             || !other
                 .authorities
@@ -544,6 +567,16 @@ impl SiteRules {
     #[inline]
     fn login_of(&self, route: Option<&Route>) -> Option<&Arc<Login>> {
         self.logins.as_ref()?.of(route.map(|route| route.index))
+    }
+
+    #[inline]
+    fn crawlers_of(&self, route: Option<&Route>) -> Option<&Arc<Crawlers>> {
+        self.crawlers.as_ref()?.of(route.map(|route| route.index))
+    }
+
+    /// The rules on bots and other visitors of the site and its routes.
+    pub fn crawlers(&self) -> Option<&SiteCrawlers> {
+        self.crawlers.as_ref()
     }
 
     /// The logins of the site and its routes.

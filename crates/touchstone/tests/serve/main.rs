@@ -12,6 +12,7 @@ mod connections;
 mod content;
 mod control;
 mod control_api;
+mod crawlers;
 mod delivery;
 mod dictionaries;
 mod files;

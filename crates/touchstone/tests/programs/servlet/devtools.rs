@@ -118,7 +118,8 @@ impl Drop for Browser {
 }
 
 impl Page<'_> {
-    fn call(&self, method: &str, parameters: Value) -> Value {
+    /// Calls a method of the protocol.
+    pub(crate) fn call(&self, method: &str, parameters: Value) -> Value {
         self.browser.call(Some(&self.session), method, parameters)
     }
 

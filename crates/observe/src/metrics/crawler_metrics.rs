@@ -1,0 +1,54 @@
+//! The metrics of bots and of visitors that are checked.
+
+use std::sync::Arc;
+
+use touchstone_handler::crawler_counts::{self, Result};
+
+use super::metric::{Definition, Kind};
+
+/// A bot at a site, as it is now.
+#[derive(Debug, Clone)]
+pub struct CrawlerTotals {
+    /// The site.
+    pub site: String,
+    /// The bot; `-`: all other clients.
+    pub bot: String,
+    /// Requests, by [`Result`].
+    pub results: [u64; Result::ALL.len()],
+}
+
+/// All bots and sites that are in use.
+pub fn crawler_totals() -> Vec<CrawlerTotals> {
+    let of = |(name, counts): (crawler_counts::Name, Arc<crawler_counts::Counts>)| CrawlerTotals {
+        site: name.site,
+        bot: name.bot,
+        results: counts.results(),
+    };
+    crawler_counts::all().into_iter().map(of).collect()
+}
+
+/// Every metric of crawlers.
+pub static CRAWLER_METRICS: &[Definition] = &[Definition {
+    name: "touchstone_crawlers_requests",
+    kind: Kind::Counter,
+    help: "What the rules on crawlers did with requests.",
+    labels: &[
+        ("site", "the site"),
+        ("bot", "the bot, where the configuration names it; `-` for all other clients"),
+        (
+            "result",
+            "`verified`: a signature was right; `invalid`: it was wrong; `unverified`: its key could not be \
+             found; `imitated`: an unsigned request named the bot; `denied`: the bot has no access; \
+             `limited`: it made too many requests; `challenged`: a visitor must pass the check first; \
+             `worked`, `waited`: it has passed; `failed`: what it sent was not right; `admitted`: it had \
+             passed before",
+        ),
+    ],
+    collect: |totals, samples| {
+        for crawler in &totals.crawlers {
+            for (result, number) in Result::ALL.iter().zip(crawler.results) {
+                samples.add(&[&crawler.site, &crawler.bot, result.label()], number);
+            }
+        }
+    },
+}];
