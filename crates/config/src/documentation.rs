@@ -347,6 +347,10 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         // They are for unix sockets.
         return false;
     }
+    if section == "site.crawlers.bot" {
+        // A bot has its keys in one place.
+        return key != "key_file";
+    }
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }

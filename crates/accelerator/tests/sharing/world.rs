@@ -573,7 +573,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         tls: Some(Arc::new(tls_of(user))),
         user: user.authenticated.map(Into::into),
         claims: None,
-            bot: None,
+        bot: None,
         is_admitted: false,
         session: None,
         id: "".into(),
