@@ -45,6 +45,10 @@ impl Question<'_> {
     pub(super) fn ask(&self) -> Result<(), Problem> {
         let (suite, class) = (&self.prepared.suite, self.class());
         let request = class.request(self.number, self.run_parameters.path_prefix, Lengths::Unchecked);
+        // Only a session has the values that it takes from earlier answers.
+        if request.path.contains("${") {
+            return Ok(());
+        }
         let is_plain = !class.endpoint.is_secure
             && self.run_parameters.target.tls.is_none()
             && !matches!(class.endpoint.version, HttpVersion::Http2 | HttpVersion::Http3)
@@ -108,6 +112,7 @@ impl Question<'_> {
         let mut request =
             class.request(self.number, self.run_parameters.path_prefix, self.run_parameters.lengths);
         request.headers = [&class.headers[..], &request.headers].concat();
+        request.step = None;
         let path = request.path.clone();
         let plan = Plan {
             requests: vec![request],

@@ -25,9 +25,10 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 29] = [
+const BUILT_IN: [(&str, &str); 30] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
+    ("touchstone-check", include_str!("../../../../systems/touchstone-check.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
     ("limit", include_str!("../../../../systems/limit.toml")),
     ("nginx", include_str!("../../../../systems/nginx.toml")),
@@ -383,7 +384,7 @@ mod tests {
         assert!(
             Definition::find("zzz")
                 .unwrap_err()
-                .contains("known: touchstone, touchstone-accelerator, touchstone-proxy, limit")
+                .contains("known: touchstone, touchstone-accelerator, touchstone-check, touchstone-proxy, ")
         );
         assert!(Definition::find("/nowhere/x.toml").unwrap_err().contains("/nowhere/x.toml"));
     }

@@ -40,7 +40,7 @@ use touchstone_load::{Arrivals, ConnectionUse, HttpVersion, Plan, Target, Thresh
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 51] = [
+const BUILT_IN: [(&str, &str); 53] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -87,6 +87,8 @@ const BUILT_IN: [(&str, &str); 51] = [
     ("arena-latency-1m", include_str!("../../../../suites/arena-latency-1m.toml")),
     ("arena-latency-10k", include_str!("../../../../suites/arena-latency-10k.toml")),
     ("arena-echo-ws-limited", include_str!("../../../../suites/arena-echo-ws-limited.toml")),
+    ("people", include_str!("../../../../suites/people.toml")),
+    ("people-and-scrapers", include_str!("../../../../suites/people-and-scrapers.toml")),
     ("page-2025-h3", include_str!("../../../../suites/page-2025-h3.toml")),
     ("h3-static", include_str!("../../../../suites/h3-static.toml")),
     ("h3-small", include_str!("../../../../suites/h3-small.toml")),

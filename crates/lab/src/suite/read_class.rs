@@ -130,6 +130,9 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
     }
 }
 
+/// Paths that Touchstone answers itself, such as those of its check of visitors.
+const OWN_PATHS: &str = "/.touchstone/";
+
 /// Requests that are spelt out.
 fn spelt_out(
     class: &Table<'_>,
@@ -150,9 +153,12 @@ fn spelt_out(
              `think_time_s`",
         ));
     }
+    let is_answered = |request: &OwnRequest, interface: &Interface| {
+        request.path.starts_with(interface.directory()) || request.path.starts_with(OWN_PATHS)
+    };
     if let Some(interface) = &interface
         && let Some((place, request)) =
-            tables.iter().zip(&requests).find(|(_, request)| !request.path.starts_with(interface.directory()))
+            tables.iter().zip(&requests).find(|(_, request)| !is_answered(request, interface))
     {
         return Err(place.error(format!(
             "{} is not below {}, where `{}` answers",
