@@ -30,7 +30,8 @@ fn under_load(url: &str, more: &[&str], has_begun: impl Fn() -> bool, meanwhile:
     let value: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     assert_eq!(value["errors"], 0, "{value:#}");
-    assert!(value["requests"].as_u64().is_some_and(|requests| requests > 300), "{value:#}");
+    // The changes wait for three times 50 requests; those that are interrupted at the end do not count.
+    assert!(value["requests"].as_u64().is_some_and(|requests| requests > 100), "{value:#}");
 }
 
 /// Interrupts the load, also if a test fails.
