@@ -43,8 +43,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     match segments {
         // NAT64 (RFC 6052) leads to an address of version 4.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(last_v4),
-        // Addresses that are in use begin with 001. Of these, 2001::/23 is for protocols, with Teredo, 2002::/16
-        // is 6to4, and 2001:db8::/32 and 3fff::/20 are for documentation.
+        // Addresses that are in use begin with 001. Of these, 2001::/23 is for protocols, with Teredo,
+        // 2002::/16 is 6to4, and 2001:db8::/32 and 3fff::/20 are for documentation.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x2002, ..] => false,
         [0x3fff, second, ..] if second < 0x1000 => false,

@@ -51,7 +51,7 @@ pub struct CrawlersConfig {
 /// Who must do some work before the site answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Challenged {
-    /// Nobody.
+    /// No visitor.
     Off,
     /// Those that say that they are browsers.
     Browsers,

@@ -7,6 +7,7 @@
 //! | `bots` | the profile of them for bots (web-bot-auth): keys, directories, nonces |
 //! | `check` | the proof of work, and the way for readers without scripts |
 //! | `request_message` | a request of a client as a signature sees it |
+//! | `visitor` | a visitor on the way through the check |
 //! | `pace` | how many requests a bot may make |
 //!
 //! Only `bots::directories` does input and output, on a thread of its own.
@@ -17,10 +18,11 @@ mod pace;
 mod request_message;
 mod rule;
 pub mod signature;
+mod visitor;
 
 pub use check::cookie::{has_cookies, without_cookies};
-pub use check::visitor::{Endpoint, answer, endpoint};
 pub use rule::{Crawlers, Decision, passed_before};
+pub use visitor::{Endpoint, answer, endpoint};
 
 /// Reads bytes as each kind of input from outside, for fuzzing: the fields of a signature, `Signature-Agent`,
 /// a directory, a `Cookie` field, a text of the check.

@@ -311,8 +311,8 @@ impl TaskSettings {
     }
 }
 
-/// What a request carries that has passed all rules and has no signature of a bot, so that it is not asked for
-/// its pass again where a handler has it routed again: its cookies are gone by then.
+/// What a request carries that has passed all rules and has no signature of a bot, so that it is not asked
+/// for its pass again where a handler has it routed again: its cookies are gone by then.
 pub fn passed_before() -> BotFacts {
     BotFacts { name: "".into(), state: "" }
 }

@@ -9,8 +9,8 @@
 //! representation the client wants, [`status`] names the answer. [`request_view`] is a request of any version
 //! as rules see it. [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a
 //! server adds to answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and
-//! [`decimal`] hold what all of them share, [`addresses`] are those that pages lead browsers to. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is
-//! HTTP/3, on the streams of QUIC.
+//! [`decimal`] hold what all of them share; [`addresses`] are those that pages lead browsers to.
+//! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
 //! The parsers have cargo-fuzz targets in `fuzz/`: `request_head`, `response_head`, `chunked`, `target`,

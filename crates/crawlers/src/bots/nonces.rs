@@ -1,5 +1,5 @@
-//! Nonces that were used: a signature with one is accepted once in its life. The table is that of the process,
-//! so that a reload forgets nothing. Only signatures that were verified get into it.
+//! Nonces that were used: a signature with one is accepted once in its life. The table is that of the
+//! process, so that a reload forgets nothing. Only signatures that were verified get into it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,8 +4,8 @@
 
 const BATCH = 256;
 
-// SHA-256 (FIPS 180-4) of a text with a number behind it: returns the first 32 bits of the hash. Pages without
-// TLS have no WebCrypto, which is also slower for short texts where scripts are compiled.
+// SHA-256 (FIPS 180-4) of a text with a number behind it: returns the first 32 bits of the hash. Pages
+// without TLS have no WebCrypto, which is also slower for short texts where scripts are compiled.
 function ownHash(text) {
   const primes = [];
   for (let n = 2; primes.length < 64; n++) if (primes.every((prime) => n % prime)) primes.push(n);

@@ -13,11 +13,9 @@
 //! | `binding` | what of a client a pass is bound to |
 //! | `cookie` | the cookie with the pass |
 //! | `page` | the pages, and their script and style |
-//! | `visitor` | a visitor on the way through the check |
 
 pub mod binding;
 pub mod cookie;
 pub mod page;
 pub mod token;
-pub mod visitor;
 pub mod work;

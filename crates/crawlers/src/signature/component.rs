@@ -89,8 +89,8 @@ impl Component {
         Ok(component)
     }
 
-    /// The member of a dictionary field that it covers, or `None` for the whole field; the outer `None`: it is
-    /// not of this field.
+    /// The member of a dictionary field that it covers, or `None` for the whole field; the outer `None`:
+    /// it is not of this field.
     pub fn of_field(&self, name: &str) -> Option<Option<&str>> {
         let is_it = self.name == name && !self.is_of_request;
         is_it.then(|| match &self.form {

@@ -1,4 +1,5 @@
-//! Structured fields (RFC 9651) as signatures need them: read whole, and written again in the one strict form.
+//! Structured fields (RFC 9651) as signatures need them: read whole, and written again in the one strict
+//! form.
 
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
 

@@ -1,31 +1,8 @@
-//! The metrics of bots and of visitors that are checked.
+//! The table of the metrics of bots and of visitors that are checked.
 
-use std::sync::Arc;
-
-use touchstone_handler::crawler_counts::{self, Result};
+use touchstone_handler::crawler_counts::Result;
 
 use super::metric::{Definition, Kind};
-
-/// A bot at a site, as it is now.
-#[derive(Debug, Clone)]
-pub struct CrawlerTotals {
-    /// The site.
-    pub site: String,
-    /// The bot; `-`: all other clients.
-    pub bot: String,
-    /// Requests, by [`Result`].
-    pub results: [u64; Result::ALL.len()],
-}
-
-/// All bots and sites that are in use.
-pub fn crawler_totals() -> Vec<CrawlerTotals> {
-    let of = |(name, counts): (crawler_counts::Name, Arc<crawler_counts::Counts>)| CrawlerTotals {
-        site: name.site,
-        bot: name.bot,
-        results: counts.results(),
-    };
-    crawler_counts::all().into_iter().map(of).collect()
-}
 
 /// Every metric of crawlers.
 pub static CRAWLER_METRICS: &[Definition] = &[Definition {

@@ -23,6 +23,7 @@
 //! | `webdav_totals` | what is counted of WebDAV |
 //! | `login_totals` | what is counted of logins |
 //! | `acme_counts` | what is counted of the certificates that an authority gives |
+//! | `crawler_totals` | what is counted of bots and checked visitors |
 //! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
 //! | `control_counts` | what is counted of the changes by the control API |
 //! | `process` | what the kernel says |
@@ -41,6 +42,7 @@ mod core_counts;
 mod core_metrics;
 mod count;
 mod crawler_metrics;
+mod crawler_totals;
 mod definition;
 mod documentation;
 mod exposition;
@@ -85,7 +87,7 @@ pub use core_counts::{
 };
 pub use core_metrics::{AnswerFacts, CoreMetrics};
 pub use count::Count;
-pub use crawler_metrics::{CrawlerTotals, crawler_totals};
+pub use crawler_totals::{CrawlerTotals, crawler_totals};
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;

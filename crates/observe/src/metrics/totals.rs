@@ -10,7 +10,7 @@ use super::acme_counts::AcmeTotals;
 use super::component_totals::{ComponentTotals, component_totals};
 use super::control_counts::ControlResult;
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
-use super::crawler_metrics::{CrawlerTotals, crawler_totals};
+use super::crawler_totals::{CrawlerTotals, crawler_totals};
 use super::histogram::Distribution;
 use super::login_totals::{LoginTotals, login_totals};
 use super::origin_totals::{OriginTotals, origin_totals};

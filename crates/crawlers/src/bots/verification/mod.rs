@@ -80,7 +80,7 @@ pub struct VerifiedBot {
 pub struct Circumstances {
     /// The seconds of Unix time.
     pub now_s: u64,
-    /// Nobody on the way can see or copy a signature.
+    /// No other machine on the way can see or copy a signature.
     pub is_private: bool,
 }
 

@@ -8,8 +8,8 @@ use touchstone_handler::request::Request;
 use touchstone_http::addresses::{is_local_path, parameter};
 use touchstone_http::request::Method;
 
-use super::token::{Contents, Kind};
-use super::{cookie, page, work};
+use crate::check::token::{Contents, Kind};
+use crate::check::{cookie, page, work};
 use crate::rule::{Crawlers, TaskSettings, now_s, refused};
 
 /// How long a task may take, without the wait that it asks for.
@@ -174,7 +174,7 @@ pub fn answer(rules: &[&Crawlers], endpoint: Endpoint<'_>, request: &Request) ->
     rule.task.pass(request, &to, (0, task.wait_s))
 }
 
-/// Whether a path is one of the check, to which nobody is sent back.
+/// Whether a path is one of the check, to which no browser is sent back.
 fn is_own(to: &str) -> bool {
     to.starts_with(CHECK_PATH)
 }
