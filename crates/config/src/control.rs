@@ -110,7 +110,7 @@ pub static CONTROL: Section<ControlConfig> = Section {
         Key {
             name: "audit_log",
             default: Some("\"\""),
-            example: "\"/var/log/touchstone/audit.log\"",
+            example: "\"audit.log\"",
             documentation: "The file that gets a line of JSON for each change, accepted or refused. It is \
                 opened again with the other logs. Empty: the lines are in the error log.",
             kind: Kind::File(|control, value| control.audit_log = value),

@@ -330,8 +330,7 @@ const KEYS: &[Key<CrawlersConfig>] = &[
             Choice { word: "off", meaning: "none", set: |crawlers| crawlers.challenge = Challenged::Off },
             Choice {
                 word: "browsers",
-                meaning: "those whose `User-Agent` has `Mozilla`: browsers, and scrapers that pretend to be \
-                    one; not clients of an API, and not bots that say what they are",
+                meaning: "those with `Mozilla` in their `User-Agent`; no clients of an API",
                 set: |crawlers| crawlers.challenge = Challenged::Browsers,
             },
             Choice {

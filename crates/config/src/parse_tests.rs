@@ -281,8 +281,8 @@ fn unknown_names() {
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, \
-         socket_mode, socket_user, socket_group, certificate, key, development_certificate, tls_minimum, \
-         tls_maximum, http3, client_authorities, \
+         socket_mode, socket_user, socket_group, certificate, certificate_on_demand, key, \
+         development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
          client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
          mime_types, charset, cache_control, precompressed, compression, compression_levels, dictionaries, \
          listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, limit_rate, \

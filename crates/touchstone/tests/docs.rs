@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -454,8 +455,15 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("ajp.secret", "a long secret\n"),
         ("login.keys", "0123456789abcdef0123456789abcdef\n"),
         ("login.secret", "a secret of the site\n"),
+        ("tls/acme.tsig", "hmac-sha256:acme:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"),
     ] {
-        std::fs::write(directory.path().join(name), text).map_err(|error| error.to_string())?;
+        let path = directory.path().join(name);
+        let directory = path.parent().unwrap_or(&path);
+        let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, text));
+        let for_its_owner = std::fs::Permissions::from_mode(0o600);
+        written
+            .and_then(|()| std::fs::set_permissions(&path, for_its_owner))
+            .map_err(|error| error.to_string())?;
     }
     // Configurations of plug-ins; lines of `directives` are the object `default`.
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };

@@ -142,7 +142,10 @@ fn the_vectors_of_the_drafts_verify_once_each() {
 
 #[test]
 fn the_signed_directory_of_the_draft_verifies() {
-    let body = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs","use":"sig"}]}"#;
+    let body = concat!(
+        r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U","#,
+        r#""x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs","use":"sig"}]}"#
+    );
     let directory = Directory::with_examples(body.as_bytes());
     let key = directory.key("poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U").unwrap();
     let none: Fields = Vec::new();
@@ -150,9 +153,18 @@ fn the_signed_directory_of_the_draft_verifies() {
     let request = Message { start: Start::Request(asked), fields: &none, request: None };
     let fields: Fields = vec![
         ("Content-Digest", "sha-256=:CADMT2aBdV/rqQr/NIru64ERQkCobVvllA4V0fLFDu0=:".into()),
-        ("Signature-Input", "binding=(\"@authority\";req \"content-digest\");created=1735689600;expires=4889289600\
-;keyid=\"poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U\";tag=\"http-message-signatures-directory\"".into()),
-        ("Signature", "binding=:l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/UMkBxsigzChM1Gpz7gOVBg==:".into()),
+        (
+            "Signature-Input",
+            "binding=(\"@authority\";req \"content-digest\");created=1735689600;expires=4889289600\
+;keyid=\"poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U\";tag=\"http-message-signatures-directory\""
+                .into(),
+        ),
+        (
+            "Signature",
+            "binding=:l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/\
+             UMkBxsigzChM1Gpz7gOVBg==:"
+                .into(),
+        ),
     ];
     let answer = Message { start: Start::Answer(200), fields: &fields, request: Some(&request) };
     let signature = signature::read(&answer).unwrap().remove(0);

@@ -25,7 +25,7 @@ fn an_address_beside_names_by_each_challenge() {
         let mut scene = Scene::new();
         scene.settings.has_short_lived = true;
         let Some(pebble) = Pebble::start(&scene.settings) else { return };
-        // The site with names is the first: a client without a name gets the site of the address all the same.
+        // The site with names is the first: a client without a name gets the site of the address anyway.
         let text = scene.acme(Some(&pebble), &format!("challenges = [{challenge:?}]"))
             + &scene.secure_site(&["one.test"])
             + &scene.secure_site(&["127.0.0.1"])

@@ -122,7 +122,8 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     let (hook, called) = endless_hook(&scene);
     let names = format!("127.0.0.1:{}", pebble.name_port());
     let stuck = format!(
-        "challenges = [\"dns-01\"]\ndns = {{ hook = [{hook:?}], hook_timeout = \"5m\", resolvers = [{names:?}], \
+        "challenges = [\"dns-01\"]\n\
+         dns = {{ hook = [{hook:?}], hook_timeout = \"5m\", resolvers = [{names:?}], \
          check_servers = [{names:?}] }}"
     );
     let second_text = sharing.acme(&scene, &pebble, 2, "challenges = [\"tls-alpn-01\"]")
