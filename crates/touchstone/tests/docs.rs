@@ -455,6 +455,10 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("ajp.secret", "a long secret\n"),
         ("login.keys", "0123456789abcdef0123456789abcdef\n"),
         ("login.secret", "a secret of the site\n"),
+        (
+            "monitoring-keys.json",
+            r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}]}"#,
+        ),
         ("tls/acme.tsig", "hmac-sha256:acme:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"),
     ] {
         let path = directory.path().join(name);
