@@ -440,15 +440,12 @@ fn check_command_line(
     Ok(())
 }
 
-/// Runs `touchstone check` on a configuration, in a directory where the roots and log directories that it
-/// names exist.
-fn check_configuration(text: &str) -> Result<(), String> {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let file = directory.path().join("touchstone.toml");
-    // Files that examples name: a password file, with the password "password", a token and a secret.
+/// Writes the files that examples name: a password file, with the password "password", tokens, secrets and
+/// keys.
+fn write_named_files(directory: &Path) -> Result<(), String> {
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
-    std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     for (name, text) in [
+        ("users.htpasswd", users),
         ("admin.token", "0123456789abcdef0123456789abcdef\n"),
         ("control.tokens", "deploy change 0123456789abcdef\n"),
         ("links.secret", "a long secret of links\n"),
@@ -461,14 +458,21 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ),
         ("tls/acme.tsig", "hmac-sha256:acme:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"),
     ] {
-        let path = directory.path().join(name);
-        let directory = path.parent().unwrap_or(&path);
-        let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, text));
-        let for_its_owner = std::fs::Permissions::from_mode(0o600);
-        written
-            .and_then(|()| std::fs::set_permissions(&path, for_its_owner))
-            .map_err(|error| error.to_string())?;
+        let path = directory.join(name);
+        let written = std::fs::create_dir_all(path.parent().unwrap_or(directory))
+            .and_then(|()| std::fs::write(&path, text))
+            .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)));
+        written.map_err(|error| format!("{name}: {error}"))?;
     }
+    Ok(())
+}
+
+/// Runs `touchstone check` on a configuration, in a directory where the roots and log directories that it
+/// names exist.
+fn check_configuration(text: &str) -> Result<(), String> {
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = directory.path().join("touchstone.toml");
+    write_named_files(directory.path())?;
     // Configurations of plug-ins; lines of `directives` are the object `default`.
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
     let obj_conf = format!("<Object name={object}>\n</Object>\n");
