@@ -9,8 +9,12 @@ fn main() {
     let include = directory.join("../../include");
     println!("cargo:rerun-if-changed={}", include.display());
     println!("cargo:rerun-if-changed=shim");
+    let mut files = vec!["shim/variadic.c", "shim/exports.c", "shim/layout.c"];
+    if !is_static() {
+        files.push("shim/exit.c");
+    }
     cc::Build::new()
-        .files(["shim/variadic.c", "shim/exports.c", "shim/exit.c", "shim/layout.c"])
+        .files(files)
         .include(&include)
         .warnings(true)
         .extra_warnings(true)
@@ -21,6 +25,12 @@ fn main() {
     fs::write(&list, dynamic_list(&directory.join("shim"))).expect("OUT_DIR can be written");
     // Reaches the build script of the program as DEP_TOUCHSTONE_NSAPI_EXPORTS.
     println!("cargo:exports={}", list.display());
+}
+
+/// Whether the program has no shared libraries: then no plug-in can be loaded, and the functions of the C
+/// library after those of the shim cannot be found.
+fn is_static() -> bool {
+    env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|features| features.split(',').any(|one| one == "crt-static"))
 }
 
 /// The tables, and every function that the shim defines with EXPORT or FORWARD.

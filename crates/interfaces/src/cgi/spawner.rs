@@ -24,6 +24,7 @@
 //! reports are sent together, so that one wake-up of the server serves many requests.
 
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -77,10 +78,15 @@ fn take_standard_input() -> io::Result<OwnedFd> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    let null = open_null()?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(socket)
+}
+
+fn open_null() -> io::Result<File> {
+    let opened = File::options().read(true).write(true).open("/dev/null");
+    opened.map_err(|error| io::Error::new(error.kind(), format!("/dev/null: {error}")))
 }
 
 struct Spawner {
@@ -113,7 +119,7 @@ impl Spawner {
     fn new(socket: OwnedFd) -> io::Result<Spawner> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &socket, epoll::EventData::new_u64(SOCKET), epoll::EventFlags::IN)?;
-        let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+        let null = open_null()?;
         // This descriptor is above 2, because take_standard_input has filled the lower ones.
         Ok(Spawner {
             socket,
