@@ -30,7 +30,8 @@ fn main() {
 /// Whether the program has no shared libraries: then no plug-in can be loaded, and the functions of the C
 /// library after those of the shim cannot be found.
 fn is_static() -> bool {
-    env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|features| features.split(',').any(|one| one == "crt-static"))
+    env::var("CARGO_CFG_TARGET_FEATURE")
+        .is_ok_and(|features| features.split(',').any(|one| one == "crt-static"))
 }
 
 /// The tables, and every function that the shim defines with EXPORT or FORWARD.
