@@ -454,7 +454,7 @@ fn write_named_files(directory: &Path) -> Result<(), String> {
         ("login.secret", "a secret of the site\n"),
         (
             "monitoring-keys.json",
-            r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}]}"#,
+            r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"WSw3Md6LsQLwe2gfUpV4Sxg2Xur8Qzp-ihbp1p6YICE"}]}"#,
         ),
         ("tls/acme.tsig", "hmac-sha256:acme:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"),
     ] {
