@@ -20,7 +20,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The way to set records.
 enum Publisher {
-    Update(Updater),
+    Update(Box<Updater>),
     Hook(Hook),
 }
 
@@ -58,12 +58,12 @@ impl DnsProofs {
     pub fn new(settings: &AcmeDnsConfig, error_log: &ErrorLog) -> Result<DnsProofs, String> {
         let resolver = resolver(settings)?;
         let publisher = match &settings.key {
-            Some(file) => Publisher::Update(Updater {
+            Some(file) => Publisher::Update(Box::new(Updater {
                 resolver: resolver.clone(),
                 server: settings.server.clone(),
                 key: TsigKey::from_file(file)?,
                 ttl_s: u32::try_from(settings.ttl.as_secs()).unwrap_or(60),
-            }),
+            })),
             None => Publisher::Hook(Hook::new(settings.hook.clone(), settings.hook_timeout)),
         };
         let access = DnsAccess {

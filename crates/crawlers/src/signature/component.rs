@@ -93,7 +93,7 @@ impl Component {
     /// it is not of this field.
     pub fn of_field(&self, name: &str) -> Option<Option<&str>> {
         let is_it = self.name == name && !self.is_of_request;
-        is_it.then(|| match &self.form {
+        is_it.then_some(match &self.form {
             Form::Member(key) => Some(key.as_str()),
             _ => None,
         })

@@ -79,7 +79,7 @@ pub struct VerificationKey {
 enum Material {
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
     Point(Vec<u8>),
-    Secret(hmac::Key),
+    Secret(Box<hmac::Key>),
 }
 
 /// Why a JSON Web Key cannot be used here.
@@ -145,7 +145,7 @@ impl VerificationKey {
                 }
                 let members = format!(r#"{{"k":"{}","kty":"oct"}}"#, URL_SAFE_NO_PAD.encode(&secret));
                 let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
-                (&[Algorithm::HmacSha256], Material::Secret(key), members)
+                (&[Algorithm::HmacSha256], Material::Secret(Box::new(key)), members)
             }
             _ => return Err(KeyProblem("the kind of the key is not known")),
         };

@@ -20,6 +20,9 @@ mod first_minutes;
 mod forward_auth;
 mod geoip;
 mod http2_waits;
+#[allow(dead_code, reason = "the tests of HTTP/3 use all of it")]
+#[path = "../protocols/http3/client.rs"]
+mod http3_client;
 mod https;
 mod idle;
 mod import_conditions;

@@ -1,5 +1,7 @@
 //! WebSockets over HTTP/3 (RFC 9220): an extended CONNECT opens a tunnel to an origin.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::sync::mpsc::{Receiver, channel};

@@ -27,7 +27,7 @@ fn routes_and_sites_are_added_replaced_and_removed() {
     let added = controlled.change("POST", &routes, &respond("/a", "one"));
     assert_eq!(
         (added.status, added.response.field("location")),
-        (201, Some(&*format!("/control/sites/127.0.0.1%3A0/routes/0")))
+        (201, Some("/control/sites/127.0.0.1%3A0/routes/0"))
     );
     assert_eq!(added.body["changes"][0]["path"], "/site 127.0.0.1:0/route");
     assert_eq!(body_of(&controlled, "/a"), (200, "one".to_string()));

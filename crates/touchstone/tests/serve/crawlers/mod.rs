@@ -8,8 +8,5 @@ mod check;
 #[allow(dead_code, reason = "the tests of servlets use all of it")]
 #[path = "../../programs/servlet/devtools.rs"]
 mod devtools;
-#[allow(dead_code, reason = "the tests of HTTP/3 use all of it")]
-#[path = "../../protocols/http3/client.rs"]
-mod http3_client;
 mod versions;
 mod visitor;

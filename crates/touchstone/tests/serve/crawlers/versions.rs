@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use super::http3_client::Client;
 use super::visitor::{MOZILLA, answer_to, task_of};
+use crate::http3_client::Client;
 use crate::support::{ALPHABET, Server, Tree, curl};
 
 fn start(tree: &Tree) -> Server {

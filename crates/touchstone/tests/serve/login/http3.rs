@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::json;
 
 use super::browser::{CALLBACK, SIGN_OUT};
-use super::http3_client::Client;
 use super::provider::{Provider, SECRET};
+use crate::http3_client::Client;
 use crate::support::{ALPHABET, Server, Tree};
 
 /// The cookies that an answer sets, as a browser sends them back.

@@ -7,9 +7,6 @@ mod back_channel;
 mod browser;
 mod claims;
 mod http3;
-#[allow(dead_code, reason = "the tests of HTTP/3 use all of it")]
-#[path = "../../protocols/http3/client.rs"]
-mod http3_client;
 mod keycloak;
 mod provider;
 mod sessions;
