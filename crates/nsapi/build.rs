@@ -10,8 +10,10 @@ fn main() {
     println!("cargo:rerun-if-changed={}", include.display());
     println!("cargo:rerun-if-changed=shim");
     let mut files = vec!["shim/variadic.c", "shim/exports.c", "shim/layout.c"];
+    println!("cargo:rustc-check-cfg=cfg(ends_of_plugins)");
     if !is_static() {
         files.push("shim/exit.c");
+        println!("cargo:rustc-cfg=ends_of_plugins");
     }
     cc::Build::new()
         .files(files)
@@ -27,11 +29,10 @@ fn main() {
     println!("cargo:exports={}", list.display());
 }
 
-/// Whether the program has no shared libraries: then no plug-in can be loaded, and the functions of the C
-/// library after those of the shim cannot be found.
+/// Whether the program has no shared libraries, as Rust's programs with musl: then no plug-in can be loaded,
+/// and the functions of the C library after those of the shim cannot be found.
 fn is_static() -> bool {
-    env::var("CARGO_CFG_TARGET_FEATURE")
-        .is_ok_and(|features| features.split(',').any(|one| one == "crt-static"))
+    env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|library| library == "musl")
 }
 
 /// The tables, and every function that the shim defines with EXPORT or FORWARD.

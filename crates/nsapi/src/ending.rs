@@ -32,7 +32,7 @@ static IS_SERVER: AtomicI32 = AtomicI32::new(0);
 static STATUS: AtomicI32 = AtomicI32::new(0);
 
 // A static program loads no plug-ins, and has the C library's own functions.
-#[cfg(not(target_feature = "crt-static"))]
+#[cfg(ends_of_plugins)]
 unsafe extern "C" {
     /// `shim/exit.c`
     static touchstone_nsapi_exit_is_here: c_int;
@@ -40,7 +40,7 @@ unsafe extern "C" {
 
 /// Handles calls of `exit` from now on.
 pub fn install(process: Process) {
-    #[cfg(not(target_feature = "crt-static"))]
+    #[cfg(ends_of_plugins)]
     // SAFETY: a constant of the shim; reading it makes the linker keep the functions.
     assert_eq!(std::hint::black_box(unsafe { touchstone_nsapi_exit_is_here }), 1);
     IS_SERVER.store(i32::from(process == Process::Server), Ordering::Relaxed);
