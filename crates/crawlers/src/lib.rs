@@ -12,6 +12,8 @@
 //!
 //! Only `bots::directories` does input and output, on a thread of its own.
 
+use touchstone_http::cookie;
+
 mod bots;
 mod check;
 mod pace;
@@ -20,7 +22,7 @@ mod rule;
 pub mod signature;
 mod visitor;
 
-pub use check::cookie::{has_cookies, without_cookies};
+pub use check::cookie::is_own_cookie;
 pub use rule::{Crawlers, Decision, passed_before};
 pub use visitor::{Endpoint, answer, endpoint};
 
@@ -28,8 +30,8 @@ pub use visitor::{Endpoint, answer, endpoint};
 /// a directory, a `Cookie` field, a text of the check.
 #[doc(hidden)]
 pub fn read_for_fuzzing(bytes: &[u8]) {
-    let kept = without_cookies(bytes);
-    assert!(!kept.as_deref().is_some_and(has_cookies), "a cookie of the check was left");
+    let kept = cookie::without(bytes, is_own_cookie);
+    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the check was left");
     let keys = check::token::TextKeys::from_secrets(&["a secret that made no text".to_string()]);
     for kind in [check::token::Kind::Task, check::token::Kind::Pass] {
         assert!(keys.open(kind, b"https://a.example", bytes).is_none(), "nothing was made with this key");

@@ -28,6 +28,7 @@ pub mod authorization;
 pub mod chunked;
 pub mod conditional;
 pub mod content_coding;
+pub mod cookie;
 pub mod date;
 pub mod decimal;
 pub mod dictionary;

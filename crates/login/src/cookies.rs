@@ -5,6 +5,8 @@
 //! for all paths. A value that is too long for one cookie is continued in `NAME.1`, `NAME.2` and so on; the
 //! value of the first begins with the number of all.
 
+use touchstone_http::cookie::{self, HOST_PREFIX, pairs};
+
 /// The maximum length of the value of one cookie: browsers keep 4,096 bytes of name, value and attributes
 /// (RFC 6265 section 6.1).
 const LONGEST_VALUE: usize = 3800;
@@ -17,7 +19,6 @@ pub const LONGEST_SEALED: usize = LONGEST_VALUE * MOST_COOKIES;
 
 const SESSION: &str = "touchstone-session-";
 const LOGIN: &str = "touchstone-login-";
-const HOST_PREFIX: &str = "__Host-";
 
 /// The name of the cookies of a session. `client` names the provider and the client.
 pub fn session_name(client: &str, is_https: bool) -> String {
@@ -29,19 +30,6 @@ pub fn session_name(client: &str, is_https: bool) -> String {
 pub fn login_prefix(client: &str, is_https: bool) -> String {
     let prefix = if is_https { HOST_PREFIX } else { "" };
     format!("{prefix}{LOGIN}{client}-")
-}
-
-/// The cookies of `Cookie` fields: names and values.
-pub fn pairs<'f>(fields: impl Iterator<Item = &'f [u8]>) -> impl Iterator<Item = (&'f [u8], &'f [u8])> {
-    fields.flat_map(|field| field.split(|&byte| byte == b';')).map(split)
-}
-
-fn split(pair: &[u8]) -> (&[u8], &[u8]) {
-    let pair = pair.trim_ascii();
-    match pair.iter().position(|&byte| byte == b'=') {
-        Some(at) => (pair[..at].trim_ascii_end(), pair[at + 1..].trim_ascii_start()),
-        None => (b"", pair),
-    }
 }
 
 /// The one value of a cookie; `None`: there is none, or there are several.
@@ -137,27 +125,9 @@ pub fn set_line(name: &str, value: &str, max_age_s: Option<u64>, is_https: bool)
     format!("Set-Cookie: {name}={value}; Path=/{age}{secure}; HttpOnly; SameSite=Lax\r\n")
 }
 
-/// Whether a `Cookie` field has cookies of a login.
-pub fn has_cookies(field: &[u8]) -> bool {
-    pairs([field].into_iter()).any(|(name, _)| is_of_login(name))
-}
-
-/// A `Cookie` field without the cookies of a login; `None`: nothing is left.
-pub fn without_cookies(field: &[u8]) -> Option<Vec<u8>> {
-    let stays = |pair: &&[u8]| !is_of_login(split(pair).0);
-    let kept: Vec<&[u8]> = field.split(|&byte| byte == b';').filter(stays).collect();
-    let text = kept.join(&b';');
-    let text = text.trim_ascii();
-    (!text.is_empty()).then(|| text.to_vec())
-}
-
 /// Whether this is the name of a cookie of a login, also for a program that ignores case.
-fn is_of_login(name: &[u8]) -> bool {
-    let begins = |name: &[u8], with: &str| {
-        name.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()))
-    };
-    let name = if begins(name, HOST_PREFIX) { &name[HOST_PREFIX.len()..] } else { name };
-    begins(name, SESSION) || begins(name, LOGIN)
+pub fn is_own_cookie(name: &[u8]) -> bool {
+    cookie::begins_with(name, &[SESSION, LOGIN])
 }
 
 #[cfg(test)]
@@ -182,7 +152,11 @@ mod tests {
             ("touchstone-other=x", Some("touchstone-other=x")),
             ("a=touchstone-session-1=2", Some("a=touchstone-session-1=2")),
         ] {
-            assert_eq!(without_cookies(field.as_bytes()).as_deref(), kept.map(str::as_bytes), "{field}");
+            assert_eq!(
+                cookie::without(field.as_bytes(), is_own_cookie).as_deref(),
+                kept.map(str::as_bytes),
+                "{field}"
+            );
         }
     }
 
@@ -232,8 +206,8 @@ mod tests {
         fn nothing_of_a_login_is_left(
             field in "[a;= ]{0,5}(__Host-)?touchstone-(session|login)-[a-z=;. ]{0,20}",
         ) {
-            let kept = without_cookies(field.as_bytes());
-            prop_assert!(!kept.is_some_and(|kept| has_cookies(&kept)));
+            let kept = cookie::without(field.as_bytes(), is_own_cookie);
+            prop_assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)));
         }
     }
 }

@@ -31,6 +31,8 @@
 //!
 //! Only `provider` and `flows` do input and output.
 
+use touchstone_http::cookie;
+
 mod back_channel;
 mod binary;
 mod browser;
@@ -50,7 +52,7 @@ mod seal;
 mod session;
 mod tokens;
 
-pub use cookies::{has_cookies, without_cookies};
+pub use cookies::is_own_cookie;
 pub use endpoints::EndpointAnswer;
 pub use rule::{Endpoint, Login, OpenSession, Passed, Refused};
 
@@ -58,8 +60,8 @@ pub use rule::{Endpoint, Login, OpenSession, Passed, Refused};
 /// of a session and of a login, a callback's query.
 #[doc(hidden)]
 pub fn read_for_fuzzing(bytes: &[u8]) {
-    let kept = without_cookies(bytes);
-    assert!(!kept.as_deref().is_some_and(has_cookies), "a cookie of the login was left");
+    let kept = cookie::without(bytes, is_own_cookie);
+    assert!(!kept.is_some_and(|kept| cookie::has(&kept, is_own_cookie)), "a cookie of the login was left");
     for name in ["__Host-touchstone-session-00000000", "touchstone-session-00000000"] {
         let joined = cookies::joined([bytes].into_iter(), name);
         assert!(joined.is_none_or(|text| text.len() <= cookies::LONGEST_SEALED));

@@ -13,6 +13,8 @@ use touchstone_config::LoginConfig;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::login_counts;
 use touchstone_handler::request::Request;
+use touchstone_http::addresses::{form, is_this_machine, with_parameters};
+use touchstone_http::cookie;
 use touchstone_http::request::Method;
 
 use crate::browser::BrowserFields;
@@ -25,7 +27,6 @@ use crate::renewal;
 use crate::renewal_table::Renewal;
 use crate::seal::SealingKeys;
 use crate::session::{Lifetimes, Session};
-use touchstone_http::addresses::{form, is_this_machine, with_parameters};
 
 /// The most sessions that a core keeps open, so that their cookies are not decrypted again.
 const MOST_OPEN: usize = 1024;
@@ -390,7 +391,7 @@ impl Login {
         let prefix = cookies::login_prefix(&self.name, asked.is_https);
         let is_pending = |name: &&[u8]| name.starts_with(prefix.as_bytes());
         let mut old: Vec<&[u8]> =
-            cookies::pairs(asked.cookies()).map(|(name, _)| name).filter(is_pending).collect();
+            cookie::pairs(asked.cookies()).map(|(name, _)| name).filter(is_pending).collect();
         // Browsers send the oldest first (RFC 6265 section 5.4).
         old.truncate((old.len() + 1).saturating_sub(MOST_AT_A_TIME));
         let mut answer =

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use touchstone_access::AccessShared;
 use touchstone_config::{RouteConfig, SiteConfig, route_name};
+use touchstone_http::cookie;
 use touchstone_http::request_view::RequestView;
-use touchstone_login::{Endpoint, Login, has_cookies};
+use touchstone_login::{Endpoint, Login, is_own_cookie};
 
 /// The logins of a site that has some.
 pub struct Logins {
@@ -68,7 +69,8 @@ impl Logins {
     /// Whether the exchange has something to do for a request, whatever its route says: a path of a login, or
     /// cookies that programs and origins must not get.
     pub fn concerns(&self, request: &RequestView<'_>) -> bool {
-        self.endpoint(request.path).is_some() || request.values(b"cookie").any(has_cookies)
+        self.endpoint(request.path).is_some()
+            || request.values(b"cookie").any(|field| cookie::has(field, is_own_cookie))
     }
 }
 

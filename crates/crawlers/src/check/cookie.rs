@@ -3,7 +3,8 @@
 //! Over HTTPS names begin with `__Host-`: browsers accept such a cookie from this host only, over HTTPS only,
 //! for all paths. Programs and origins do not get them.
 
-const HOST_PREFIX: &str = "__Host-";
+use touchstone_http::cookie::{self, HOST_PREFIX};
+
 const BEGIN: &str = "touchstone-check-";
 
 /// The name of the cookie of a rule, or of the one that shows whether cookies are kept.
@@ -22,41 +23,12 @@ pub fn set(name: &str, value: &str, max_age_s: u64, is_https: bool) -> String {
 
 /// The values of a cookie in `Cookie` fields. A client may send several with one name.
 pub fn values<'f>(fields: impl Iterator<Item = &'f [u8]>, name: &str) -> impl Iterator<Item = &'f [u8]> {
-    fields.flat_map(|field| field.split(|&byte| byte == b';')).filter_map(move |pair| {
-        let (own, value) = split(pair);
-        (own == name.as_bytes()).then_some(value)
-    })
+    cookie::pairs(fields).filter(move |(own, _)| *own == name.as_bytes()).map(|(_, value)| value)
 }
 
-fn split(pair: &[u8]) -> (&[u8], &[u8]) {
-    let pair = pair.trim_ascii();
-    match pair.iter().position(|&byte| byte == b'=') {
-        Some(at) => (pair[..at].trim_ascii_end(), pair[at + 1..].trim_ascii_start()),
-        None => (b"", pair),
-    }
-}
-
-/// Whether a `Cookie` field has cookies of a check.
-pub fn has_cookies(field: &[u8]) -> bool {
-    field.split(|&byte| byte == b';').any(is_of_check)
-}
-
-/// A `Cookie` field without the cookies of checks; `None`: nothing is left.
-pub fn without_cookies(field: &[u8]) -> Option<Vec<u8>> {
-    let kept: Vec<&[u8]> = field.split(|&byte| byte == b';').filter(|pair| !is_of_check(pair)).collect();
-    let text = kept.join(&b';');
-    let text = text.trim_ascii();
-    (!text.is_empty()).then(|| text.to_vec())
-}
-
-/// Whether a pair is a cookie of a check, also for a program that ignores case.
-fn is_of_check(pair: &[u8]) -> bool {
-    let begins = |name: &[u8], with: &str| {
-        name.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()))
-    };
-    let name = split(pair).0;
-    let name = if begins(name, HOST_PREFIX) { &name[HOST_PREFIX.len()..] } else { name };
-    begins(name, BEGIN)
+/// Whether this is the name of a cookie of a check, also for a program that ignores case.
+pub fn is_own_cookie(name: &[u8]) -> bool {
+    cookie::begins_with(name, &[BEGIN])
 }
 
 #[cfg(test)]
@@ -71,8 +43,12 @@ mod tests {
             ("__HOST-Touchstone-Check-cookies=1", None),
             ("touchstone-other=x", Some("touchstone-other=x")),
         ] {
-            assert_eq!(without_cookies(field.as_bytes()).as_deref(), kept.map(str::as_bytes), "{field}");
-            assert_eq!(has_cookies(field.as_bytes()), kept != Some(field), "{field}");
+            assert_eq!(
+                cookie::without(field.as_bytes(), is_own_cookie).as_deref(),
+                kept.map(str::as_bytes),
+                "{field}"
+            );
+            assert_eq!(cookie::has(field.as_bytes(), is_own_cookie), kept != Some(field), "{field}");
         }
     }
 

@@ -1,10 +1,8 @@
 //! The rules of a site or route on bots and other visitors: the paths of their check, and the decision about
 //! a request, before any cache is asked for its answer.
 
-use std::rc::Rc;
-
 use touchstone_access as access;
-use touchstone_crawlers::{self as crawlers, Decision, Endpoint, has_cookies, without_cookies};
+use touchstone_crawlers::{self as crawlers, Decision, Endpoint};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::request::Request;
 use touchstone_http::request_view::RequestView;
@@ -31,20 +29,6 @@ pub fn answer(
         return Some(refusal.answer());
     }
     Some(crawlers::answer(&of_site.all(), endpoint, request))
-}
-
-/// Removes the cookies of checks, which programs and origins must not get. Returns whether that was possible.
-pub fn remove_cookies(request: &mut Request) -> bool {
-    let received = &request.received;
-    if !received.values("cookie").any(has_cookies) {
-        return true;
-    }
-    let kept: Vec<Vec<u8>> = received.values("cookie").filter_map(without_cookies).collect();
-    let added = kept.iter().map(|value| (&b"Cookie"[..], &value[..]));
-    let written = received.with_fields(|name| !name.eq_ignore_ascii_case(b"cookie"), added);
-    let Some(written) = written else { return false };
-    request.received = Rc::new(written);
-    true
 }
 
 /// Applies the rules to `came`, and notes its bot in `request`, which is the same without the cookies of

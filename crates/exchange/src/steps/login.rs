@@ -1,6 +1,5 @@
 //! The login of a site or route: its own paths, and the session of a request.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_access as access;
@@ -10,7 +9,7 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::RequestView;
-use touchstone_login::{Endpoint, Login, Refused, has_cookies, without_cookies};
+use touchstone_login::{Endpoint, Login, Refused};
 use touchstone_sites::route::SiteRules;
 use touchstone_sites::site::Snapshot;
 
@@ -43,20 +42,6 @@ pub async fn answer(
         _ => login.answer(endpoint, request).await,
     };
     Some(noted(core, snapshot, request, answered))
-}
-
-/// Removes the cookies of logins, which programs and origins must not get. Returns whether that was possible.
-pub fn remove_cookies(request: &mut Request) -> bool {
-    let received = &request.received;
-    if !received.values("cookie").any(has_cookies) {
-        return true;
-    }
-    let kept: Vec<Vec<u8>> = received.values("cookie").filter_map(without_cookies).collect();
-    let added = kept.iter().map(|value| (&b"Cookie"[..], &value[..]));
-    let written = received.with_fields(|name| !name.eq_ignore_ascii_case(b"cookie"), added);
-    let Some(written) = written else { return false };
-    request.received = Rc::new(written);
-    true
 }
 
 /// Checks the session of `came`, and notes its user in `request`, which is the same without the cookies of

@@ -15,6 +15,7 @@
 //! | `forward_auth` | asks the authority of a site or route |
 //! | `login` | the session of a user, and the paths of a login |
 //! | `crawlers` | bots that sign requests, and the check of other visitors |
+//! | `own_cookies` | removes the server's own cookies from what programs and origins get |
 //! | `send_rate` | limits how fast a body is sent |
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
@@ -30,6 +31,7 @@ mod crawlers;
 mod forward_auth;
 mod login;
 mod middleware;
+mod own_cookies;
 mod progress;
 mod send_rate;
 
@@ -322,9 +324,7 @@ async fn answer_own_path(
             .inspect(|_| progress.with("login"));
     }
     let Some(answer) = own else {
-        let is_removed = (rules.crawlers().is_none() || crawlers::remove_cookies(request))
-            && (rules.logins().is_none() || login::remove_cookies(request));
-        return match is_removed {
+        return match own_cookies::remove(rules, request) {
             true => None,
             false => Some(finish(core, snapshot, request, site, form, Answer::error(500)).await),
         };
