@@ -30,30 +30,20 @@ pub struct PurgeLog {
     compact_length: u64,
 }
 
+/// Purges with their tickets.
+pub type Purges = Vec<(Purge, u64)>;
+
 /// The contents of the file.
-struct Contents {
-    /// The purges with their tickets.
-    purges: Vec<(Purge, u64)>,
-    /// The file exists and is not damaged: no purge is unknown.
-    is_complete: bool,
+pub struct Contents {
+    /// The purges.
+    pub purges: Purges,
+    /// The file exists and is not damaged. Otherwise some purges are unknown.
+    pub is_complete: bool,
 }
 
 impl PurgeLog {
-    /// Whether the file exists and is not damaged. Otherwise some purges are unknown.
-    pub fn is_complete(directory: &dyn Directory) -> io::Result<bool> {
-        Ok(read(directory)?.is_complete)
-    }
-
-    /// Opens the file and gives its purges with their tickets. It is written again, so damage in it is not
-    /// seen any more.
-    pub fn open(directory: &Arc<dyn Directory>) -> io::Result<(PurgeLog, Vec<(Purge, u64)>)> {
-        let purges = read(&**directory)?.purges;
-        let log = PurgeLog::write(directory.clone(), &purges)?;
-        Ok((log, purges))
-    }
-
-    /// Writes a new file and replaces the existing one by it.
-    fn write(directory: Arc<dyn Directory>, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
+    /// Writes a new file and replaces the existing one by it, so damage in that is not seen any more.
+    pub fn write(directory: Arc<dyn Directory>, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
         let mut bytes = Vec::new();
         for (purge, ticket) in purges {
             bytes.extend(encode_purge(purge, *ticket).unwrap_or_default());
@@ -125,7 +115,7 @@ impl PurgeLog {
 }
 
 /// Reads the file. An incomplete purge at its end is ignored, because it was not reported as done.
-fn read(directory: &dyn Directory) -> io::Result<Contents> {
+pub fn read(directory: &dyn Directory) -> io::Result<Contents> {
     let mut contents = Contents { purges: Vec::new(), is_complete: true };
     let bytes = match read_whole(directory, NAME) {
         Ok(bytes) => bytes,

@@ -15,7 +15,7 @@ use super::boot;
 use super::faults::Cause;
 use super::files::{Directory, taken_away};
 use super::index::{Index, RecordPosition, Ticket};
-use super::purge_log::PurgeLog;
+use super::purge_log::{self, PurgeLog, Purges};
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{Segment, found_in};
 use crate::store::{Object, hash_of, lock};
@@ -56,6 +56,9 @@ pub enum Job {
     /// Report that all jobs before this one are done.
     Flush(Sender<()>),
 }
+
+/// Segments by their numbers and names.
+type Segments = Vec<(u32, String)>;
 
 /// The writer.
 pub struct Writer {
@@ -226,18 +229,8 @@ impl Writer {
 
     /// Indexes the contents of the directory.
     fn index_contents(&mut self) {
-        if let Err(error) = self.drop_unreliable_contents() {
-            // The contents are unreliable, so the directory cannot be used until they can be removed.
-            self.lock = None;
-            self.failed("cannot be used", &error);
-            return;
-        }
-        self.has_unremoved = false;
-        self.shared.begin_use();
-        let found = PurgeLog::open(&self.directory)
-            .and_then(|(log, purges)| Ok((log, purges, found_in(&*self.directory)?)));
-        let (log, purges, segments) = match found {
-            Ok(found) => found,
+        let (log, purges, segments) = match self.open_contents() {
+            Ok(opened) => opened,
             Err(error) => {
                 self.lock = None;
                 self.failed("cannot be used", &error);
@@ -277,15 +270,29 @@ impl Writer {
         self.shared.faults.tell(Level::Information, &message);
     }
 
-    /// Removes the stored responses if purges of them may be unknown: the machine stopped without a shutdown,
-    /// or the file of purges is damaged or missing. They are removed before another file of purges is
-    /// written. Otherwise a process that is killed meanwhile would leave them beside a file that looks
-    /// complete.
-    fn drop_unreliable_contents(&self) -> io::Result<()> {
+    /// The file of purges, with what it had, and the segments. An error means that the directory cannot be
+    /// used yet: unreliable contents must be removed first.
+    fn open_contents(&mut self) -> io::Result<(PurgeLog, Purges, Segments)> {
+        let (purges, segments) = self.reliable_contents()?;
+        self.has_unremoved = false;
+        self.shared.begin_use();
+        let log = PurgeLog::write(self.directory.clone(), &purges)?;
+        Ok((log, purges, segments))
+    }
+
+    /// The purges and the segments. If purges may be unknown, because the machine stopped without a shutdown,
+    /// or the file of purges is damaged or missing, the stored responses are removed. That is done before
+    /// another file of purges is written. Otherwise a process that is killed meanwhile would leave them
+    /// beside a file that looks complete.
+    fn reliable_contents(&self) -> io::Result<(Purges, Segments)> {
         let segments = found_in(&*self.directory)?;
         let is_in_order = boot::is_good(&*self.directory);
-        if is_in_order && (segments.is_empty() || PurgeLog::is_complete(&*self.directory)?) {
-            return Ok(());
+        if is_in_order {
+            let contents = purge_log::read(&*self.directory)?;
+            if contents.is_complete || segments.is_empty() {
+                return Ok((contents.purges, segments));
+            }
+            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
         }
         if !segments.is_empty() {
             let cause = match is_in_order {
@@ -295,12 +302,9 @@ impl Writer {
             let message = format!("{cause}: all stored responses on disk are dropped");
             self.shared.faults.tell(Level::Warning, &message);
         }
-        if is_in_order {
-            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
-        }
         segments.iter().try_for_each(|(_, name)| self.directory.remove(name))?;
         PurgeLog::remove(&*self.directory);
-        Ok(())
+        Ok((Purges::new(), Segments::new()))
     }
 
     /// Reads the heads of all records. An incomplete record at the end, from a crash, is truncated.
