@@ -116,6 +116,13 @@ pub struct BodyLimits {
     pub is_tunnel: bool,
 }
 
+impl BodyLimits {
+    /// Whether it may have any length, and pause: a tunnel, or a stream of messages.
+    fn are_lifted(&self, sender: &Sender) -> bool {
+        self.is_tunnel || sender.is_unlimited()
+    }
+}
+
 /// Feeds a body to its handler as fast as the handler reads, to its end or until the handler needs no more.
 pub async fn feed(
     reader: &mut Reader,
@@ -135,9 +142,7 @@ pub async fn feed(
             rate_check = RateCheck::begin(minimum);
         }
         let began = Instant::now();
-        // A stream of messages may pause.
-        let is_unlimited = limits.is_tunnel || sender.is_unlimited();
-        let next = match is_unlimited {
+        let next = match limits.are_lifted(&sender) {
             true => Ok(reader.next(connection).await),
             false => timeout(rate_check.allowance(), reader.next(connection)).await,
         };
@@ -156,7 +161,7 @@ pub async fn feed(
                 sender.fail(io::Error::new(io::ErrorKind::ConnectionReset, "the client broke off"));
                 return Err(BodyProblem::Failed(failure));
             }
-            Err(_) if limits.is_tunnel || sender.is_unlimited() => continue,
+            Err(_) if limits.are_lifted(&sender) => continue,
             Err(_) => {
                 sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
                 return Err(BodyProblem::Timeout);
@@ -164,8 +169,7 @@ pub async fn feed(
         };
         rate_check.record(piece.len() as u64, began.elapsed());
         received_bytes += piece.len() as u64;
-        let is_unlimited = limits.is_tunnel || sender.is_unlimited();
-        if received_bytes > sender.most_bytes(limits.most_bytes) && !is_unlimited {
+        if received_bytes > sender.most_bytes(limits.most_bytes) && !limits.are_lifted(&sender) {
             let message = "the request's body is too large";
             sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
             return Err(BodyProblem::TooLarge);
