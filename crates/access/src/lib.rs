@@ -54,6 +54,7 @@ pub use gate::{AdmittedRequest, Gate, Verdict, Verification, count_admitted, pas
 pub use geoip::{GeoFile, GeoIp, Location};
 pub use minimum_rate::{MinimumRate, RateCheck};
 pub use password_file::PasswordFile;
+pub use rate::Rate;
 pub use refusal::Refusal;
 pub use secret_lines::read_secret_lines;
 pub use shared::{AccessShared, Report};

@@ -49,6 +49,26 @@ impl Rate {
     pub fn with_delayed(self, requests: u64) -> Rate {
         Rate { delay_ns: self.interval_ns.get().saturating_mul(requests), ..self }
     }
+
+    /// Counts a request of a client whose share is whole at a time, if it is allowed: gives the time at which
+    /// the share is whole again.
+    pub fn next(&self, whole_at_ns: u64, now_ns: u64) -> Result<u64, RateExceeded> {
+        self.turn(whole_at_ns, now_ns).map(|_| self.counted(whole_at_ns, now_ns))
+    }
+
+    /// The time at which the client's share is whole again, after one more request.
+    fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
+        whole_at_ns.max(now_ns).saturating_add(self.interval_ns.get())
+    }
+
+    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, RateExceeded> {
+        let ahead_ns = whole_at_ns.saturating_sub(now_ns);
+        let wait_ns = ahead_ns.saturating_sub(self.tolerance_ns);
+        match wait_ns.checked_sub(self.delay_ns) {
+            None | Some(0) => Ok(Duration::from_nanos(wait_ns)),
+            Some(over_ns) => Err(RateExceeded { wait: Duration::from_nanos(over_ns) }),
+        }
+    }
 }
 
 impl Limit {
@@ -72,8 +92,8 @@ impl Limit {
         now_ns: u64,
     ) -> Result<Duration, RateExceeded> {
         table.update(self.id, client, |whole_at_ns| {
-            let wait = self.turn(*whole_at_ns, now_ns)?;
-            *whole_at_ns = self.counted(*whole_at_ns, now_ns);
+            let wait = self.rate.turn(*whole_at_ns, now_ns)?;
+            *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
             Ok(wait)
         })
     }
@@ -82,9 +102,9 @@ impl Limit {
     #[inline]
     pub fn take_at_once(&self, table: &ClientTable, client: Client, now_ns: u64) -> bool {
         table.update(self.id, client, |whole_at_ns| {
-            let is_at_once = self.turn(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
+            let is_at_once = self.rate.turn(*whole_at_ns, now_ns) == Ok(Duration::ZERO);
             if is_at_once {
-                *whole_at_ns = self.counted(*whole_at_ns, now_ns);
+                *whole_at_ns = self.rate.counted(*whole_at_ns, now_ns);
             }
             is_at_once
         })
@@ -92,7 +112,7 @@ impl Limit {
 
     /// Whether [`Limit::take`] would refuse a request now.
     pub fn peek(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), RateExceeded> {
-        table.update(self.id, client, |whole_at_ns| self.turn(*whole_at_ns, now_ns).map(|_| ()))
+        table.update(self.id, client, |whole_at_ns| self.rate.turn(*whole_at_ns, now_ns).map(|_| ()))
     }
 
     /// Takes back a request that was counted.
@@ -100,20 +120,6 @@ impl Limit {
         table.update(self.id, client, |whole_at_ns| {
             *whole_at_ns = whole_at_ns.saturating_sub(self.rate.interval_ns.get());
         });
-    }
-
-    /// The time at which the client's share is whole again, after one more request.
-    fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
-        whole_at_ns.max(now_ns).saturating_add(self.rate.interval_ns.get())
-    }
-
-    fn turn(&self, whole_at_ns: u64, now_ns: u64) -> Result<Duration, RateExceeded> {
-        let ahead_ns = whole_at_ns.saturating_sub(now_ns);
-        let wait_ns = ahead_ns.saturating_sub(self.rate.tolerance_ns);
-        match wait_ns.checked_sub(self.rate.delay_ns) {
-            None | Some(0) => Ok(Duration::from_nanos(wait_ns)),
-            Some(over_ns) => Err(RateExceeded { wait: Duration::from_nanos(over_ns) }),
-        }
     }
 }
 

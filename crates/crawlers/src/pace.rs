@@ -1,12 +1,13 @@
-//! How many requests a bot may make: as a token bucket, stored as one time (GCRA).
+//! How many requests a bot may make: one [`Rate`] with its state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use touchstone_access::Rate;
+
 /// A limit with its state.
 pub struct Pace {
-    interval_ns: u64,
-    period_ns: u64,
+    rate: Rate,
     began: Instant,
     /// When the whole share is there again, in nanoseconds after `began`.
     whole_at_ns: AtomicU64,
@@ -15,9 +16,10 @@ pub struct Pace {
 impl Pace {
     /// Allows `requests` in each period, all at once too; `None`: any number.
     pub fn new(requests: u64, period: Duration) -> Option<Pace> {
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let interval_ns = period_ns.checked_div(requests)?.max(1);
-        Some(Pace { interval_ns, period_ns, began: Instant::now(), whole_at_ns: AtomicU64::new(0) })
+        // No more at once than the period has nanoseconds, the shortest interval.
+        let at_once = requests.min(u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
+        let rate = Rate::new(requests, period, at_once)?;
+        Some(Pace { rate, began: Instant::now(), whole_at_ns: AtomicU64::new(0) })
     }
 
     /// Counts a request; the error says how long it would have to wait.
@@ -26,17 +28,10 @@ impl Pace {
     }
 
     fn take_at(&self, now_ns: u64) -> Result<(), Duration> {
-        let next = |whole_at: u64| whole_at.max(now_ns).saturating_add(self.interval_ns);
-        let allowed = |whole_at: u64| {
-            let next = next(whole_at);
-            (next - now_ns <= self.period_ns.max(self.interval_ns)).then_some(next)
-        };
-        match self.whole_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, allowed) {
+        let counted = |whole_at_ns| self.rate.next(whole_at_ns, now_ns).ok();
+        match self.whole_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted) {
             Ok(_) => Ok(()),
-            Err(whole_at) => {
-                let wait = (next(whole_at) - now_ns).saturating_sub(self.period_ns);
-                Err(Duration::from_nanos(wait))
-            }
+            Err(whole_at_ns) => self.rate.next(whole_at_ns, now_ns).map(|_| ()).map_err(|over| over.wait),
         }
     }
 }
