@@ -9,7 +9,7 @@
 //! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
 //! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine,
 //! [`shared_libraries`] what a statically linked program cannot serve, and [`archives`] what applications are
-//! packed in. `file_access` has what checks and interfaces share.
+//! packed in; [`checks`] is all of that. `file_access` has what checks and interfaces share.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -18,6 +18,7 @@ pub mod answer_policy;
 pub mod archives;
 mod cgi;
 mod changed_answer;
+pub mod checks;
 pub mod compression;
 mod cors;
 pub mod crawlers;

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain};
-use touchstone_sites::archives::check_archives;
-use touchstone_sites::machine::check_machine;
-use touchstone_sites::site_tls::{check_certificates, records_to_set};
+use touchstone_sites::checks::check_all;
+use touchstone_sites::site_tls::records_to_set;
 
 use crate::exit::Exit;
 
@@ -52,34 +51,26 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
 }
 
 fn check(path: &Path, as_json: bool) -> Exit {
-    let problems = problems(path);
+    // With the changes of the control API, as a start reads it.
+    let (problems, opened) = match touchstone_control::open(path) {
+        Ok(opened) => {
+            let problems = check_all(&opened.effective.config, &opened.effective.places);
+            opened.conflicts.iter().for_each(|conflict| say(std::io::stderr(), &format!("note: {conflict}")));
+            (problems, Some(opened))
+        }
+        Err(problems) => (problems, None),
+    };
     if as_json {
         say(std::io::stdout(), &format!("{:#}", problems.iter().map(to_json).collect::<Value>()));
     } else if problems.is_empty() {
         say(std::io::stdout(), &format!("{}: no problems found", path.display()));
-        let opened = touchstone_control::open(path);
-        for record in opened.map_or(Vec::new(), |opened| records_to_set(&opened.effective.config)) {
+        for record in opened.iter().flat_map(|opened| records_to_set(&opened.effective.config)) {
             say(std::io::stdout(), &format!("dns-persist-01 needs this record in DNS: {record}"));
         }
     } else {
         problems.iter().for_each(|problem| say(std::io::stderr(), &problem.to_string()));
     }
     if problems.is_empty() { Exit::Done } else { Exit::Failed }
-}
-
-fn problems(path: &Path) -> Vec<ConfigProblem> {
-    // With the changes of the control API, as a start reads it.
-    match touchstone_control::open(path) {
-        Ok(opened) => {
-            let (config, places) = (&opened.effective.config, &opened.effective.places);
-            let mut problems = check_machine(config, places);
-            problems.extend(check_certificates(config, places));
-            problems.extend(check_archives(config, places));
-            opened.conflicts.iter().for_each(|conflict| say(std::io::stderr(), &format!("note: {conflict}")));
-            problems
-        }
-        Err(problems) => problems,
-    }
 }
 
 fn to_json(problem: &ConfigProblem) -> Value {

@@ -9,9 +9,7 @@ use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_admin::ControlFunction;
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
 use touchstone_control::{Call, CallAnswer, ControlApi, Failure, Host, Opened, OriginName, OriginOrder};
-use touchstone_sites::archives::check_archives;
-use touchstone_sites::machine::check_machine;
-use touchstone_sites::site_tls::check_certificates;
+use touchstone_sites::checks::check_all;
 
 use super::{Event, Running};
 
@@ -88,10 +86,7 @@ fn lost_change(change: &str) -> String {
 
 impl Host for Running {
     fn check(&self, config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
-        let mut problems = check_machine(config, places);
-        problems.extend(check_certificates(config, places));
-        problems.extend(check_archives(config, places));
-        problems
+        check_all(config, places)
     }
 
     fn apply(
