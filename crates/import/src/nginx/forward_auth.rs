@@ -129,7 +129,8 @@ fn location_of<'d>(path: &str, site: &Site<'d>) -> Option<(Match, &'d Directive)
 pub fn is_question(location: &Directive, site: &Site<'_>) -> bool {
     questions(site.server.inside()).iter().any(|path| {
         let found = location_of(path.split('?').next().unwrap_or_default(), site);
-        found.is_some_and(|(_, found)| std::ptr::eq(found, location) || found.place == location.place)
+        // It may be a copy, and several locations may stand on one line.
+        found.is_some_and(|(_, found)| found.place == location.place && found.arguments == location.arguments)
     })
 }
 
@@ -414,6 +415,15 @@ mod tests {
             assert!(is_told, "{advice}: {:?}", imported.problems);
             assert!(keys(&imported).contains(&"respond = { status = 503 }"), "{}", imported.text);
         }
+    }
+
+    #[test]
+    fn other_locations_of_a_line_are_no_questions() {
+        let imported = imported(
+            "location = /auth { proxy_pass http://10.0.0.1:9; } location /a/ { auth_request /auth; \
+             proxy_pass http://b; proxy_set_header Content-Length \"\"; }",
+        );
+        assert!(keys(&imported).contains(&"remove = [\"Content-Length\"]"), "{}", imported.text);
     }
 
     #[test]
