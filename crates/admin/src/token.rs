@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-/// The minimum length of a token; 16 random letters and digits cannot be guessed.
-const FEWEST: usize = 16;
+use touchstone_control::{SHORTEST_TOKEN, is_token_byte};
 
 /// The maximum size of a token's file in bytes.
 const MOST_BYTES: u64 = 4096;
@@ -20,14 +19,12 @@ pub fn read_token(path: &Path) -> Result<String, String> {
         .read_to_string(&mut text)
         .map_err(|error| format!("token file '{name}' cannot be read: {error}"))?;
     let token = text.lines().next().unwrap_or_default().trim();
-    // RFC 6750 section 2.1: the bytes that may follow `Bearer`.
-    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if !token.bytes().all(is_token_byte) {
         return Err(format!("token file '{name}': a token has letters, digits and -._~+/= only"));
     }
-    if token.len() < FEWEST {
+    if token.len() < SHORTEST_TOKEN {
         return Err(format!(
-            "token file '{name}': its first line must hold at least {FEWEST} characters, such as \
+            "token file '{name}': its first line must hold at least {SHORTEST_TOKEN} characters, such as \
              `openssl rand -hex 32` makes"
         ));
     }

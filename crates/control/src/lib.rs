@@ -52,7 +52,7 @@ pub use gate::ControlGate;
 pub use origins::order_origins;
 pub use overlay::{OriginName, OriginOrder, Overlay};
 pub use place::Place;
-pub use tokens::{Identity, Right, Tokens};
+pub use tokens::{Identity, Right, SHORTEST_TOKEN, Tokens, is_token_byte};
 
 /// Reads bytes as everything that clients and files give to this crate, for fuzzing.
 pub fn read_for_fuzzing(bytes: &[u8]) {

@@ -13,7 +13,12 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use sha2::{Digest as _, Sha256};
 
 /// The minimum length of a token; 16 random letters and digits cannot be guessed.
-const FEWEST: usize = 16;
+pub const SHORTEST_TOKEN: usize = 16;
+
+/// Whether a token may have this byte: those that may follow `Bearer` (RFC 6750 section 2.1).
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte)
+}
 
 /// The largest file.
 const MOST_BYTES: u64 = 256 << 10;
@@ -118,12 +123,10 @@ fn parse_line(line: &str) -> Result<Entry, String> {
         Some(hexadecimal) => parse_digest(hexadecimal)
             .ok_or("after 'sha256:' there must be the 64 hexadecimal digits that sha256sum prints")?,
         None => {
-            // RFC 6750 section 2.1: the bytes that may follow `Bearer`.
-            let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
-            if token.len() < FEWEST || !token.bytes().all(is_token_byte) {
+            if token.len() < SHORTEST_TOKEN || !token.bytes().all(is_token_byte) {
                 return Err(format!(
-                    "a token must have at least {FEWEST} letters, digits and -._~+/=, such as `openssl rand \
-                     -hex 32` makes"
+                    "a token must have at least {SHORTEST_TOKEN} letters, digits and -._~+/=, such as \
+                     `openssl rand -hex 32` makes"
                 ));
             }
             Sha256::digest(token.as_bytes()).into()
