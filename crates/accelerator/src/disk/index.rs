@@ -278,6 +278,7 @@ impl Index {
     /// unless a later purge by key applies to it.
     pub fn insert(&mut self, hash: u64, selector_sum: u32, place: RecordPosition) {
         if self.purges.take_by_key(place.ticket, hash) {
+            self.last_unlisted = self.last_unlisted.max(place.ticket);
             return;
         }
         let is_same = |entry: &Entry| entry.hash == hash && entry.selector_sum == selector_sum;

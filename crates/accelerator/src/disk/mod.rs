@@ -284,9 +284,11 @@ impl Tier for Disk {
             let mut index = lock(&self.shared.index);
             let given = index.next_ticket();
             let ticket = index.current(given);
-            (given, ticket, index.purge(purge, ticket))
+            // Read while the lock is held: otherwise the last response that waits could be written, and left
+            // out of the index because of this purge, before the queue is found empty.
+            let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
+            (given, ticket, index.purge(purge, ticket) || is_waiting)
         };
-        let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
         if self.shared.has_unwritten_distrust.load(Ordering::Relaxed) {
             self.shared.write_distrust();
         }
@@ -300,7 +302,7 @@ impl Tier for Disk {
                 }
                 return;
             }
-            Some(log) if may_be_there || is_waiting => match log.append(purge, ticket) {
+            Some(log) if may_be_there => match log.append(purge, ticket) {
                 Ok(()) => Job::Purged { ticket: given },
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);

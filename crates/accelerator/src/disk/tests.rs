@@ -164,6 +164,24 @@ fn what_was_purged_does_not_come_back() {
 }
 
 #[test]
+fn a_purge_while_the_last_response_is_written_holds_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let objects: Vec<_> = (0..3000).map(|index| object(&format!("{index}"), "", vec![1; 100])).collect();
+    let disk = open(directory.path(), LIMIT);
+    for (number, object) in objects.iter().enumerate() {
+        disk.keep(object);
+        // The purge meets each moment of the writer's work.
+        (0..number).for_each(|_| std::hint::spin_loop());
+        disk.purge(&Purge::Key(object.key().to_vec()));
+        disk.flush();
+    }
+    drop(disk);
+    let disk = open(directory.path(), LIMIT);
+    let left: Vec<_> = objects.iter().filter(|object| load(&disk, object).is_some()).collect();
+    assert!(left.is_empty(), "{} purged responses are there", left.len());
+}
+
+#[test]
 fn damage_costs_what_is_damaged_and_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let objects: Vec<_> = (0..20).map(|index| object(&format!("{index}"), "", vec![index; 1000])).collect();
