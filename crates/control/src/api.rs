@@ -10,6 +10,7 @@ use touchstone_config::{Config, ConfigPlaces, ConfigProblem, ControlConfig, Pers
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::{ControlCounts, ControlResult};
 use touchstone_observe::request_id::RequestIds;
+use touchstone_proxy::OriginGroups;
 use touchstone_tls::private_file;
 
 use crate::audit::{AuditLog, now};
@@ -64,6 +65,8 @@ pub struct ControlApi {
     audit: AuditLog,
     ids: RequestIds,
     counts: Arc<ControlCounts>,
+    /// The origins of the server.
+    pub(crate) origins: Arc<OriginGroups>,
 }
 
 /// What a request has changed, for the audit log.
@@ -81,6 +84,7 @@ impl ControlApi {
         opened: Opened,
         error_log: ErrorLog,
         counts: Arc<ControlCounts>,
+        origins: Arc<OriginGroups>,
     ) -> Result<ControlApi, String> {
         let control = &opened.effective.config.control;
         let audit = AuditLog::open(control.audit_log.as_deref(), error_log.clone())?;
@@ -95,6 +99,7 @@ impl ControlApi {
             audit,
             ids: RequestIds::new(),
             counts,
+            origins,
         };
         if let Some(directory) = api.directory() {
             // This process is the only writer from now on.

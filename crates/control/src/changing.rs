@@ -225,7 +225,7 @@ impl ControlApi {
         let place = Place::Origin(name.site.clone(), name.route.clone(), name.origin.clone());
         let subject = origin_subject(&name.site, &name.route);
         order.note.subjects.push(subject.clone());
-        let groups = find_groups(&name.site, &name.route)?;
+        let groups = find_groups(&self.origins, &name.site, &name.route)?;
         let members = find_members(&groups, &name.origin)?;
         if order.call.fields.if_match.is_some() {
             self.condition(order.call, &place, &subject, order.host)?;
@@ -246,7 +246,7 @@ impl ControlApi {
         }
         self.write(&overlay)?;
         self.overlay = overlay;
-        order_origins(&self.overlay.origins);
+        order_origins(&self.origins, &self.overlay.origins);
         let versions_after: Vec<Value> = members.iter().map(version).collect();
         order.note.changes =
             differences(&json!({ subject.clone(): versions_before }), &json!({ subject: versions_after }));
@@ -272,7 +272,7 @@ impl ControlApi {
     }
 
     fn remove_origin(&mut self, name: &OriginName, order: &mut Order<'_>) -> Result<CallAnswer, Failure> {
-        let groups = find_groups(&name.site, &name.route)?;
+        let groups = find_groups(&self.origins, &name.site, &name.route)?;
         find_members(&groups, &name.origin)?;
         self.edit_origins(
             &name.site,

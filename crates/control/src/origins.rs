@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use touchstone_proxy::{
-    GroupName, Member, OriginSpec, OriginState, Role, SharedGroup, State, groups_in_force,
+    GroupName, Member, OriginGroups, OriginSpec, OriginState, Role, SharedGroup, State,
 };
 
 use crate::call::Failure;
@@ -15,14 +15,14 @@ use crate::place::Place;
 /// The largest weight, as in the configuration.
 const MOST_WEIGHT: u64 = 10_000;
 
-/// Tells all origins what operators want of them; others are as configured.
-pub fn order_origins(orders: &BTreeMap<OriginName, OriginOrder>) {
+/// Gives all origins of a server the orders of operators; others are as configured.
+pub fn order_origins(groups: &OriginGroups, orders: &BTreeMap<OriginName, OriginOrder>) {
     let order = |(name, order): (&OriginName, &OriginOrder)| {
         let group = GroupName { site: name.site.clone(), route: name.route.clone() };
         let wanted = touchstone_proxy::OriginOrder { state: order.state, weight: order.weight };
         ((group, name.origin.clone()), wanted)
     };
-    touchstone_proxy::order_origins(orders.iter().map(order).collect());
+    groups.set_orders(orders.iter().map(order).collect());
 }
 
 /// The name of an origin of a group.
@@ -35,17 +35,21 @@ fn name_of(group: &SharedGroup, member: &Member) -> OriginName {
 }
 
 /// Every group in force, in the order of names.
-pub fn all_groups() -> Value {
-    let mut groups = groups_in_force();
+pub fn all_groups(groups: &OriginGroups) -> Value {
+    let mut groups = groups.in_force();
     groups.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
     json!({ "groups": groups.iter().map(|group| group_json(group)).collect::<Vec<_>>() })
 }
 
 /// The groups of a route. Sites with the same first host at several addresses have one each.
-pub fn find_groups(site: &str, route: &str) -> Result<Vec<Arc<SharedGroup>>, Failure> {
+pub fn find_groups(
+    groups: &OriginGroups,
+    site: &str,
+    route: &str,
+) -> Result<Vec<Arc<SharedGroup>>, Failure> {
     let is_it =
         |group: &Arc<SharedGroup>| group.settings.name.site == site && group.settings.name.route == route;
-    let found: Vec<Arc<SharedGroup>> = groups_in_force().into_iter().filter(is_it).collect();
+    let found: Vec<Arc<SharedGroup>> = groups.in_force().into_iter().filter(is_it).collect();
     match found.is_empty() {
         false => Ok(found),
         true => Err(Failure::new(

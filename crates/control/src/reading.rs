@@ -55,9 +55,9 @@ impl ControlApi {
             Place::Site(site) => whole(self.site_value(site)?.clone()),
             Place::Routes(site) => whole(routes_of(self.site_value(site)?)),
             Place::Route(site, number) => whole(self.route_value(site, *number)?),
-            Place::Origins => changing(all_groups()),
+            Place::Origins => changing(all_groups(&self.origins)),
             Place::Group(site, route) => {
-                let groups = find_groups(site, route)?;
+                let groups = find_groups(&self.origins, site, route)?;
                 let body = match &groups[..] {
                     [group] => group_json(group),
                     groups => {
@@ -70,7 +70,7 @@ impl ControlApi {
                 }
             }
             Place::Origin(site, route, origin) => {
-                let groups = find_groups(site, route)?;
+                let groups = find_groups(&self.origins, site, route)?;
                 let members = find_members(&groups, origin)?;
                 let (group, index) = members[0];
                 Representation {

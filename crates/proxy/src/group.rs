@@ -4,10 +4,9 @@
 //! reload that does not change these rules.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_handler::handler::{Level, Server};
@@ -15,13 +14,12 @@ use touchstone_handler::request::Request;
 
 use super::failure::Failure;
 use super::http2_sessions::Sessions;
-use super::member::{Member, OriginOrder, OriginState};
+use super::member::{Member, OriginState};
 use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
-use super::settings::{GroupName, ProxySettings};
+use super::settings::ProxySettings;
 use touchstone_upstream::clock::now_ms;
-use touchstone_upstream::live_instances::LiveInstances;
 use touchstone_upstream::{Candidate, Chooser, State};
 
 /// The part of the origins of a route that all cores share.
@@ -34,63 +32,13 @@ pub struct SharedGroup {
     /// The budget for retries.
     pub budget: RetryBudget,
     /// The number of the last configuration that has this group.
-    configuration: AtomicU64,
-}
-
-/// The groups of this process, for metrics and for the next configuration.
-static GROUPS: LiveInstances<SharedGroup> = LiveInstances::new();
-
-/// The number of the configuration that is being opened, or was opened last.
-static OPENED: AtomicU64 = AtomicU64::new(0);
-
-/// The number of the configuration in force.
-static IN_FORCE: AtomicU64 = AtomicU64::new(0);
-
-/// A new configuration is going to be opened.
-pub fn begin_configuration() {
-    OPENED.fetch_add(1, Relaxed);
-}
-
-/// The configuration that was opened last is in force.
-pub fn taken_up() {
-    IN_FORCE.store(OPENED.load(Relaxed), Relaxed);
-}
-
-/// The groups of the configuration in force. A configuration that was refused leaves a larger number at the
-/// groups that it shares with this one; its other groups are gone.
-pub fn groups_in_force() -> Vec<Arc<SharedGroup>> {
-    let (groups, in_force) = (GROUPS.all().into_iter(), IN_FORCE.load(Relaxed));
-    groups.filter(|group| group.configuration.load(Relaxed) >= in_force).collect()
-}
-
-/// What operators want of origins: by group and URL.
-static ORDERS: Mutex<BTreeMap<(GroupName, String), OriginOrder>> = Mutex::new(BTreeMap::new());
-
-/// Sets what operators want of origins, in all groups that are and that will be. Origins without an order are
-/// as configured.
-pub fn order_origins(orders: BTreeMap<(GroupName, String), OriginOrder>) {
-    *ORDERS.lock().unwrap_or_else(PoisonError::into_inner) = orders;
-    GROUPS.all().iter().for_each(|group| group.follow_orders());
-}
-
-/// The groups of this process that are in use.
-pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
-    GROUPS.all()
+    pub(super) configuration: AtomicU64,
 }
 
 impl SharedGroup {
-    /// The group with these settings: the existing one, or a new one.
-    pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
-        let group = GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
-        group.configuration.store(OPENED.load(Relaxed), Relaxed);
-        // Orders that came while the group was made have not reached it.
-        group.follow_orders();
-        group
-    }
-
     /// A new group. It shares the origins of other groups that have the same rules; new origins are assumed
     /// to be up.
-    fn new(settings: ProxySettings, known: &[Arc<SharedGroup>]) -> SharedGroup {
+    pub(super) fn new(settings: ProxySettings, known: &[Arc<SharedGroup>]) -> SharedGroup {
         let mut members: Vec<Member> = Vec::with_capacity(settings.origins.len());
         for spec in &settings.origins {
             let sharing = Sharing::new(&spec.url, &settings);
@@ -101,19 +49,6 @@ impl SharedGroup {
             members.push(Member::new(spec.clone(), origin));
         }
         SharedGroup { members, settings, budget: RetryBudget::new(), configuration: AtomicU64::new(0) }
-    }
-
-    /// Tells its members what operators want of them.
-    fn follow_orders(&self) {
-        let orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        for member in &self.members {
-            // Most servers have no orders at all.
-            let order = match orders.is_empty() {
-                true => None,
-                false => orders.get(&(self.settings.name.clone(), member.name.clone())),
-            };
-            member.set_order(order.copied().unwrap_or_default());
-        }
     }
 
     /// The state of an origin.

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `settings`, `origin_url`, `check_rules` | the settings |
 //! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: the choice, checks, retries |
+//! | `origin_groups` | all of a server, and what operators order for them |
 //! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin of several routes |
 //! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
 //! | `attempt`, `origin_attempt`, `http1`, `http2`, `http2_sessions`, `tunnel` | one request to an origin |
@@ -42,6 +43,7 @@ mod http2_sessions;
 mod member;
 mod origin;
 mod origin_attempt;
+mod origin_groups;
 mod origin_url;
 mod proxy_header;
 mod relay;
@@ -61,10 +63,9 @@ pub use connections::ConnectionRules;
 pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;
 pub use forwarded::{Forward, ForwardRules};
-pub use group::{
-    SharedGroup, begin_configuration, groups_in_force, groups_of_process, order_origins, taken_up,
-};
+pub use group::SharedGroup;
 pub use member::{Member, OriginOrder, OriginState};
+pub use origin_groups::{OriginGroups, OriginOrders};
 pub use origin_url::{Address, OriginSpec, OriginUrl, Role, Traffic};
 pub use proxy_header::ProxyHeader;
 pub use relay::{DatagramLink, Preface, Relay, RelayConnection};
@@ -88,9 +89,9 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The origins of these settings.
-    pub fn new(settings: ProxySettings) -> Proxy {
-        Proxy { shared: SharedGroup::of_process(settings) }
+    /// The origins of these settings, among those of a server.
+    pub fn new(settings: ProxySettings, groups: &OriginGroups) -> Proxy {
+        Proxy { shared: groups.get(settings) }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::net::UdpSocket;
@@ -76,8 +77,8 @@ pub struct Preface {
 
 impl Relay {
     /// The origins on this core. Must be made there.
-    pub fn new(settings: ProxySettings, server: Rc<dyn Server>) -> Relay {
-        let group = Group::new(SharedGroup::of_process(settings), server);
+    pub fn new(shared: Arc<SharedGroup>, server: Rc<dyn Server>) -> Relay {
+        let group = Group::new(shared, server);
         if group.settings().check.is_some() {
             upkeep::begin(&group);
         }

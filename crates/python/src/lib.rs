@@ -26,15 +26,10 @@ mod shared;
 pub mod status;
 mod worker;
 
-pub use host::{Python, RouteNames, begin_configuration, log_to, stop, taken_up};
+pub use host::{Python, PythonPools, RouteNames, log_to};
 
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;
-
-/// The current state of the applications of the current configuration.
-pub fn status_of_server() -> status::Status {
-    status::Status { applications: host::applications() }
-}
 
 /// Reads bytes as a request, as the head of an answer, as a ring of another process, and as the frames of a
 /// WebSocket client. Only the fuzz target calls this.

@@ -13,7 +13,7 @@ use touchstone_config::ForwardAuthConfig;
 use touchstone_handler::handler::Interface;
 use touchstone_handler::request::Request;
 use touchstone_http::path::PathRules;
-use touchstone_proxy::{GroupName, Proxy, ProxySettings};
+use touchstone_proxy::{GroupName, OriginGroups, Proxy, ProxySettings};
 
 use crate::proxy;
 
@@ -47,12 +47,16 @@ pub struct DecisionKey([u8; 32]);
 impl ForwardAuth {
     /// Of a site or route whose name in metrics this is; `None`: no authority is asked. The error says what
     /// is wrong, with the name of the key.
-    pub fn open(config: &ForwardAuthConfig, name: GroupName) -> Result<Option<Arc<ForwardAuth>>, String> {
+    pub fn open(
+        config: &ForwardAuthConfig,
+        name: GroupName,
+        groups: &OriginGroups,
+    ) -> Result<Option<Arc<ForwardAuth>>, String> {
         let Some((settings, target)) = settings(config, name)? else { return Ok(None) };
         let remembers = !config.remember.is_zero();
         Ok(Some(Arc::new(ForwardAuth {
             config: config.clone(),
-            interface: Arc::new(Proxy::new(settings)),
+            interface: Arc::new(Proxy::new(settings, groups)),
             target: target.into_bytes().into(),
             decisions: remembers.then(|| Decisions::new(config.remember)),
         })))
@@ -190,11 +194,12 @@ mod tests {
             let config = touchstone_config::parse(&text, std::path::Path::new("a.toml")).unwrap();
             config.sites[0].access.forward_auth.clone().unwrap()
         };
-        assert!(ForwardAuth::open(&config("off"), name()).unwrap().is_none());
-        let authority = ForwardAuth::open(&config("http://127.0.0.1:1/auth?a=b"), name()).unwrap().unwrap();
+        let groups = OriginGroups::default();
+        assert!(ForwardAuth::open(&config("off"), name(), &groups).unwrap().is_none());
+        let authority = ForwardAuth::open(&config("http://127.0.0.1:1/auth?a=b"), name(), &groups).unwrap().unwrap();
         assert_eq!(&*authority.target, b"/auth?a=b");
         for url in ["http://127.0.0.1:1//auth", "http://127.0.0.1:1/a/../b", "http://127.0.0.1:1/%61"] {
-            assert!(ForwardAuth::open(&config(url), name()).is_err(), "{url}");
+            assert!(ForwardAuth::open(&config(url), name(), &groups).is_err(), "{url}");
         }
     }
 }

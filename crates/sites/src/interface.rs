@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_accelerator::layer::CachedRoute;
 use touchstone_config::{RouteConfig, SiteConfig, TraceConfig};
 use touchstone_handler::handler::Interface;
 
+use crate::services::{ServerShared, Services};
 use crate::substitution::Substitution;
 use crate::{
     accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, shared_libraries, substitution,
@@ -27,21 +28,22 @@ pub struct RouteInterface {
 pub fn open(
     route: &RouteConfig,
     site: &SiteConfig,
-    shared: &Arc<Accelerator>,
+    shared: &ServerShared,
 ) -> Result<RouteInterface, String> {
-    let program = traced(open_program(route, site)?, route, site);
+    let services = &shared.services;
+    let program = traced(open_program(route, site, services)?, route, site);
     let interface = substituted(program, route, site)?;
     let interface =
         interface.map(|program| compression::open(program, compression::settings_of(route, site)));
-    let middleware = route.middleware.iter().map(|config| wasm::open(config, "middleware", route, site));
-    let middleware: Vec<_> = middleware.collect::<Result<_, _>>()?;
+    let open = |config| wasm::open(config, "middleware", route, site, &services.origins);
+    let middleware: Vec<_> = route.middleware.iter().map(open).collect::<Result<_, _>>()?;
     let middleware = match is_traced(route, site) {
         true => middleware.into_iter().map(|one| traced::open(one, "middleware")).collect(),
         false => middleware,
     };
     match (&route.cache, interface) {
         (Some(policy), Some(interface)) => {
-            let (cache, interface) = accelerator::open(policy, route, site, shared, interface);
+            let (cache, interface) = accelerator::open(policy, route, site, &shared.accelerator, interface);
             Ok(RouteInterface { interface: Some(interface), cache: Some(cache), middleware })
         }
         (_, interface) => Ok(RouteInterface { interface, cache: None, middleware }),
@@ -81,20 +83,29 @@ fn substituted(
     Ok(program.map(|program| substitution::open(program, substitution)))
 }
 
-fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
+fn open_program(
+    route: &RouteConfig,
+    site: &SiteConfig,
+    services: &Services,
+) -> Result<Option<Arc<dyn Interface>>, String> {
+    let origins = &services.origins;
     if let Some((_, message)) = shared_libraries::problem(route) {
         return Err(message);
     }
     match route {
-        RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
+        RouteConfig { proxy: Some(config), .. } => {
+            Ok(Some(Arc::new(proxy::open(config, route, site, origins)?)))
+        }
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
         RouteConfig { servlet: Some(servlet), .. } if !servlet.is_over_ajp => {
             servlet::open(servlet, route, site).map(Some)
         }
-        RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site).map(Some),
+        RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site, origins).map(Some),
         RouteConfig { webdav: Some(webdav), .. } => webdav::open(webdav, route, site).map(Some),
-        RouteConfig { python: Some(python), .. } => python::open(python, route, site).map(Some),
+        RouteConfig { python: Some(python), .. } => {
+            python::open(python, route, site, &services.python).map(Some)
+        }
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
-        _ => programs::open(route, site),
+        _ => programs::open(route, site, services),
     }
 }

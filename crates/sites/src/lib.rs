@@ -9,7 +9,7 @@
 //! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
 //! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine,
 //! [`shared_libraries`] what a statically linked program cannot serve, and [`archives`] what applications are
-//! packed in; [`checks`] is all of that. `file_access` has what checks and interfaces share.
+//! packed in; [`checks`] is all of that. [`services`] are the programs and origins of a server, over reloads. `file_access` has what checks and interfaces share.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -40,6 +40,7 @@ pub mod programs;
 mod proxy;
 pub mod python;
 pub mod route;
+pub mod services;
 pub mod servlet;
 pub mod shared_libraries;
 pub mod site;

@@ -9,7 +9,7 @@ use touchstone_files::root::Root;
 use touchstone_handler::handler::Interface;
 use touchstone_interfaces::ajp::Containers;
 use touchstone_interfaces::backend::{
-    Address, Backend, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
+    Address, Backend, Backends, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
     TimeLimits,
 };
 use touchstone_interfaces::cgi_response::HeaderLimits;
@@ -17,11 +17,12 @@ use touchstone_interfaces::fastcgi::FastCgiPrograms;
 use touchstone_interfaces::scgi::ScgiPrograms;
 use touchstone_interfaces::uwsgi::UwsgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_processes::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
+use touchstone_processes::pool::{self, Pool, PoolSpec, Pools, ProcessLimits, Program};
 use touchstone_processes::user::User;
 use touchstone_upstream::SessionRules;
 
 use crate::file_access::symlink_policy;
+use crate::services::Services;
 
 /// The key of the route that names its programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,34 +48,34 @@ impl Kind {
 
 /// The interface of a route with programs that listen, if it has one. The error says what is wrong, with the
 /// key.
-pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
+pub fn open(
+    route: &RouteConfig,
+    site: &SiteConfig,
+    services: &Services,
+) -> Result<Option<Arc<dyn Interface>>, String> {
+    let backends = &services.backends;
     let Some((kind, config)) = programs_of(route) else { return Ok(None) };
     if let Some((key, message)) = problems(route).into_iter().next() {
         return Err(format!("'{key}': {message}"));
     }
     let settings = match kind {
-        Kind::Ajp => return open_containers(config).map(Some),
-        _ => settings(kind, config, route, site),
+        Kind::Ajp => return open_containers(config, backends).map(Some),
+        _ => settings(kind, config, route, site, &services.pools),
     };
     let settings = settings.map_err(|message| format!("'{}': {message}", kind.key()))?;
     Ok(Some(match kind {
-        Kind::Scgi => Arc::new(ScgiPrograms::new(settings)),
-        Kind::Uwsgi => Arc::new(UwsgiPrograms::new(settings)),
-        _ => Arc::new(FastCgiPrograms::new(settings)),
+        Kind::Scgi => Arc::new(ScgiPrograms::new(settings, backends)),
+        Kind::Uwsgi => Arc::new(UwsgiPrograms::new(settings, backends)),
+        _ => Arc::new(FastCgiPrograms::new(settings, backends)),
     }))
 }
 
 /// Lets the managed processes write their events to the error log.
-pub fn log_pools_to(error_log: &ErrorLog) {
+pub fn log_to(pools: &Pools, error_log: &ErrorLog) {
     let error_log = error_log.clone();
-    pool::of_process().log_to(Arc::new(move |level, what, message| {
+    pools.log_to(Arc::new(move |level, what, message| {
         error_log.limited(level.into(), what, message);
     }));
-}
-
-/// Ends the processes that the server has started, and waits for their end.
-pub fn stop_pools() {
-    pool::of_process().stop();
 }
 
 /// What is wrong with a route's programs on this machine, with the keys (`php.program`).
@@ -150,6 +151,7 @@ fn settings(
     config: &ProgramsConfig,
     route: &RouteConfig,
     site: &SiteConfig,
+    pools: &Pools,
 ) -> Result<Settings, String> {
     let root_path = absolute(route.root.as_ref().unwrap_or(&site.root));
     let symlinks = symlink_policy(site.symlinks);
@@ -171,7 +173,7 @@ fn settings(
     };
     let send_files_from = config.send_files_from.as_ref();
     let pool = match config.backends.as_slice() {
-        [] => Some(start(kind, config)?),
+        [] => Some(start(kind, config, pools)?),
         _ => None,
     };
     let backends = match &pool {
@@ -195,7 +197,7 @@ fn settings(
     })
 }
 
-fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String> {
+fn open_containers(config: &ProgramsConfig, backends: &Backends) -> Result<Arc<dyn Interface>, String> {
     let ajp = &config.ajp;
     let secret = secret(ajp).map_err(|message| format!("'ajp.secret_file': {message}"))?;
     let mut group = group_rules(config, config.parsed_backends(), connection_rules(Kind::Ajp, config, false));
@@ -209,7 +211,7 @@ fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String
         parameter: ajp.session_parameter.clone(),
         is_binding,
     };
-    Ok(Arc::new(Containers::new(touchstone_interfaces::ajp::Settings {
+    let settings = touchstone_interfaces::ajp::Settings {
         group,
         times: TimeLimits { quiet: not_zero(ajp.ping_waiting), ..time_limits(config) },
         packet_bytes: ajp.packet_bytes,
@@ -222,7 +224,8 @@ fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String
             Sessions::Bind => Some(rules(true)),
             Sessions::Ignore => None,
         },
-    })))
+    };
+    Ok(Arc::new(Containers::new(settings, backends)))
 }
 
 /// The secret of containers, from the configuration or its file.
@@ -285,7 +288,7 @@ fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> Co
 }
 
 /// Starts the processes that the server manages.
-fn start(kind: Kind, config: &ProgramsConfig) -> Result<Arc<Pool>, String> {
+fn start(kind: Kind, config: &ProgramsConfig, pools: &Pools) -> Result<Arc<Pool>, String> {
     let program = match kind {
         Kind::Php => Program::PhpFpm {
             program: find_php_fpm(&config.program).ok_or("there is no php-fpm")?,
@@ -310,7 +313,7 @@ fn start(kind: Kind, config: &ProgramsConfig) -> Result<Arc<Pool>, String> {
         socket: config.socket.clone(),
         stop_timeout: config.stop_timeout,
     };
-    pool::of_process().get(&spec).map_err(|error| format!("its processes cannot be started: {error}"))
+    pools.get(&spec).map_err(|error| format!("its processes cannot be started: {error}"))
 }
 
 fn processes(kind: Kind, config: &ProgramsConfig) -> usize {

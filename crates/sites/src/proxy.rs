@@ -6,14 +6,20 @@ use touchstone_config::{ProxyConfig, ProxyHealthConfig, RouteConfig, SiteConfig,
 use touchstone_http::response::ResponseLimits;
 use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules,
-    OriginSpec, OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
+    OriginGroups, OriginSpec, OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
 use touchstone_upstream::SessionRules;
 
 /// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
-pub fn open(config: &ProxyConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Proxy, String> {
+pub fn open(
+    config: &ProxyConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+    groups: &OriginGroups,
+) -> Result<Proxy, String> {
     let name = GroupName { site: site_name(site), route: route_name(&site.routes, route) };
-    settings(config, name).map(Proxy::new).map_err(|problem| format!("'proxy': {problem}"))
+    let settings = settings(config, name).map_err(|problem| format!("'proxy': {problem}"))?;
+    Ok(Proxy::new(settings, groups))
 }
 
 /// What is wrong with a route's origins: what its keys say together, and files that they name.

@@ -7,13 +7,14 @@ use touchstone_handler::handler::{Interface, Level};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::log::message_lines;
 use touchstone_processes::user::User;
-use touchstone_python::{Python, RouteNames};
+use touchstone_python::{Python, PythonPools, RouteNames};
 
 /// Starts the workers of a route, beside the server. The error says what is wrong, with the name of the key.
 pub fn open(
     python: &PythonConfig,
     route: &RouteConfig,
     site: &SiteConfig,
+    pools: &PythonPools,
 ) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(python).into_iter().next() {
         return Err(format!("'python.{key}': {message}"));
@@ -22,8 +23,8 @@ pub fn open(
         site: touchstone_config::site_name(site),
         route: touchstone_config::route_name(&site.routes, route),
     };
-    let opened = Python::open(&python.settings, names).map_err(|message| format!("'python': {message}"))?;
-    Ok(Arc::new(opened))
+    let opened = Python::open(&python.settings, names, pools);
+    Ok(Arc::new(opened.map_err(|message| format!("'python': {message}"))?))
 }
 
 /// What is wrong with the settings of a route, with the keys.
@@ -62,19 +63,4 @@ pub fn log_to(error_log: &ErrorLog) {
             error_log.write(level, line);
         }
     }));
-}
-
-/// Begins to open a configuration.
-pub fn begin_configuration() {
-    touchstone_python::begin_configuration();
-}
-
-/// Applies the configuration that was opened last: workers that it has taken over are replaced.
-pub fn taken_up() {
-    touchstone_python::taken_up();
-}
-
-/// Ends the workers, and waits until they have ended.
-pub fn stop() {
-    touchstone_python::stop();
 }

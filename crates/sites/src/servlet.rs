@@ -114,18 +114,3 @@ pub fn log_to(error_log: &ErrorLog) {
     }));
 }
 
-/// Begins to open a configuration. What it does not [open] ends with its requests once it is
-/// [applied](taken_up).
-pub fn begin_configuration() {
-    touchstone_servlet::begin_configuration();
-}
-
-/// Applies the configuration that was opened last.
-pub fn taken_up() {
-    touchstone_servlet::end_unwanted();
-}
-
-/// Stops the applications, and waits until they have stopped.
-pub fn stop() {
-    touchstone_servlet::stop();
-}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use touchstone_accelerator::layer::Accelerator;
-use touchstone_access::{AccessShared, ConnectionGate, MinimumRate};
+use touchstone_access::{ConnectionGate, MinimumRate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::routes::AnswerFields;
 use touchstone_config::{
@@ -26,7 +26,7 @@ use touchstone_files::root::Root;
 use touchstone_includes::PageCache;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_telemetry::TraceRules;
-use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
+use touchstone_tls::{ServerNames, TlsEndpoint, host_name};
 
 use crate::compression;
 use crate::file_access::symlink_policy;
@@ -36,6 +36,7 @@ use crate::logs::{ServerLogs, SiteLogs};
 use crate::memory_limit;
 use crate::places;
 use crate::route::SiteRules;
+use crate::services::ServerShared;
 use crate::site_tls::open_endpoint;
 use crate::streams::{self, StreamSetup};
 use crate::unusable::Unusable;
@@ -158,13 +159,12 @@ impl Snapshot {
     /// Opens every root and certificate, and prepares the lookups.
     pub fn open(
         config: Config,
-        tls: &Arc<TlsShared>,
-        access: &Arc<AccessShared>,
-        accelerator: &Arc<Accelerator>,
+        shared: &ServerShared,
         acme_challenges: &Arc<HttpChallenges>,
         dictionaries: &Arc<Dictionaries>,
         logs: &ServerLogs<'_>,
     ) -> Result<Snapshot, Unusable> {
+        let ServerShared { tls, access, accelerator, .. } = shared;
         let error_log = logs.error_log;
         access.open_geoip(&config.geoip).map_err(Unusable)?;
         let mut config = config;
@@ -172,7 +172,7 @@ impl Snapshot {
             error_log.write(LogLevel::Warning, format_args!("{line}"));
         }
         let config = config;
-        let open = |site: &SiteConfig| open_site(site, b"/", access, accelerator);
+        let open = |site: &SiteConfig| open_site(site, b"/", shared);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
         // What a route says of its own about files is a site of its own that no host leads to: so its files
         // have their own cache.
@@ -181,7 +181,7 @@ impl Snapshot {
             let site = &config.sites[index];
             for route in site.routes.iter().filter(|route| route.has_own_files()) {
                 let mount = if route.alias.is_some() { route.path.as_bytes() } else { b"/" };
-                sites.push(open_site(&route.files_of(site), mount, access, accelerator)?);
+                sites.push(open_site(&route.files_of(site), mount, shared)?);
             }
         }
         accelerator.store.set_budget(memory_limit::cache_bytes(config.accelerator.memory_bytes));
@@ -229,7 +229,7 @@ impl Snapshot {
         let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
         let most_body_bytes = most_body_bytes(&config);
         let trace_rules = TraceRules::new(&config, logs.spans);
-        let streams = streams::open(&config, tls, access, logs)?;
+        let streams = streams::open(&config, shared, logs)?;
         let logs = SiteLogs::open(&config, logs)?;
         let (has_paces, patient_limits) = patient_limits(&config);
         Ok(Snapshot {
@@ -324,12 +324,7 @@ fn most_body_bytes(config: &Config) -> u64 {
 }
 
 /// Opens a site's files, which stand for the paths below `mount`.
-fn open_site(
-    config: &SiteConfig,
-    mount: &[u8],
-    access: &Arc<AccessShared>,
-    accelerator: &Arc<Accelerator>,
-) -> Result<Site, Unusable> {
+fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result<Site, Unusable> {
     let root = Root::new(&config.root, symlink_policy(config.symlinks)).map_err(|error| {
         let path: PathBuf = config.root.clone();
         Unusable(format!("cannot serve {}: {error}", path.display()))
@@ -337,8 +332,7 @@ fn open_site(
     let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
     let content_types = ContentTypes::new(config.mime_types.clone(), charset)
         .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
-    let rules =
-        SiteRules::open(config, access, accelerator).map_err(|problems| Unusable(problems.join("; ")))?;
+    let rules = SiteRules::open(config, shared).map_err(|problems| Unusable(problems.join("; ")))?;
     let fields = field_lines(config);
     let mut file_fields = fields.to_vec();
     if let Some(policy) = rules.as_ref().and_then(SiteRules::policy) {

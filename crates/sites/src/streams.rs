@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use touchstone_access::{AccessShared, StreamGate};
+use touchstone_access::StreamGate;
 use touchstone_config::{
     AccessLogConfig, AccessLogFormat, Config, LogDestination, NetworkSet, StreamBalance, StreamConfig,
 };
@@ -14,13 +14,14 @@ use touchstone_http::response::ResponseLimits;
 use touchstone_observe::log::access::{AccessLog, CoreBuffer, LostLines};
 use touchstone_proxy::{
     AnswerRules, Balance, CheckRules, ConnectionRules, Forward, ForwardRules, GroupName, HashBy, HostField,
-    OriginTls, ProxySettings, RetryRules, TimeLimits, Version,
+    OriginTls, ProxySettings, RetryRules, SharedGroup, TimeLimits, Version,
 };
-use touchstone_tls::{Destination, ServerNames, TlsEndpoint, TlsShared};
+use touchstone_tls::{Destination, ServerNames, TlsEndpoint};
 use touchstone_upstream::SessionRules;
 
 use crate::logs::ServerLogs;
 use crate::proxy::health_rules;
+use crate::services::ServerShared;
 use crate::site_tls::open_stream_endpoint;
 use crate::unusable::Unusable;
 
@@ -70,8 +71,8 @@ fn open_log(destination: &LogDestination, lost_lines: &LostLines) -> io::Result<
 
 /// A group of origins.
 pub struct StreamTarget {
-    /// What its client does.
-    pub settings: ProxySettings,
+    /// The origins.
+    pub group: Arc<SharedGroup>,
     /// The TLS of clients ends here.
     pub ends_tls: bool,
 }
@@ -87,11 +88,10 @@ struct RouteTable {
 /// Opens the streams of a configuration.
 pub fn open(
     config: &Config,
-    tls: &Arc<TlsShared>,
-    access: &Arc<AccessShared>,
+    shared: &ServerShared,
     logs: &ServerLogs<'_>,
 ) -> Result<Vec<Arc<StreamSetup>>, Unusable> {
-    let open = |stream| StreamSetup::open(stream, config, tls, access, logs).map(Arc::new);
+    let open = |stream| StreamSetup::open(stream, config, shared, logs).map(Arc::new);
     config.streams.iter().map(open).collect()
 }
 
@@ -104,14 +104,13 @@ impl StreamSetup {
     fn open(
         stream: &StreamConfig,
         config: &Config,
-        tls: &Arc<TlsShared>,
-        access: &Arc<AccessShared>,
+        shared: &ServerShared,
         logs: &ServerLogs<'_>,
     ) -> Result<StreamSetup, Unusable> {
         let unusable = |problem: String| Unusable(format!("stream {}: {problem}", stream.name));
         let origin_tls = open_origin_tls(stream).map_err(unusable)?;
         let target = |to: &[String], name: String, ends_tls: bool| StreamTarget {
-            settings: settings(stream, to, name, origin_tls.clone()),
+            group: shared.services.origins.get(settings(stream, to, name, origin_tls.clone())),
             ends_tls,
         };
         let mut targets = Vec::new();
@@ -128,9 +127,9 @@ impl StreamSetup {
         let log = open_log(&stream.access_log, &logs.lost_lines);
         let log = log.map_err(|error| unusable(error.to_string()))?;
         Ok(StreamSetup {
-            gate: StreamGate::new(stream, access),
+            gate: StreamGate::new(stream, &shared.access),
             proxies: NetworkSet::new(&stream.proxy_protocol_from),
-            endpoint: open_stream_endpoint(stream, config, tls, logs.error_log)?,
+            endpoint: open_stream_endpoint(stream, config, &shared.tls, logs.error_log)?,
             targets,
             counts: stream_counts::of_stream((stream.name.clone(), stream.protocol())),
             tables: route_tables(stream),

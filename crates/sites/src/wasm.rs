@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use touchstone_config::{RouteConfig, SiteConfig, WasmConfig, wasm_directory};
 use touchstone_handler::handler::Interface;
+use touchstone_proxy::OriginGroups;
 
 /// Loads a component of a route, which the key `of` names; the error says what is wrong, with the name of the
 /// key.
@@ -14,18 +15,26 @@ pub fn open(
     of: &str,
     route: &RouteConfig,
     site: &SiteConfig,
+    groups: &OriginGroups,
 ) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(wasm).into_iter().next() {
         return Err(format!("'{of}.{key}': {message}"));
     }
-    let settings = settings(wasm, route, site).map_err(|message| format!("'{of}.outgoing': {message}"))?;
+    let settings = settings(wasm, route, site, groups);
+    let settings = settings.map_err(|message| format!("'{of}.outgoing': {message}"))?;
     let component = touchstone_wasm::Wasm::open(settings);
     component.map(|component| Arc::new(component) as _).map_err(|message| format!("'{of}': {message}"))
 }
 
 /// Says that this program has no WebAssembly.
 #[cfg(not(feature = "wasm"))]
-pub fn open(_: &WasmConfig, of: &str, _: &RouteConfig, _: &SiteConfig) -> Result<Arc<dyn Interface>, String> {
+pub fn open(
+    _: &WasmConfig,
+    of: &str,
+    _: &RouteConfig,
+    _: &SiteConfig,
+    _: &OriginGroups,
+) -> Result<Arc<dyn Interface>, String> {
     Err(format!("'{of}': {WITHOUT}"))
 }
 
@@ -59,6 +68,7 @@ fn settings(
     wasm: &WasmConfig,
     route: &RouteConfig,
     site: &SiteConfig,
+    groups: &OriginGroups,
 ) -> Result<touchstone_wasm::Settings, String> {
     use touchstone_config::{route_name, site_name};
     use touchstone_proxy::{GroupName, Proxy};
@@ -66,7 +76,7 @@ fn settings(
 
     let name = || GroupName { site: site_name(site), route: route_name(&site.routes, route) };
     let client = |(origin, config)| {
-        let client = Arc::new(Proxy::new(crate::proxy::settings(&config, name())?));
+        let client = Arc::new(Proxy::new(crate::proxy::settings(&config, name())?, groups));
         Ok(Origin { origin: String::from(origin), client })
     };
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

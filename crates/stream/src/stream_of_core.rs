@@ -63,7 +63,7 @@ pub struct StreamOfCore {
 impl StreamOfCore {
     pub(crate) fn new(setup: Arc<StreamSetup>, core: &Rc<CoreParts>, scratch: &Rc<Scratch>) -> StreamOfCore {
         let relay = |target: &touchstone_sites::streams::StreamTarget| {
-            Relay::new(target.settings.clone(), core.server.clone())
+            Relay::new(target.group.clone(), core.server.clone())
         };
         StreamOfCore {
             relays: setup.targets.iter().map(relay).collect(),

@@ -199,7 +199,7 @@ fn histogram(definition: &Definition, point: &Point, times: &Times) -> Option<Hi
 mod tests {
     use super::*;
     use touchstone_handler::trace::{Event, Link};
-    use touchstone_observe::log::access::LostLines;
+    use touchstone_observe::metrics::MetricSources;
 
     #[test]
     fn a_span_is_read_as_it_was() {
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn counters_are_cumulative_and_histograms_are_of_buckets() {
-        let counters = Metrics::new(LostLines::default());
+        let counters = Metrics::new(MetricSources::default());
         let bytes = metrics(&resource(&TelemetryConfig::default(), "one"), &counters);
         let read = MetricsRequest::decode(&bytes[..]).unwrap();
         let all = &read.resource_metrics[0].scope_metrics[0].metrics;

@@ -18,7 +18,7 @@ use super::settings::Settings;
 use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
 use crate::backend::{
-    Call, CallRules, Caller, Group, Owner, Protocol as _, RequestLogName, SharedGroup, Upload,
+    Backends, Call, CallRules, Caller, Group, Owner, Protocol as _, RequestLogName, SharedGroup, Upload,
 };
 use crate::cgi_response::HeaderLimits;
 
@@ -29,9 +29,10 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// The containers of these settings.
-    pub fn new(settings: Settings) -> Containers {
-        Containers { group: SharedGroup::new(settings.group.clone()), settings: Arc::new(settings) }
+    /// The containers of these settings, among the backends of a server.
+    pub fn new(settings: Settings, backends: &Backends) -> Containers {
+        let group = SharedGroup::new(settings.group.clone(), backends);
+        Containers { group, settings: Arc::new(settings) }
     }
 }
 

@@ -47,20 +47,25 @@ struct Sharing {
     health: HealthRules,
 }
 
-/// The backends in use. All servers of this process share the processes at an address.
-static BACKENDS: LiveInstances<SharedBackend> = LiveInstances::new();
+/// The backends of a server that are in use. Its routes share the processes at an address.
+#[derive(Default)]
+pub struct Backends {
+    backends: LiveInstances<SharedBackend>,
+}
 
-impl SharedBackend {
+impl Backends {
     /// The backend with this address and these rules: the existing one, or a new one, assumed to be up.
-    fn of_process(address: &Address, rules: &GroupRules) -> Arc<SharedBackend> {
+    fn get(&self, address: &Address, rules: &GroupRules) -> Arc<SharedBackend> {
         let sharing = Sharing {
             address: address.clone(),
             connections: rules.connections.clone(),
             health: rules.health,
         };
-        BACKENDS.get(sharing, |backend, wanted| backend.sharing == *wanted, SharedBackend::new)
+        self.backends.get(sharing, |backend, wanted| backend.sharing == *wanted, SharedBackend::new)
     }
+}
 
+impl SharedBackend {
     fn new(sharing: Sharing, known: &[Arc<SharedBackend>]) -> SharedBackend {
         let at_address = known.iter().find(|backend| backend.sharing.address == sharing.address);
         let others = at_address.map(|other| &*other.connections);
@@ -83,9 +88,9 @@ impl SharedBackend {
 }
 
 impl SharedGroup {
-    /// The backends for these rules.
-    pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
-        let backend = |backend: &Backend| SharedBackend::of_process(&backend.address, &rules);
+    /// The backends for these rules, among those of a server.
+    pub fn new(rules: GroupRules, backends: &Backends) -> Arc<SharedGroup> {
+        let backend = |backend: &Backend| backends.get(&backend.address, &rules);
         let backends = rules.backends.iter().map(backend).collect();
         Arc::new(SharedGroup { rules, backends, is_checked: AtomicBool::new(false) })
     }

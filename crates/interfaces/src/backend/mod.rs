@@ -38,6 +38,7 @@ mod variables;
 pub use address::Address;
 pub use connections::ConnectionRules;
 pub use gateway::Programs;
+pub use group::Backends;
 pub use ping::{Ping, PingRules};
 pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};

@@ -95,7 +95,7 @@ pub use login_totals::{LoginTotals, login_totals};
 pub use metric::{Definition, Kind, Point, PointValue};
 pub use origin_totals::{OriginTotals, origin_totals};
 pub use process::ProcessFacts;
-pub use registry::Metrics;
+pub use registry::{MetricSources, Metrics};
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
 pub use route_table::{RouteTable, SiteNames};
 pub use stream_totals::{StreamTotals, stream_totals};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use touchstone_proxy::{FailureLabel, OriginState, State, TIME_BOUNDS_S, groups_of_process};
+use touchstone_proxy::{FailureLabel, OriginGroups, OriginState, State, TIME_BOUNDS_S};
 
 use super::route_counts::RouteLabels;
 
@@ -63,9 +63,9 @@ impl OriginTotals {
 }
 
 /// Every origin that is in use.
-pub fn origin_totals() -> Vec<OriginTotals> {
+pub fn origin_totals(groups: &OriginGroups) -> Vec<OriginTotals> {
     let mut totals = Vec::new();
-    for group in groups_of_process().into_iter().rev() {
+    for group in groups.all().into_iter().rev() {
         let name = &group.settings.name;
         for (index, member) in group.members.iter().enumerate() {
             let (counts, origin) = (&member.counts, &member.origin);

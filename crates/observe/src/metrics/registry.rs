@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
+use touchstone_proxy::OriginGroups;
+use touchstone_python::PythonPools;
 
 use super::acme_counts::AcmeCounts;
 use super::control_counts::ControlCounts;
@@ -27,6 +29,17 @@ const MOST_ROUTES: usize = 10_000;
 /// The labels for all routes without their own counters.
 const OTHERS: &str = "(others)";
 
+/// What else the metrics read when they are requested.
+#[derive(Default)]
+pub struct MetricSources {
+    /// The number of lines that the access log has lost.
+    pub lost_lines: LostLines,
+    /// The origins of the server.
+    pub origins: Arc<OriginGroups>,
+    /// The applications in Python of the server.
+    pub python: Arc<PythonPools>,
+}
+
 /// The metrics of the process.
 pub struct Metrics {
     cores: Mutex<Vec<Arc<CoreCounts>>>,
@@ -34,7 +47,6 @@ pub struct Metrics {
     routes: Mutex<BTreeMap<RouteLabels, BTreeMap<usize, Arc<RouteCounts>>>>,
     cache: Mutex<CacheHistory>,
     accelerator: Mutex<Option<Arc<Store>>>,
-    lost_lines: LostLines,
     reloads: [AtomicU64; 2],
     generation: AtomicU64,
     taken_up_at: AtomicU64,
@@ -43,6 +55,7 @@ pub struct Metrics {
     telemetry: Arc<TelemetryCounts>,
     control: Arc<ControlCounts>,
     acme: Arc<AcmeCounts>,
+    sources: MetricSources,
 }
 
 /// The file cache. A reload replaces it with a new one, whose counters start at zero.
@@ -57,13 +70,12 @@ struct CacheHistory {
 
 impl Metrics {
     /// Metrics of a process that starts now.
-    pub fn new(lost_lines: LostLines) -> Arc<Metrics> {
+    pub fn new(sources: MetricSources) -> Arc<Metrics> {
         Arc::new(Metrics {
             cores: Mutex::default(),
             routes: Mutex::default(),
             cache: Mutex::default(),
             accelerator: Mutex::default(),
-            lost_lines,
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             generation: AtomicU64::new(1),
             taken_up_at: AtomicU64::new(unix_seconds() as u64),
@@ -72,6 +84,7 @@ impl Metrics {
             telemetry: Arc::default(),
             control: Arc::default(),
             acme: Arc::default(),
+            sources,
         })
     }
 
@@ -158,7 +171,17 @@ impl Metrics {
 
     /// How many lines the access log has lost.
     pub fn lost_lines(&self) -> u64 {
-        self.lost_lines.count()
+        self.sources.lost_lines.count()
+    }
+
+    /// The origins of the server.
+    pub fn origins(&self) -> &OriginGroups {
+        &self.sources.origins
+    }
+
+    /// The applications in Python of the server.
+    pub fn python(&self) -> &PythonPools {
+        &self.sources.python
     }
 
     /// The counters of every core, in their order.

@@ -35,17 +35,11 @@ use std::thread::JoinHandle;
 use state::State;
 use supervisor::Supervisor;
 
-/// All pools of the process. They stay when the configuration is reloaded.
+/// All pools of a server. They stay when the configuration is reloaded.
 #[derive(Default)]
 pub struct Pools {
     known: Mutex<PoolRegistry>,
     log: Mutex<Option<PoolLog>>,
-}
-
-/// The pools of this process, for every configuration that it has.
-pub fn of_process() -> &'static Pools {
-    static POOLS: std::sync::LazyLock<Pools> = std::sync::LazyLock::new(Pools::default);
-    &POOLS
 }
 
 #[derive(Default)]

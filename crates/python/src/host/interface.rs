@@ -7,7 +7,7 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 
 use super::handler::PythonOfCore;
 use super::pool::{Pool, RouteNames};
-use super::registry;
+use super::registry::PythonPools;
 use crate::settings::RouteSettings;
 
 /// A route with `python`.
@@ -16,13 +16,13 @@ pub struct Python {
 }
 
 impl Python {
-    /// Starts the workers of an application, if they do not run. Returns before they have started. `names` is
-    /// the name of the route in metrics.
+    /// Starts the workers of an application, if they do not run among `pools`. Returns before they have
+    /// started. `names` is the name of the route in metrics.
     ///
     /// # Errors
     /// Their thread cannot be started.
-    pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Python, String> {
-        Ok(Python { pool: registry::open(settings, names)? })
+    pub fn open(settings: &RouteSettings, names: RouteNames, pools: &PythonPools) -> Result<Python, String> {
+        Ok(Python { pool: pools.open(settings, names)? })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `registry` | all pools of the process |
+//! | `registry` | all pools of a server |
 //! | `message_log` | log messages of workers and supervisors |
 //! | `pool` | the workers of an application, as requests see them |
 //! | `restarts` | counts replaced workers by reason |
@@ -33,4 +33,4 @@ mod supervisor;
 pub use interface::Python;
 pub use message_log::log_to;
 pub use pool::RouteNames;
-pub use registry::{applications, begin_configuration, stop, taken_up};
+pub use registry::PythonPools;

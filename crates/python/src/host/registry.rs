@@ -1,4 +1,4 @@
-//! All pools of the process: those of the current configuration, and of requests that still use an older one.
+//! All pools of a server: those of the current configuration, and of requests that still use an older one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,13 +7,17 @@ use std::thread::JoinHandle;
 use super::pool::{Pool, RouteNames};
 use super::supervisor;
 use crate::settings::RouteSettings;
-use crate::status::ApplicationStatus;
+use crate::status::{ApplicationStatus, Status};
 
-static KNOWN: Mutex<Vec<RegisteredPool>> = Mutex::new(Vec::new());
-/// Counts the configurations.
-static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
-/// The number of the configuration in use.
-static TAKEN_UP: AtomicU64 = AtomicU64::new(0);
+/// The workers of all applications of a server.
+#[derive(Default)]
+pub struct PythonPools {
+    known: Mutex<Vec<RegisteredPool>>,
+    /// The number of the configuration that is being opened, or was opened last.
+    opened: AtomicU64,
+    /// The number of the configuration in use.
+    in_use: AtomicU64,
+}
 
 struct RegisteredPool {
     pool: Weak<Pool>,
@@ -26,71 +30,74 @@ struct RegisteredPool {
     names: RouteNames,
 }
 
-fn known() -> MutexGuard<'static, Vec<RegisteredPool>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The workers of an application: the running ones, or new ones.
-///
-/// # Errors
-/// Their thread cannot be started.
-pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, String> {
-    let mut known = known();
-    known.retain(|known| known.pool.strong_count() > 0 || !known.thread.is_finished());
-    let since = CONFIGURATION.load(Ordering::SeqCst);
-    for running in known.iter_mut() {
-        let pool = running.pool.upgrade().filter(|pool| pool.settings() == settings);
-        if let Some(pool) = pool {
-            if running.used != since {
-                (running.used, running.names) = (since, names);
+impl PythonPools {
+    /// The workers of an application: the running ones, or new ones.
+    ///
+    /// # Errors
+    /// Their thread cannot be started.
+    pub(super) fn open(&self, settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, String> {
+        let mut known = self.known();
+        known.retain(|known| known.pool.strong_count() > 0 || !known.thread.is_finished());
+        let since = self.opened.load(Ordering::SeqCst);
+        for running in known.iter_mut() {
+            let pool = running.pool.upgrade().filter(|pool| pool.settings() == settings);
+            if let Some(pool) = pool {
+                if running.used != since {
+                    (running.used, running.names) = (since, names);
+                }
+                return Ok(pool);
             }
-            return Ok(pool);
+        }
+        let failed = |error: std::io::Error| format!("its workers cannot be watched: {error}");
+        let (pool, thread) = supervisor::start(settings.clone()).map_err(failed)?;
+        known.push(RegisteredPool { pool: Arc::downgrade(&pool), thread, since, used: since, names });
+        Ok(pool)
+    }
+
+    /// Called before a configuration is opened.
+    pub fn begin_configuration(&self) {
+        self.opened.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Called when the configuration that was opened last is in use: workers that it shares with the previous
+    /// one are replaced, so that they run the current version of the application.
+    pub fn configuration_in_use(&self) {
+        let now = self.opened.load(Ordering::SeqCst);
+        self.in_use.store(now, Ordering::SeqCst);
+        for known in self.known().iter().filter(|known| known.since < now) {
+            if let Some(pool) = known.pool.upgrade() {
+                pool.replace_workers();
+            }
         }
     }
-    let failed = |error: std::io::Error| format!("its workers cannot be watched: {error}");
-    let (pool, thread) = supervisor::start(settings.clone()).map_err(failed)?;
-    known.push(RegisteredPool { pool: Arc::downgrade(&pool), thread, since, used: since, names });
-    Ok(pool)
-}
 
-/// Called before a configuration is opened.
-pub fn begin_configuration() {
-    CONFIGURATION.fetch_add(1, Ordering::SeqCst);
-}
-
-/// Called when the configuration that was opened last is in use: workers that it shares with the previous one
-/// are replaced, so that they run the current version of the application.
-pub fn taken_up() {
-    let now = CONFIGURATION.load(Ordering::SeqCst);
-    TAKEN_UP.store(now, Ordering::SeqCst);
-    for known in known().iter().filter(|known| known.since < now) {
-        if let Some(pool) = known.pool.upgrade() {
-            pool.replace_workers();
+    /// Ends all workers, and waits until they have ended.
+    pub fn stop(&self) {
+        let known = std::mem::take(&mut *self.known());
+        known.iter().filter_map(|known| known.pool.upgrade()).for_each(|pool| pool.stop());
+        for RegisteredPool { thread, .. } in known {
+            // The panic of a thread was already reported.
+            let _ = thread.join();
         }
     }
-}
 
-/// Ends all workers, and waits until they have ended.
-pub fn stop() {
-    let known = std::mem::take(&mut *known());
-    known.iter().filter_map(|known| known.pool.upgrade()).for_each(|pool| pool.stop());
-    for RegisteredPool { thread, .. } in known {
-        // The panic of a thread was already reported.
-        let _ = thread.join();
+    /// The state of the applications of the current configuration, in the order of their routes' names.
+    pub fn status(&self) -> Status {
+        let now = self.in_use.load(Ordering::SeqCst);
+        let pools: Vec<(Arc<Pool>, RouteNames)> = self
+            .known()
+            .iter()
+            .filter(|known| known.used >= now)
+            .filter_map(|known| Some((known.pool.upgrade()?, known.names.clone())))
+            .collect();
+        let mut all: Vec<ApplicationStatus> = pools.iter().map(|(pool, names)| pool.status(names)).collect();
+        all.sort_by(|one, other| (&one.site, &one.route).cmp(&(&other.site, &other.route)));
+        // A configuration that is only being checked may have opened the application of the same route.
+        all.dedup_by(|one, other| (&one.site, &one.route) == (&other.site, &other.route));
+        Status { applications: all }
     }
-}
 
-/// The states of the applications of the current configuration, in the order of their routes' names.
-pub fn applications() -> Vec<ApplicationStatus> {
-    let now = TAKEN_UP.load(Ordering::SeqCst);
-    let pools: Vec<(Arc<Pool>, RouteNames)> = known()
-        .iter()
-        .filter(|known| known.used >= now)
-        .filter_map(|known| Some((known.pool.upgrade()?, known.names.clone())))
-        .collect();
-    let mut all: Vec<ApplicationStatus> = pools.iter().map(|(pool, names)| pool.status(names)).collect();
-    all.sort_by(|one, other| (&one.site, &one.route).cmp(&(&other.site, &other.route)));
-    // A configuration that is only being checked may have opened the application of the same route.
-    all.dedup_by(|one, other| (&one.site, &one.route) == (&other.site, &other.route));
-    all
+    fn known(&self) -> MutexGuard<'_, Vec<RegisteredPool>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

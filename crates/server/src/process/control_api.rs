@@ -7,6 +7,7 @@ use touchstone_config::Config;
 use touchstone_control::{ControlApi, order_origins};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_proxy::OriginGroups;
 
 /// The control API, if the configuration has one; tells the origins what operators want of them, before a
 /// core chooses one.
@@ -14,17 +15,18 @@ pub fn start(
     config: &Config,
     file: Option<&Path>,
     metrics: &Arc<Metrics>,
+    origins: &Arc<OriginGroups>,
     error_log: &ErrorLog,
 ) -> Option<ControlApi> {
     let file = file.filter(|_| config.control.enabled)?;
     let open = || {
         let opened = touchstone_control::open(file)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        ControlApi::new(opened, error_log.clone(), metrics.control().clone())
+        ControlApi::new(opened, error_log.clone(), metrics.control().clone(), origins.clone())
     };
     match open() {
         Ok(api) => {
-            order_origins(api.orders());
+            order_origins(origins, api.orders());
             Some(api)
         }
         Err(problem) => {

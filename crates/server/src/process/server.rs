@@ -13,7 +13,6 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
-use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
@@ -28,9 +27,10 @@ use touchstone_lifecycle::start_error::StartError;
 use touchstone_lifecycle::systemd::Notifier;
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::Metrics;
+use touchstone_observe::metrics::{MetricSources, Metrics};
 use touchstone_sites::accelerator;
 use touchstone_sites::logs::ServerLogs;
+use touchstone_sites::services::{ServerShared, Services};
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::{programs, python, servlet};
 use touchstone_telemetry::{SpanQueue, Telemetry};
@@ -51,9 +51,7 @@ use touchstone_exchange::core::worker::WorkerSeed;
 /// A server with everything open, which has not accepted a connection yet.
 pub struct Server {
     snapshot: Arc<Snapshot>,
-    tls: Arc<TlsShared>,
-    access: Arc<AccessShared>,
-    accelerator: Arc<Accelerator>,
+    shared: ServerShared,
     acme: AcmeManager,
     /// The file that a reload reads again.
     config_file: Option<PathBuf>,
@@ -89,13 +87,12 @@ impl Server {
         mut inheritance: Inheritance,
         start_spawner: impl FnOnce() -> io::Result<()>,
     ) -> Result<Server, StartError> {
-        let bound = Server::bind_with(config, config_file, &mut inheritance, start_spawner);
+        let services = Services::default();
+        let bound = Server::bind_with(config, config_file, &mut inheritance, start_spawner, &services);
         if let Err(error) = &bound {
             // Programs that were started for a configuration that cannot be served end before this process
             // does.
-            programs::stop_pools();
-            servlet::stop();
-            python::stop();
+            services.stop();
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
         bound
@@ -106,6 +103,7 @@ impl Server {
         config_file: Option<PathBuf>,
         inheritance: &mut Inheritance,
         start_spawner: impl FnOnce() -> io::Result<()>,
+        services: &Services,
     ) -> Result<Server, StartError> {
         // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
@@ -135,7 +133,7 @@ impl Server {
         if let Err(error) = spawner {
             error_log.error(format_args!("programs cannot be started: {error}"));
         }
-        programs::log_pools_to(&error_log);
+        programs::log_to(&services.pools, &error_log);
         servlet::log_to(&error_log);
         python::log_to(&error_log);
         warn_of_unused(&in_vain, &error_log);
@@ -148,16 +146,23 @@ impl Server {
             Notifier::to(None).map_err(|error| StartError(error.to_string()))
         })?;
         let access_log = start_access_log(&config, &error_log)?;
-        let tls = TlsShared::new();
-        let access = access_shared(&error_log);
-        let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
-        let metrics = Metrics::new(access_log.lost_lines_count());
-        let acme = AcmeManager::new(tls.clone(), error_log.clone(), metrics.acme().clone());
+        let shared = ServerShared {
+            tls: TlsShared::new(),
+            access: access_shared(&error_log),
+            accelerator: accelerator::start(&config.accelerator, &error_log).map_err(StartError)?,
+            services: services.clone(),
+        };
+        let metrics = Metrics::new(MetricSources {
+            lost_lines: access_log.lost_lines_count(),
+            origins: services.origins.clone(),
+            python: services.python.clone(),
+        });
+        let acme = AcmeManager::new(shared.tls.clone(), error_log.clone(), metrics.acme().clone());
         let challenges = acme.http_challenges();
         let dictionaries = Arc::default();
         let spans = SpanQueue::new(metrics.telemetry().clone());
         let logs = server_logs(&access_log, &error_log, &spans);
-        let snapshot = Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &logs)
+        let snapshot = Snapshot::open(config, &shared, challenges, &dictionaries, &logs)
             .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         note_watcher(&snapshot, &error_log);
@@ -172,9 +177,7 @@ impl Server {
         let admin = admin.map_err(StartError)?;
         Ok(Server {
             snapshot,
-            tls,
-            access,
-            accelerator,
+            shared,
             acme,
             config_file,
             access_log,
@@ -204,9 +207,7 @@ impl Server {
     pub fn run(self) -> io::Result<()> {
         let Server {
             snapshot,
-            tls,
-            access,
-            accelerator,
+            shared,
             acme,
             config_file,
             access_log,
@@ -225,7 +226,10 @@ impl Server {
             control,
             predecessor,
         } = self;
-        let control_api = control_api::start(&snapshot.config, config_file.as_deref(), &metrics, &error_log);
+        let control_api = {
+            let (file, origins) = (config_file.as_deref(), &shared.services.origins);
+            control_api::start(&snapshot.config, file, &metrics, origins, &error_log)
+        };
         let count = shares.len();
         let (heartbeat, connections) =
             (Arc::new(Heartbeat::new(count)), Arc::new(ConnectionCount::default()));
@@ -282,9 +286,7 @@ impl Server {
             http3,
             datagrams,
             snapshot,
-            tls,
-            access,
-            accelerator,
+            shared,
             acme,
             admin,
             view,

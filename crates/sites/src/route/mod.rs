@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::FxHashSet;
-use touchstone_accelerator::layer::{Accelerator, CachedRoute};
-use touchstone_access::{AccessShared, AdmittedRequest, Gate, GeoIp};
+use touchstone_accelerator::layer::CachedRoute;
+use touchstone_access::{AdmittedRequest, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_crawlers::Crawlers;
@@ -20,7 +20,7 @@ use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 use touchstone_login::Login;
-use touchstone_proxy::GroupName;
+use touchstone_proxy::{GroupName, OriginGroups};
 
 use crate::answer_policy::{self, AnswerPolicy};
 use crate::crawlers::SiteCrawlers;
@@ -28,6 +28,7 @@ use crate::delivery::{Deliveries, Delivery};
 use crate::forward_auth::ForwardAuth;
 use crate::interface::{self, RouteInterface};
 use crate::login::Logins;
+use crate::services::ServerShared;
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;
@@ -190,29 +191,29 @@ impl SiteRules {
     /// Compiles the rules of a site; `None` if it has none. The error lists every problem.
     pub fn open(
         config: &SiteConfig,
-        shared: &Arc<AccessShared>,
-        accelerator: &Arc<Accelerator>,
+        shared: &ServerShared,
     ) -> Result<Option<SiteRules>, Vec<String>> {
         // The same after a reload, so that the use of limits by clients is remembered.
         let name = (&config.hosts, &config.listen);
-        let gate = Gate::open(&config.access, &name, shared)?;
+        let access = &shared.access;
+        let gate = Gate::open(&config.access, &name, access)?;
         let routes = match config.routes.as_slice() {
             [] => None,
             routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
         };
         let open = |(index, route): (usize, &touchstone_config::RouteConfig)| {
-            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), shared)
+            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), access)
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let open = |(index, route)| {
-            interface::open(route, config, accelerator)
+            interface::open(route, config, shared)
                 .map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
         };
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
-        let (authority, route_authorities) = open_authorities(config)?;
-        let logins = Logins::open(config, shared)?;
-        let crawlers = SiteCrawlers::open(config, shared)?;
+        let (authority, route_authorities) = open_authorities(config, &shared.services.origins)?;
+        let logins = Logins::open(config, access)?;
+        let crawlers = SiteCrawlers::open(config, access)?;
         let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
         let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
             (None, None) => policy.clone(),
@@ -268,7 +269,7 @@ impl SiteRules {
             route_policies,
             has_cors,
             has_nonces,
-            places: shared.geoip_for_programs(),
+            places: access.geoip_for_programs(),
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
             deliveries,
             fields,
@@ -635,14 +636,15 @@ impl SiteRules {
 /// The authorities of a site and of its routes, of which those without a key have that of the site.
 type Authorities = (Option<Arc<ForwardAuth>>, Box<[Option<Arc<ForwardAuth>>]>);
 
-fn open_authorities(site: &SiteConfig) -> Result<Authorities, Vec<String>> {
+fn open_authorities(site: &SiteConfig, origins: &OriginGroups) -> Result<Authorities, Vec<String>> {
     let name = |route: String| GroupName { site: site_name(site), route };
     let of_site = match &site.access.forward_auth {
-        Some(config) => ForwardAuth::open(config, name(String::new())).map_err(|problem| vec![problem])?,
+        Some(config) => ForwardAuth::open(config, name(String::new()), origins)
+            .map_err(|problem| vec![problem])?,
         None => None,
     };
     let open = |route: &touchstone_config::RouteConfig| match &route.access.forward_auth {
-        Some(config) => ForwardAuth::open(config, name(route_name(&site.routes, route))),
+        Some(config) => ForwardAuth::open(config, name(route_name(&site.routes, route)), origins),
         None => Ok(of_site.clone()),
     };
     let of_routes =

@@ -21,7 +21,7 @@ use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
 use super::caller::{Call, CallRules, Caller, unavailable};
-use super::group::{Group, SharedGroup};
+use super::group::{Backends, Group, SharedGroup};
 use super::log_name::RequestLogName;
 use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
@@ -38,9 +38,9 @@ pub struct Programs<P> {
 }
 
 impl<P: ProgramProtocol> Programs<P> {
-    /// The programs of these settings.
-    pub fn new(settings: Settings) -> Programs<P> {
-        let group = SharedGroup::new(settings.group.clone());
+    /// The programs of these settings, among the backends of a server.
+    pub fn new(settings: Settings, backends: &Backends) -> Programs<P> {
+        let group = SharedGroup::new(settings.group.clone(), backends);
         Programs { group, settings: Arc::new(settings), protocol: PhantomData }
     }
 }

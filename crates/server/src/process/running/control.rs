@@ -48,7 +48,10 @@ impl Running {
                 dropped.iter().for_each(|change| parts.error_log.warning(change));
                 api
             }),
-            None => ControlApi::new(opened, parts.error_log.clone(), parts.metrics.control().clone()),
+            None => {
+                let (counts, origins) = (parts.metrics.control().clone(), parts.shared.services.origins.clone());
+                ControlApi::new(opened, parts.error_log.clone(), counts, origins)
+            }
         };
         match done {
             Ok(api) => parts.control_api = Some(api),

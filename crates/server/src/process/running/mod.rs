@@ -20,9 +20,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
-use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::purge::PurgeOrder;
-use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_admin::Admin;
 use touchstone_config::ListenAddress;
@@ -35,10 +33,9 @@ use touchstone_lifecycle::systemd::{self, Notice, Notifier};
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::services::ServerShared;
 use touchstone_sites::site::{Snapshot, scheme};
-use touchstone_sites::{programs, python, servlet};
 use touchstone_telemetry::Telemetry;
-use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
 use crate::http3;
@@ -68,12 +65,8 @@ pub struct Parts {
     pub datagrams: DatagramSockets,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
-    /// The state of TLS that outlives a configuration.
-    pub tls: Arc<TlsShared>,
-    /// The state of the access rules that outlives a configuration.
-    pub access: Arc<AccessShared>,
-    /// The cache before programs and origins.
-    pub accelerator: Arc<Accelerator>,
+    /// What every configuration uses.
+    pub shared: ServerShared,
     /// Gets certificates from authorities.
     pub acme: AcmeManager,
     /// The admin listener.
@@ -287,9 +280,7 @@ impl Running {
             }
         }
         // Their requests are done; no process of a program may remain.
-        programs::stop_pools();
-        servlet::stop();
-        python::stop();
+        self.parts.shared.services.stop();
         self.parts.telemetry.finish();
         self.parts.access_log.finish();
         if let Some(logs) = &self.parts.snapshot.logs {
@@ -332,9 +323,9 @@ impl Running {
             "listening_udp": parts.datagrams.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
             "streams": touchstone_admin::streams_json(&touchstone_observe::metrics::stream_totals()),
-            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals()),
+            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals(parts.metrics.origins())),
             "servlets": touchstone_servlet::status::of_server(),
-            "python": touchstone_python::status_of_server(),
+            "python": parts.metrics.python().status(),
             "components": touchstone_admin::components_json(&touchstone_observe::metrics::component_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),

@@ -13,7 +13,6 @@ use touchstone_lifecycle::control::Answer;
 use touchstone_lifecycle::systemd::Notice;
 use touchstone_sites::logs::ServerLogs;
 use touchstone_sites::site::{Snapshot, scheme};
-use touchstone_sites::{python, servlet};
 use touchstone_telemetry::Destination;
 
 use super::Running;
@@ -87,14 +86,10 @@ impl Running {
     /// at once.
     pub(super) fn make_ready(&mut self, config: Config) -> Result<OpenedConfig, String> {
         let parts = &mut self.parts;
-        touchstone_proxy::begin_configuration();
-        servlet::begin_configuration();
-        python::begin_configuration();
+        parts.shared.services.begin_configuration();
         let snapshot = Snapshot::open(
             config,
-            &parts.tls,
-            &parts.access,
-            &parts.accelerator,
+            &parts.shared,
             parts.acme.http_challenges(),
             &parts.snapshot.dictionaries,
             &ServerLogs {
@@ -134,7 +129,7 @@ impl Running {
     /// operators want of origins.
     pub(super) fn apply(&mut self, ready: OpenedConfig, orders: &BTreeMap<OriginName, OriginOrder>) {
         // Before a core chooses an origin of a new group.
-        order_origins(orders);
+        order_origins(&self.parts.shared.services.origins, orders);
         let OpenedConfig { snapshot, wanted, rights, added, http3, wanted_datagrams, datagrams, collector } =
             ready;
         let parts = &mut self.parts;
@@ -172,9 +167,7 @@ impl Running {
         if is_last {
             parts.telemetry.apply(&telemetry, None);
         }
-        servlet::taken_up();
-        python::taken_up();
-        touchstone_proxy::taken_up();
+        parts.shared.services.configuration_in_use();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }

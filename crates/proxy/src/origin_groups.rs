@@ -1,0 +1,81 @@
+//! All groups of origins of a server: those of the configuration in force, and of requests that still use an
+//! older one. What operators order for origins is kept here too, for groups that a later configuration has.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::group::SharedGroup;
+use super::member::OriginOrder;
+use super::settings::{GroupName, ProxySettings};
+use touchstone_upstream::live_instances::LiveInstances;
+
+/// The orders of operators, by group and URL of the origin.
+pub type OriginOrders = BTreeMap<(GroupName, String), OriginOrder>;
+
+/// The groups of a server. A reload keeps the groups whose settings stay the same.
+#[derive(Default)]
+pub struct OriginGroups {
+    groups: LiveInstances<SharedGroup>,
+    /// The number of the configuration that is being opened, or was opened last.
+    opened: AtomicU64,
+    /// The number of the configuration in force.
+    in_force: AtomicU64,
+    orders: Mutex<OriginOrders>,
+}
+
+impl OriginGroups {
+    /// Called before a configuration is opened.
+    pub fn begin_configuration(&self) {
+        self.opened.fetch_add(1, Relaxed);
+    }
+
+    /// Called when the configuration that was opened last is in force.
+    pub fn configuration_in_force(&self) {
+        self.in_force.store(self.opened.load(Relaxed), Relaxed);
+    }
+
+    /// The group with these settings: the existing one, or a new one.
+    pub fn get(&self, settings: ProxySettings) -> Arc<SharedGroup> {
+        let group = self.groups.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new);
+        group.configuration.store(self.opened.load(Relaxed), Relaxed);
+        // Orders that were given while the group was made have not reached it.
+        order(&group, &self.orders());
+        group
+    }
+
+    /// All groups that are in use.
+    pub fn all(&self) -> Vec<Arc<SharedGroup>> {
+        self.groups.all()
+    }
+
+    /// The groups of the configuration in force. A configuration that was refused leaves a larger number at
+    /// the groups that it shares with this one; its other groups are no longer in use.
+    pub fn in_force(&self) -> Vec<Arc<SharedGroup>> {
+        let (groups, in_force) = (self.all().into_iter(), self.in_force.load(Relaxed));
+        groups.filter(|group| group.configuration.load(Relaxed) >= in_force).collect()
+    }
+
+    /// Replaces the orders of operators, in all existing and later groups. Origins without an order are used
+    /// as configured.
+    pub fn set_orders(&self, orders: OriginOrders) {
+        *self.orders() = orders;
+        self.all().iter().for_each(|group| order(group, &self.orders()));
+    }
+
+    fn orders(&self) -> MutexGuard<'_, OriginOrders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives each member of a group its order.
+fn order(group: &SharedGroup, orders: &OriginOrders) {
+    for member in &group.members {
+        // Most servers have no orders at all.
+        let order = match orders.is_empty() {
+            true => None,
+            false => orders.get(&(group.settings.name.clone(), member.name.clone())),
+        };
+        member.set_order(order.copied().unwrap_or_default());
+    }
+}
