@@ -1,4 +1,4 @@
-//! Requests to the control API: reads the body, finds out who sends it, and passes both on.
+//! Requests to the control API: reads the body, identifies the client, and passes both on.
 
 use std::io;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ fn call(
         let value = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?.1;
         Some(String::from_utf8_lossy(value).into_owned())
     };
-    // The user of a proxy says nothing about its clients.
+    // The user of a proxy is no information about its clients.
     let is_passed_on =
         [&b"via"[..], b"x-forwarded-for", b"forwarded"].iter().any(|name| field(name).is_some());
     let user = stream.user().filter(|_| !is_passed_on);

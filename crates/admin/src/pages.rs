@@ -121,7 +121,7 @@ impl Pages {
         }
     }
 
-    /// Removes responses from the cache of programs and origins, as the query says.
+    /// Removes responses from the cache of programs and origins, according to the query.
     pub fn purge(&self, query: &[u8]) -> Page {
         let decoded = |text: &[u8]| percent_decode(text).decode_utf8_lossy().into_owned();
         let pairs: Vec<(String, String)> = query
