@@ -1,12 +1,12 @@
-//! Gives memory back to the system after a burst of connections.
+//! Returns memory to the system after a burst of connections.
 //!
-//! The allocator keeps freed memory for its thread, and gives it back when the thread allocates again. A core
-//! whose connections have become idle or ended allocates little, so it asks for it.
+//! The allocator keeps freed memory for its thread, and returns it when the thread allocates again. A core
+//! whose connections have become idle or ended allocates little, so it requests the return.
 
 use crate::core::clock::CoreClock;
 use crate::core::deadline::Deadlines;
 
-/// How often memory is given back, in seconds.
+/// How often memory is returned, in seconds.
 const PERIOD_S: i64 = 10;
 /// Fewer released connections do not matter.
 const LEAST_RELEASED: usize = 64;

@@ -49,7 +49,7 @@ use crate::core::logs::CoreLogs;
 use crate::core::parking::Parking;
 use crate::core::worker::{Callers, Worker};
 
-/// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
+/// The most bytes received at once. A request head is far smaller; a body or a pipeline arrives in a few
 /// pieces.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
@@ -292,8 +292,8 @@ impl Core {
         state.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
-    /// Tells a client in plain text that it has too many connections, unless the listener speaks TLS, and
-    /// drops the connection.
+    /// Sends a client in plain text that it has too many connections, unless the listener uses TLS, and drops
+    /// the connection.
     pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: ListenAddress) {
         let state = self.state.borrow();
         let speaks_tls =
@@ -346,7 +346,7 @@ impl Core {
             let cache = state.caches.files.get_mut(site)?;
             return Some(cache.insert(new, ticket, form, &date).1);
         }
-        // There was a reload meanwhile: the answer is still made from the old snapshot, and the core does not
+        // There was a reload since: the answer is still made from the old snapshot, and the core does not
         // keep it.
         let cache = snapshot.cache.clone()?;
         Some(CoreCache::new(cache, site).insert(new, ticket, form, &date).1)

@@ -26,7 +26,7 @@ pub struct FileRequest<'a> {
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The form of head that the connection wants.
+    /// The form of head that the connection needs.
     pub form: ConnectionForm,
 }
 

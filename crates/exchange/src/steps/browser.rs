@@ -11,7 +11,7 @@ use touchstone_sites::answer_policy::{AnswerPolicy, BrowserRequest, origin_of, p
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-/// Random bytes in a nonce. The standard asks for 128 bits.
+/// Random bytes in a nonce. The standard requires 128 bits.
 const NONCE_BYTES: usize = 18;
 
 /// The fields, as far as they are known before the answer.

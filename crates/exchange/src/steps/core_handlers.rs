@@ -35,8 +35,8 @@ pub fn begin_early(core: &Rc<Core>) {
     }
 }
 
-/// Whether a request with another method and path leads to the route of `request` and its program, and not
-/// by a rewrite.
+/// Whether a request with another method and path matches the route of `request` and its program, and not by
+/// a rewrite.
 fn leads_to_its_route(snapshot: &Snapshot, request: &Request, method: &[u8], path: &[u8]) -> bool {
     let Some(rules) = &snapshot.sites[request.site].rules else { return false };
     let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };

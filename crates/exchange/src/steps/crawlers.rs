@@ -1,5 +1,5 @@
 //! The rules of a site or route on bots and other visitors: the paths of their check, and the decision about
-//! a request, before any cache is asked for its answer.
+//! a request, before any cache is searched for its answer.
 
 use std::rc::Rc;
 
@@ -47,7 +47,7 @@ pub fn remove_cookies(request: &mut Request) -> bool {
     true
 }
 
-/// Applies the rules to `came`, and notes its bot in `request`, which is the same without the cookies of
+/// Applies the rules to `original`, and notes its bot in `request`, which is the same without the cookies of
 /// checks. The error is the answer to a request that does not pass.
 pub async fn check(
     resolved: &Resolved<'_>,

@@ -1,4 +1,4 @@
-//! Asks the authority of a site or route (`forward_auth`) whether a request is allowed.
+//! Queries the authority of a site or route (`forward_auth`) whether a request is allowed.
 //!
 //! ```text
 //! request -> question (GET, without the body) -> decision: 2xx passes, 3xx and 4xx go to the client
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The authority gets the path in the form that rules judge and handlers use, so that no other reading of it
-//! can pass. While the authority cannot be asked, no request is allowed.
+//! can pass. While the authority cannot be reached, no request is allowed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Allowed {
     pub cookies: Vec<u8>,
 }
 
-/// Asks whether a request is allowed. The error is the answer to a request that is not.
+/// Queries the authority. The error is the answer to a request that is not allowed.
 pub async fn ask(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -184,7 +184,7 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
         fields_of(&answer, "set-cookie").for_each(|(line, _)| redirect.fields.extend_from_slice(line));
         return redirect.field("Cache-Control", "no-store");
     }
-    // It is for this client alone, whatever the authority says.
+    // It is only for this client, whatever the authority states.
     if !is_not_stored(&answer) {
         answer = answer.field("Cache-Control", "no-store");
     }

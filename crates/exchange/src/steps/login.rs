@@ -59,8 +59,8 @@ pub fn remove_cookies(request: &mut Request) -> bool {
     true
 }
 
-/// Checks the session of `came`, and notes its user in `request`, which is the same without the cookies of
-/// logins. The error is the answer to a request without a session.
+/// Checks the session of `original`, and notes its user in `request`, which is the same without the cookies
+/// of logins. The error is the answer to a request without a session.
 pub async fn check(
     core: &Core,
     snapshot: &Arc<Snapshot>,
@@ -84,7 +84,7 @@ pub async fn check(
     Ok(())
 }
 
-/// Answers of a site whose users have signed in are for them, unless the answer says something else.
+/// Answers of a site whose users have signed in are private, unless the answer states otherwise.
 pub fn make_private(answer: &mut Answer) {
     let has_rule = answer.fields.split(|&byte| byte == b'\n').any(|line| {
         line.split(|&byte| byte == b':').next().is_some_and(|name| {

@@ -12,15 +12,15 @@
 //! | `answer_variables` | the values of variables in the fields of an answer |
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
-//! | `forward_auth` | asks the authority of a site or route |
+//! | `forward_auth` | queries the authority of a site or route |
 //! | `login` | the session of a user, and the paths of a login |
 //! | `crawlers` | bots that sign requests, and the check of other visitors |
 //! | `send_rate` | limits how fast a body is sent |
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
 //!
-//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe
-//! meanwhile, and drops both when the client disconnects.
+//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe at the
+//! same time, and drops both when the client disconnects.
 
 mod answer_variables;
 mod begin;
@@ -521,8 +521,8 @@ fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
     true
 }
 
-/// Asks the authorities that must allow a request, and notes their answers in it. The error is the answer to
-/// a request that is not allowed.
+/// Queries the authorities that must allow a request, and notes their answers in it. The error is the answer
+/// to a request that is not allowed.
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -623,7 +623,7 @@ async fn carry_out(
             let delivery = rules.and_then(|rules| rules.delivery_at(route));
             let files = snapshot.files_of(site, *root);
             NextStep::Answer(match delivery.and_then(|delivery| delivery.substitution.as_ref()) {
-                // Apart, for the sake of the size of futures that do not need it.
+                // In a function of its own, so that futures which do not need it are smaller.
                 Some(substitution) => {
                     let coded = &snapshot.sites[files].codings;
                     Box::pin(answer_replaced(core, snapshot, request, files, form, (&**substitution, coded)))

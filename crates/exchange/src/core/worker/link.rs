@@ -60,7 +60,7 @@ pub struct HandBack {
     pub to_do: ReturnStep,
 }
 
-/// The next step of a connection that goes back.
+/// The next step of a connection that returns.
 pub enum ReturnStep {
     /// Examine what was received, or receive.
     Serve,

@@ -217,7 +217,7 @@ fn depends_on(include: &ResolvedInclude) -> DependsOn {
     }
 }
 
-/// An answer made of files alone: it can vary only by the coding, and none was requested.
+/// An answer that consists only of files: it can vary only by the coding, and none was requested.
 fn is_static(answer: &Answer) -> bool {
     answer.body.iter().all(|part| matches!(part, BodyPart::Cached(..) | BodyPart::File { .. }))
 }

@@ -16,7 +16,7 @@ use crate::files::site_files;
 
 /// A resolved path.
 pub struct ResolvedInclude {
-    /// The request for it, rewritten as the routes say.
+    /// The request for it, as the routes have rewritten it.
     pub request: Request,
     /// The target.
     pub to: IncludeTarget,
@@ -34,7 +34,7 @@ pub enum IncludeTarget {
     },
     /// A program.
     Handler,
-    /// An answer that the routes themselves give.
+    /// An answer of the routes themselves.
     Answer {
         /// Its status.
         status: u16,
@@ -99,7 +99,7 @@ pub fn resolve_at_once(
     let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
     let view = view_of(&came, &fields, &connection);
     let resolved = rules.resolve(&view);
-    // An authority would have to be asked.
+    // An authority would have to be contacted.
     if !resolved.authorities.is_empty() || !resolved.gates.iter().all(|gate| gate.admit_part(&view).is_some())
     {
         return Err(format!("{} is refused", String::from_utf8_lossy(&came.path)));

@@ -19,8 +19,8 @@ use crate::files::file_request::FileRequest;
 use crate::files::site_files::try_again;
 use crate::files::whole_file;
 
-/// Chooses among the representations of a cached file, and makes the wanted one if it is missing; `None`: the
-/// file has changed, and the entry was removed.
+/// Chooses among the representations of a cached file, and makes the preferred one if it is missing; `None`:
+/// the file has changed, and the entry was removed.
 pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,

@@ -1,4 +1,4 @@
-//! Finds what a path names, in the cache, then on disk: a file, a page with directives, or a directory's
+//! Finds the target of a path, in the cache, then on disk: a file, a page with directives, or a directory's
 //! index.
 
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -
     find(core, request, &key, path).await
 }
 
-/// Searches the cache for `key`, then the disk; a directory stands for its index file.
+/// Searches the cache for `key`, then the disk; for a directory, its index file is searched.
 pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> PathTarget {
     for attempt in 0..READ_ATTEMPTS {
         let kept = core.cache_entry(request.snapshot, request.site, key, request.form);
@@ -52,8 +52,8 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
             }
         }
         match find_target(core, request, key, path).await {
-            // It was just cached: unless there was a change or a reload meanwhile, the coding is chosen as
-            // for any other hit.
+            // It was just cached: unless there was a change or a reload since, the coding is chosen as for
+            // any other hit.
             PathTarget::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
                     core.cache_entry(request.snapshot, request.site, key, request.form)

@@ -6,7 +6,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `find` | finds what a path names |
+//! | `find` | finds the target of a path |
 //! | `codings` | chooses among the forms of a file |
 //! | `content` | makes the answer from a file's bytes: conditions, ranges |
 
@@ -95,7 +95,7 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
     }
 }
 
-/// A path such as `/logo.png`, or `/page.html/`, asks for a file, not for a page of an application.
+/// A path such as `/logo.png`, or `/page.html/`, names a file, not a page of an application.
 fn has_dot_in_last_segment(path: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     path.rsplit(|&byte| byte == b'/').next().is_some_and(|segment| segment.contains(&b'.'))
