@@ -245,7 +245,7 @@ impl WatchState {
             None => batch.add(event.wd(), None),
         }
         if events.contains(ReadFlags::MOVE_SELF) {
-            // The directory now has a path that no caller has asked for.
+            // The directory now has a path that no caller has requested.
             self.forget(&mut watched, event.wd());
         } else if events.contains(ReadFlags::IGNORED) {
             watched.directories.remove(&event.wd());
@@ -369,7 +369,7 @@ mod tests {
         watcher: Watcher,
         changes: Receiver<Change>,
         directory: TempDir,
-        /// A second directory: a change made there marks the end of what was reported before it.
+        /// A second directory: a change made there marks the end of the reports before it.
         mark: TempDir,
         mark_id: DirectoryId,
     }
@@ -387,8 +387,7 @@ mod tests {
             self.directory.path()
         }
 
-        /// All changes that were reported up to now. The kernel keeps events in order, so the mark comes
-        /// last.
+        /// All changes that were reported up to now. The kernel keeps events in order, so the mark is last.
         fn drain(&self) -> Vec<Change> {
             let name = OsString::from("mark");
             File::create(self.mark.path().join(&name)).unwrap();

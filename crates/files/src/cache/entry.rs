@@ -94,7 +94,7 @@ pub enum DictionarySelection {
     None,
 }
 
-/// The bytes that the cache counts for an entry.
+/// The bytes of an entry for the limit of the cache.
 #[derive(Debug)]
 struct Account {
     bytes: u64,
@@ -105,13 +105,13 @@ struct Account {
 /// The result of [`Entry::select`].
 #[derive(Debug)]
 pub enum Selection {
-    /// The existing representation that the client wants most.
+    /// The existing representation that the client prefers.
     Final(Arc<CachedForms>),
     /// The file as it is, because the form that the client wants more is being made.
     Meanwhile(Arc<CachedForms>),
     /// The client wants this coding most, and it is not being made yet: see [`Entry::begin`].
     Make(ContentCoding),
-    /// This coding is being made, and the client accepts nothing else: see [`Entry::made`].
+    /// This coding is being made, and the client accepts no other: see [`Entry::wait_for_coding`].
     Wait(ContentCoding),
     /// The client accepts none of the representations.
     NotAcceptable,
@@ -419,7 +419,7 @@ impl CachedForms {
 }
 
 /// The work of making one coded form, claimed by [`Entry::begin`]. If it is dropped without a result, the
-/// form counts as one that cannot be made.
+/// form is treated as one that cannot be made.
 pub struct CodingJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,
@@ -445,7 +445,7 @@ impl CodingJob {
     /// Compresses the file. This may take long and must not be called on an event loop.
     ///
     /// # Errors
-    /// The coder's error. The form then counts as one that cannot be made.
+    /// The coder's error. The form is then treated as one that cannot be made.
     pub fn compress(mut self) -> io::Result<()> {
         let CodingSource::Compress { level } = self.source else { return Ok(()) };
         let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
@@ -480,7 +480,7 @@ impl CodingJob {
 }
 
 /// The work of making a form with a dictionary, claimed by [`Entry::begin_with_dictionary`]. If it is dropped
-/// without a result, the form counts as one that cannot be made.
+/// without a result, the form is treated as one that cannot be made.
 pub struct DictionaryJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,
@@ -496,7 +496,7 @@ impl DictionaryJob {
     /// Compresses the file. This may take long and must not be called on an event loop.
     ///
     /// # Errors
-    /// The coder's error. The form then counts as one that cannot be made.
+    /// The coder's error. The form is then treated as one that cannot be made.
     pub fn compress(self) -> io::Result<()> {
         let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
         let body = dictionary::compress(self.coding, self.level, &self.dictionary, plain.body())?;

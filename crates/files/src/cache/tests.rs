@@ -1,4 +1,4 @@
-//! Tests of the cache with a real directory: what is kept, shared and dropped, and when.
+//! Tests of the cache with a real directory: which entries are kept, shared and dropped, and when.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Site {
         fs::write(self.directory.path().join(name), content).unwrap();
     }
 
-    /// Does what the server does on a miss.
+    /// Does the work of the server for a miss.
     fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<Prepared> {
         let ticket = self.cache.begin_read(self.directory.path());
         self.load_with(core, path, date, ticket)
@@ -89,7 +89,7 @@ impl Site {
         core.insert(new, ticket, ConnectionForm::Persistent, date).1
     }
 
-    /// Does what the server does for a request with Accept-Encoding. Returns the response and the number of
+    /// Does the work of the server for a request with Accept-Encoding. Returns the response and the number of
     /// forms that were made.
     fn answer(
         &self,
@@ -569,7 +569,7 @@ fn a_twin_is_served_and_its_changes_are_seen() {
         body(core, Some(b"second!"));
         fs::remove_file(site.directory.path().join("a.html.br")).unwrap();
         body(core, None);
-        // Once the cache knows that it is missing, no answer can vary.
+        // Once the cache has noticed that it is missing, no answer can vary.
         assert_eq!(field(&site.answer(core, "/a.html", "", &second(now)).0, "Vary"), None);
     }
 }

@@ -187,8 +187,7 @@ impl Root {
     }
 
     /// Follows the configured path again; call it about once a second. `true`: the path leads to another
-    /// directory than before, which is now the root, and all that the caller knows about the old one is
-    /// invalid.
+    /// directory than before, which is now the root, and all information about the old one is invalid.
     ///
     /// # Errors
     /// The path does not exist at the moment, for example during a deployment that removes one link before it
@@ -594,7 +593,7 @@ fn read_with(descriptor: impl AsFd, size: u64, flags: ReadWriteFlags) -> Result<
     Ok(ReadWhole::Complete(bytes))
 }
 
-/// Calls `preadv` if no flag is needed, because some sandboxes know only that call.
+/// Calls `preadv` if no flag is needed, because some sandboxes support only that call.
 fn read_at(
     descriptor: impl AsFd,
     rest: &mut [IoSliceMut<'_>],
