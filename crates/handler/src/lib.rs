@@ -1,9 +1,9 @@
-//! What answers a request where no file does: a program, an origin, a plug-in.
+//! Interfaces for requests that no file answers: those for programs, origins and plug-ins.
 //!
 //! An [`Interface`](handler::Interface) is the configuration of one of these, shared by all cores. Each core
-//! makes a [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into an
-//! [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`]: the slower end sets the pace, and
-//! each end notices when the other is dropped.
+//! makes a [`Handler`](handler::Handler) of it, which converts a [`Request`](request::Request) to an
+//! [`Answer`](answer::Answer). Bodies are streamed in both directions through a [`pipe`]: the slower end
+//! determines the speed, and each end notices when the other is dropped.
 //!
 //! | module | |
 //! |---|---|
