@@ -1,15 +1,15 @@
-//! Media types that a client accepts (RFC 9110 section 12.5.1): how much it wants one that the server could
-//! send.
+//! Media types that a client accepts (RFC 9110 section 12.5.1): the weight of a media type that the server
+//! could send.
 
 use crate::grammar::trim_optional_white_space;
 use crate::weight::{MOST_WANTED, NOT_ACCEPTABLE, parse_qvalue};
 
-/// How much a client wants `media_type` (such as `text/html`, in lower case), in thousandths; 0: it is not
+/// The weight of `media_type` (such as `text/html`, in lower case) for a client, in thousandths; 0: it is not
 /// acceptable.
 ///
-/// `lines` are the values of its Accept fields. Without any, everything is wanted. The most specific range
-/// that matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that before `*/*`.
-/// Ranges that cannot be read are skipped.
+/// `lines` are the values of its Accept fields. Without any, every type has the full weight. The most
+/// specific range that matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that
+/// before `*/*`. Ranges that cannot be read are skipped.
 pub fn weight_of<'a>(lines: impl IntoIterator<Item = &'a [u8]>, media_type: &str) -> u16 {
     let wanted = media_type.split_once('/').unwrap_or((media_type, ""));
     let mut is_present = false;

@@ -1,9 +1,9 @@
 //! Content codings and their negotiation (RFC 9110 sections 8.4 and 12.5.3).
 //!
 //! [`AcceptEncoding`] holds the fields of a request, read once while its head is parsed. Together with the
-//! server's order of codings it gives a [`CodingPreference`]: the acceptable representations, the most wanted
-//! first. The preference is one small number, so a cache can use it as a key. The caller knows which of the
-//! representations exist.
+//! server's order of codings it gives a [`CodingPreference`]: the acceptable representations, the most
+//! preferred first. The preference is one small number, so a cache can use it as a key. The caller checks
+//! which of the representations exist.
 
 use crate::grammar::list_members;
 use crate::weight::{MOST_WANTED, split_weight};
@@ -60,7 +60,7 @@ pub struct AcceptEncoding {
 
 impl AcceptEncoding {
     /// A request without the field, which gets an answer without a coding. (RFC 9110 would allow any coding.
-    /// A client that names none probably knows none.)
+    /// A client that names none probably supports none.)
     pub const ABSENT: AcceptEncoding =
         AcceptEncoding { codings: [UNLISTED; 3], identity: UNLISTED, any: UNLISTED, is_present: false };
 
@@ -73,7 +73,7 @@ impl AcceptEncoding {
     /// Adds the value of one field line.
     ///
     /// A member that is not `coding` or `coding;q=weight` is skipped. If a coding is listed more than once,
-    /// the least of its weights counts.
+    /// the least of its weights applies.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
         // The values that nearly all browsers send need not be parsed.
@@ -123,8 +123,8 @@ impl AcceptEncoding {
     fn sorted(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         let wildcard = if self.any == UNLISTED { 0 } else { self.any };
         let given = |weight: u16, otherwise: u16| if weight == UNLISTED { otherwise } else { weight };
-        // Identity that is not listed is acceptable, and less wanted than every listed coding. It gets half
-        // of the least weight, so weights are doubled here.
+        // Identity that is not listed is acceptable, but less preferred than every listed coding. It gets
+        // half of the least weight, so weights are doubled here.
         let identity = match (self.identity, self.any) {
             (UNLISTED, UNLISTED) => 1,
             (UNLISTED, any) => 2 * any,
@@ -156,7 +156,7 @@ impl Default for AcceptEncoding {
     }
 }
 
-/// The acceptable representations, the most wanted first, in groups of equal weight.
+/// The acceptable representations, the most preferred first, in groups of equal weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CodingPreference(u16);
 
@@ -176,8 +176,8 @@ impl CodingGroup {
 }
 
 impl CodingPreference {
-    /// Each representation takes four bits, the most wanted in the lowest: one bit says that the entry is
-    /// present, one that it begins a group, and two name the representation (0: identity).
+    /// Each representation takes four bits, the most preferred in the lowest: one bit for the presence of the
+    /// entry, one for the beginning of a group, and two for the representation (0: identity).
     const THERE: u16 = 0b1000;
     const BEGINS_GROUP: u16 = 0b0100;
 
@@ -190,7 +190,7 @@ impl CodingPreference {
         self.groups().any(|group| group.identity)
     }
 
-    /// The groups, the most wanted first.
+    /// The groups, the most preferred first.
     pub fn groups(self) -> impl Iterator<Item = CodingGroup> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

@@ -5,8 +5,8 @@
 //! version  trace id (16 bytes)         parent id (8)   flags
 //! ```
 //!
-//! A field that is not valid counts as missing, and without the field `tracestate` has no meaning (sections
-//! 2.2 and 3.3). [`trace_state`] reads that second field, with the limits of section 3.3.1.5.
+//! A field that is not valid is treated as missing, and without it the field `tracestate` has no meaning
+//! (sections 2.2 and 3.3). [`trace_state`] reads that second field, with the limits of section 3.3.1.5.
 
 /// The length of a value of version 00. Values of later versions begin with as many bytes of the same form.
 const LENGTH: usize = 55;
@@ -120,7 +120,7 @@ const MOST_MEMBERS: usize = 32;
 /// The most bytes of a `tracestate` that is passed on: this is the minimum of the standard (section 3.3.1.5).
 const MOST_STATE_BYTES: usize = 512;
 
-/// Members longer than this are the first to be left out.
+/// Members longer than this are left out first.
 const LONG_MEMBER_BYTES: usize = 128;
 
 /// The value of `tracestate` from all fields of this name, as it is passed on: without empty members, of at

@@ -1,9 +1,9 @@
 //! HTTP/2 (RFC 9113) as data: frames, header compression, streams, flow control and priorities, without a
 //! socket, a clock or a thread.
 //!
-//! [`ServerConnection`] is the state of one connection. Bytes that came from the client go in and become
-//! [`Event`]s; responses go in and become bytes for the client. It serves ALPN `h2` and, where
-//! [`detect_preface`] recognises it, HTTP/2 without TLS ("prior knowledge") alike.
+//! [`ServerConnection`] is the state of one connection. It converts bytes of the client to [`Event`]s, and
+//! responses to bytes for the client. It serves ALPN `h2` and, where [`detect_preface`] recognises it, HTTP/2
+//! without TLS ("prior knowledge").
 //!
 //! | part | what it is |
 //! |---|---|

@@ -107,7 +107,7 @@ impl HeadBuilder {
     }
 }
 
-/// Appends a piece; returns where it lies.
+/// Appends a piece; returns its position.
 fn push(buffer: &mut Vec<u8>, piece: &[u8]) -> Span {
     let start = buffer.len();
     buffer.extend_from_slice(piece);

@@ -192,7 +192,7 @@ impl ServerConnection {
         self.add_fragment(fragment)
     }
 
-    /// Only frames of the same block may come until the block is complete (section 4.3).
+    /// Only frames of the same block may follow until the block is complete (section 4.3).
     fn receive_continuation(
         &mut self,
         block: UnfinishedBlock,
@@ -386,7 +386,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a stream is one of those that the last `GOAWAY` left out.
+    /// Whether a stream was excluded by the last `GOAWAY`.
     fn is_ignored(&self, id: u32) -> bool {
         matches!(self.shutdown, Shutdown::Final(last_stream) if id > last_stream)
     }
@@ -444,7 +444,7 @@ impl ServerConnection {
         if let Some(error) = count_content(&mut stream.content_left, data_length as u64, end_of_stream) {
             return self.reset_for_error(slot, error, events);
         }
-        // Padding counts as consumed when it was received.
+        // Padding is consumed as soon as it is received.
         let padding = (length - data_length) as u32;
         if padding > 0 {
             let increment = stream.receive_window.consume(padding, target);

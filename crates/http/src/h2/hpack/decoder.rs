@@ -108,8 +108,8 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// Reads a field that is not wanted, and copies only what the table needs: a short reference can stand
-    /// for a long field. Returns whether the table changes.
+    /// Reads a field that is not needed, and copies only what the table needs: a short reference can
+    /// represent a long field. Returns whether the table changes.
     #[cold]
     fn pass_over(&mut self, first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<bool, HpackError> {
         if first & 0x80 != 0 {

@@ -7,8 +7,7 @@ use crate::h3::error::{ConnectionError, ErrorCode};
 /// The longest instruction that is valid here: a stream identifier of 62 bits with a prefix of six bits.
 const MOST_INSTRUCTION_BYTES: usize = 10;
 
-/// Reads the encoder stream: a client may set the capacity of the dynamic table to 0 and do nothing else
-/// (section 3.2.3).
+/// Reads the encoder stream: a client may only set the capacity of the dynamic table to 0 (section 3.2.3).
 #[derive(Debug, Clone, Default)]
 pub struct EncoderInstructions {}
 

@@ -22,7 +22,7 @@ fn a_stream_gets_no_more_than_its_window() {
     let reset = Seen::Reset { stream: 1, code: ErrorCode::FLOW_CONTROL_ERROR, by_client: false };
     assert_eq!(harness.receive(Input::new().data(1, b"x", false)), [reset]);
     assert_eq!(harness.sent(), [Sent::Reset(1, ErrorCode::FLOW_CONTROL_ERROR)]);
-    // Padding counts.
+    // Padding counts for flow control.
     let padded = [&[99][..], &[0; 100]].concat();
     harness.receive(Input::new().post(3).frame(FrameType::DATA, 8, 3, &padded[..100]));
     assert_eq!(harness.sent(), [Sent::WindowUpdate(3, 100)]);
@@ -100,7 +100,7 @@ fn the_window_of_the_connection_survives_its_streams() {
     assert!(sum > 12 * 20_000 - 32_768);
 }
 
-/// Bytes that are not passed to the caller are given back to the connection's window at once.
+/// Bytes that are not passed to the caller are released to the connection's window at once.
 #[test]
 fn bytes_that_nobody_gets_are_given_back() {
     let half = |frame: &dyn Fn(Input) -> Input, times: usize| {
@@ -186,7 +186,7 @@ fn the_initial_window_changes_open_streams() {
     assert_eq!(data_sent(&mut harness), [data(1, 1, false)]);
     harness.receive(settings(50));
     assert_eq!(data_sent(&mut harness), [data(1, 50, false)]);
-    // Several changes in one frame, of which the last counts.
+    // Several changes in one frame: the last one applies.
     harness.receive(Input::new().settings(&[
         (SettingId::INITIAL_WINDOW_SIZE, 0x7fff_ffff - 16),
         (SettingId::INITIAL_WINDOW_SIZE, 60),
