@@ -52,7 +52,7 @@ fn order<'a>(program: &'a CStr, arguments: &[&'a CStr]) -> Start<'a> {
     }
 }
 
-/// Starts a program; gives the ends of its output as well.
+/// Starts a program; also returns the ends of its output.
 async fn begin(start: Start<'_>) -> (Ticket, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let descriptors = [write.as_fd(), write.as_fd()];

@@ -1,9 +1,9 @@
 //! AJP13: requests to servlet containers such as Tomcat (Apache JServ Protocol 1.3).
 //!
 //! The codec does no input or output; [`Ajp`] adapts the server's side of it to the
-//! [`backend`](crate::backend) module. One request at a time uses a connection, and the container asks for
-//! the request's body piece by piece; only the first piece of a body with a known length is sent without
-//! being asked for.
+//! [`backend`](crate::backend) module. One request at a time uses a connection, and the container requests
+//! the request's body piece by piece; only the first piece of a body with a known length is sent without such
+//! a request.
 //!
 //! | module | |
 //! |---|---|
@@ -57,7 +57,7 @@ pub struct State {
 
 impl State {
     /// The state before a request. If the body's length is known and not 0, the container waits for a first
-    /// piece without asking.
+    /// piece without requesting it.
     pub fn new(limits: PacketLimits, has_body: bool) -> State {
         let wanted_bytes = if has_body { most_data_bytes(limits) } else { 0 };
         State { limits, has_head: false, wanted_bytes }

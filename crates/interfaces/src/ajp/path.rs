@@ -170,8 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// The path that is sent has the same meaning for the container: no dot segment, no repeated slash
-        /// and no parameter is left to be resolved.
+        /// The path that is sent has the same meaning for the container: it contains no dot segment, no
+        /// repeated slash and no parameter that the container would resolve.
         #[test]
         fn what_is_sent_means_the_same(path in "(/|[a-z]|\\.|;|%2[eE]|%3[bB]|%25|=|\u{e9}){0,24}") {
             let path = format!("/{path}");

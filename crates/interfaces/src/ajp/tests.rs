@@ -243,7 +243,7 @@ fn outputs(state: &mut State, bytes: &[u8]) -> Result<Vec<Output>, String> {
 fn a_body_is_sent_as_it_is_asked_for() {
     let mut state = State::new(LIMITS, true);
     let mut sent = VecDeque::new();
-    // The first piece goes unasked.
+    // The first piece is sent without a request for it.
     assert_eq!(Ajp::body_room(&state), 8186);
     Ajp::push_body(&mut state, Bytes::from_static(b"first"), &mut sent);
     assert_eq!(Ajp::body_room(&state), 0);
@@ -284,7 +284,7 @@ fn an_answer_comes_out_as_it_was_meant() {
 }
 
 proptest! {
-    /// Whatever comes: no panic, and the same packets however they are cut.
+    /// For any input: no panic, and the same packets however the bytes are split.
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..200), size in 1_usize..9) {
         let bytes = [b"AB\0", &bytes[..]].concat();
@@ -361,7 +361,7 @@ proptest! {
         }
     }
 
-    /// A body comes whole out of the packets, however much is asked for at a time.
+    /// A body is read completely from the packets, whatever the requested sizes are.
     #[test]
     fn any_body(body in vec(any::<u8>(), 0..5000), asked in vec(1_u16..700, 1..40)) {
         let mut state = State::new(LIMITS, !body.is_empty());

@@ -51,7 +51,7 @@ pub enum FailureKind {
     /// No byte of the answer has arrived for [`TimeLimits::quiet`]. The call continues with
     /// [`BackendCall::next`].
     Quiet,
-    /// The program is gone: it does not answer a ping.
+    /// The program is unreachable: it does not answer a ping.
     Silent,
 }
 
@@ -205,7 +205,7 @@ impl<P: Protocol> BackendCall<P> {
         !self.has_heard
     }
 
-    /// Whether also nothing of the request was sent, so that the program cannot have begun with it.
+    /// Whether no byte of the request was sent either, so that the program cannot have started it.
     pub fn is_unsent(&self) -> bool {
         !self.has_sent && !self.has_heard
     }

@@ -211,7 +211,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// Tries a new connection, or one that has become free meanwhile.
+    /// Tries a new connection, or one that has become free since.
     async fn try_new(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
         let connections = self.group.connections(index);
         match self.open(connections).await {
@@ -253,7 +253,7 @@ impl<P: Protocol> Caller<P> {
         None
     }
 
-    /// A new connection, or one that has become free meanwhile.
+    /// A new connection, or one that has become free since.
     async fn open(&self, connections: &Connections) -> Result<(Connection, bool), NoConnection> {
         let (mut connection, is_kept) = connections.open().await?;
         let ping = self.group.rules().ping.as_ref().filter(|rules| rules.on_connect && !is_kept);
@@ -333,8 +333,8 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// The next output before the head of the answer. If none comes for long, and another backend could
-    /// answer the request as well, it is looked whether this one is still there.
+    /// The next output before the head of the answer. If there is none for long, and another backend could
+    /// answer the request as well, this backend is checked by a ping.
     async fn next_output(
         &self,
         index: usize,
@@ -398,7 +398,7 @@ impl<P: Protocol> Caller<P> {
             FailureKind::TimedOut | FailureKind::Quiet | FailureKind::Silent => 504,
             FailureKind::Client => 400,
         };
-        // The program may have closed a kept connection, which says nothing about its health.
+        // The program may have closed a kept connection, which is no sign of a failure.
         let is_of_backend =
             failure.kind == FailureKind::Silent || !is_kept && failure.kind != FailureKind::Client;
         if is_of_backend {
@@ -573,7 +573,7 @@ enum GatherResult {
         /// The connection may serve another request.
         keeps: bool,
     },
-    /// More will come.
+    /// More will follow.
     More,
     Broken(String),
 }

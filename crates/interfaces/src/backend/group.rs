@@ -21,7 +21,7 @@ use touchstone_upstream::live_instances::LiveInstances;
 use touchstone_upstream::outage::Outage;
 use touchstone_upstream::{Candidate, Chooser, Health, HealthRules, hash};
 
-/// What the cores share of the backends of a route.
+/// The state of a route's backends that the cores share.
 pub struct SharedGroup {
     rules: GroupRules,
     backends: Vec<Arc<SharedBackend>>,
@@ -168,7 +168,7 @@ impl Group {
         let rules = self.rules();
         let now = now_ms();
         let health = |index: usize| &self.shared.backends[index].health;
-        // A single backend gets all requests, even if it counts as down.
+        // A single backend gets all requests, even if it is considered down.
         if self.len() == 1 {
             health(0).probe(now, &rules.health);
             return tried.is_empty().then_some(0);
@@ -254,8 +254,8 @@ impl Group {
         (0..self.len()).any(|other| other != index && self.admits(other))
     }
 
-    /// Whether a backend with a ping answers neither that, on a connection of its own, nor any request
-    /// meanwhile. Requests that ask at the same time share one ping.
+    /// Whether a backend with a ping answers neither the ping, on a connection of its own, nor any request in
+    /// that time. Requests that check at the same time share one ping.
     pub async fn is_silent(&self, index: usize) -> bool {
         let backend = &self.backends[index];
         let known = backend.look.borrow().upgrade();

@@ -72,7 +72,7 @@ impl BodySender {
         }
     }
 
-    /// Whether more bytes came than the program declared.
+    /// Whether the program has sent more bytes than it declared.
     pub fn is_longer(&self) -> bool {
         self.is_longer
     }
@@ -108,8 +108,8 @@ impl<P: Protocol> Pump<P> {
         // The request counts as in progress until this task ends.
         let _busy = self.group.begin(self.index);
         loop {
-            // The client sets the pace: nothing is received while enough bytes wait for it. Its own body is
-            // sent meanwhile.
+            // The client determines the speed: nothing is received while enough bytes wait for it. Its own
+            // body is still sent.
             let room = poll_fn(|context| match self.backend_call.poll_upload(context) {
                 Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),

@@ -17,7 +17,7 @@ pub enum Body {
     Whole(Bytes),
     /// The body follows.
     Stream {
-        /// Its pieces come from here.
+        /// The source of its pieces.
         receiver: Receiver,
         /// The length that the program has declared.
         length: Option<u64>,

@@ -59,7 +59,7 @@ impl Queue {
     }
 }
 
-/// A place in the queue, given back when it is dropped.
+/// A place in the queue, which is released when it is dropped.
 struct QueuePlace<'q>(&'q AtomicUsize);
 
 impl<'q> QueuePlace<'q> {

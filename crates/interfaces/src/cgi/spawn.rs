@@ -132,7 +132,7 @@ impl Launcher {
     /// Starts a program. The calling thread waits until it has been executed.
     ///
     /// # Errors
-    /// The step that failed. No process is left behind.
+    /// The step that failed. No process remains.
     pub fn start(&mut self, plan: &Plan<'_>) -> Result<StartedProgram, NotStarted> {
         let arguments = pointers(plan.arguments);
         let environment = pointers(plan.environment);

@@ -108,7 +108,7 @@ struct Spawner {
 struct Program {
     /// Its process, session and process group.
     process: Pid,
-    /// `None`: the process has ended, and only others of its group are left.
+    /// `None`: the process has ended, but others of its group still run.
     pidfd: Option<OwnedFd>,
     is_reported: bool,
     /// The time at which it is killed, after it got the signal to end.
@@ -377,7 +377,7 @@ impl Spawner {
             }
             let _ = rustix::process::kill_process_group(program.process, Signal::KILL);
             program.kill_at = None;
-            // Its end will be reported, unless only others of its group were left.
+            // Its end will be reported, unless only others of its group still ran.
             program.pidfd.is_some()
         });
     }

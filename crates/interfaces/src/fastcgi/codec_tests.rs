@@ -154,7 +154,7 @@ fn records() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However received bytes are cut, the same events come out.
+    /// However received bytes are split, the events are the same.
     #[test]
     fn pieces_do_not_matter(bytes in records(), piece_bytes in 1usize..50) {
         let whole = decode(&bytes, usize::MAX);

@@ -103,7 +103,7 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
 }
 
 impl<P: ProgramProtocol> Gateway<P> {
-    /// The script for a path; the error says how to answer instead.
+    /// The script for a path; the error states how to answer instead.
     pub fn script<'p>(&'p self, path: &'p [u8]) -> Result<Script<'p>, NoScript> {
         let status = match &self.settings.paths {
             Paths::Application { script_name } => return Ok(application(script_name, path)),
@@ -152,7 +152,7 @@ impl<P: ProgramProtocol> Gateway<P> {
     pub async fn go_on(&self, begun: PendingGet<P>, request: Request) -> Handled {
         let script = match self.script(&request.path) {
             Ok(script) => script,
-            // The script was deleted meanwhile.
+            // The script was deleted since.
             Err(problem) => return problem.handled(request.without_body()),
         };
         match self.call_of(&request, &script, 0) {

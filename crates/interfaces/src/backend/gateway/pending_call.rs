@@ -74,8 +74,8 @@ impl<P: ProgramProtocol> PendingGet<P> {
         (self.guard, self.connection.map(|connection| Box::new(backend_call(connection))))
     }
 
-    /// Gives the answer if it was received completely and needs no action of the server; returns whether it
-    /// did.
+    /// Passes the answer on if it was received completely and needs no action of the server; returns whether
+    /// it did.
     fn give_whole(&self, received: &[u8], give: &mut dyn FnMut(Answer, &[u8])) -> bool {
         let Some(WholeAnswer { first, more }) = P::whole_answer(received) else { return false };
         let settings = &self.gateway.settings;
