@@ -1,5 +1,5 @@
-//! What this process inherited when it started: listening sockets from systemd, or those of the server that
-//! it replaces.
+//! The sockets that this process inherited when it started: listening sockets from systemd, or those of the
+//! server that it replaces.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -14,11 +14,11 @@ use crate::start_error::StartError;
 use crate::systemd;
 use crate::unix_socket;
 
-/// What this process inherited when it started.
+/// The sockets that this process inherited when it started.
 #[derive(Default)]
 pub struct Inheritance {
     /// Listening sockets for connections: of TCP, and unix sockets. Both have the type of the first, because
-    /// what is done with them is the same.
+    /// they are processed in the same way.
     pub sockets: Vec<InheritedSocket>,
     /// Sockets for HTTP/3, each with its address in the configuration of the previous process.
     pub http3_sockets: Vec<(SocketAddr, UdpSocket)>,
@@ -67,7 +67,7 @@ impl Inheritance {
         Ok(inheritance)
     }
 
-    /// Tells the previous process that this one cannot start.
+    /// Notifies the previous process that this one cannot start.
     pub fn refuse(&self, reasons: &[String]) {
         if let Some(predecessor) = &self.predecessor {
             predecessor.failed(reasons);

@@ -39,7 +39,7 @@ pub struct SocketFileIdentity {
     inode: u64,
 }
 
-/// Makes the socket and its file, and listens. The error says what to do about it.
+/// Makes the socket and its file, and listens. The error states the remedy.
 pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListener, String> {
     let told = |error: io::Error| error.to_string();
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(told)?;
@@ -60,7 +60,7 @@ pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListe
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Gives the file of a socket its permissions and its owner.
+/// Sets the permissions and the owner of a socket's file.
 pub fn set_rights(path: &Path, rights: SocketFileRights) -> Result<(), String> {
     let found = own_file(path).ok_or("its file has been removed or replaced")?;
     let differs = |wanted: Option<u32>, is: u32| wanted.filter(|wanted| *wanted != is);
@@ -93,7 +93,7 @@ pub fn bound_name(socket: &OwnedFd) -> Option<ListenAddress> {
     name.map(ListenAddress::Unix)
 }
 
-/// The file at the path of a socket, to know it again.
+/// The file at the path of a socket, to recognise it later.
 pub fn identity(path: &Path) -> Option<SocketFileIdentity> {
     own_file(path).map(|file| SocketFileIdentity { device: file.dev(), inode: file.ino() })
 }
@@ -110,7 +110,7 @@ fn own_file(path: &Path) -> Option<Metadata> {
     std::fs::symlink_metadata(path).ok().filter(|file| file.file_type().is_socket())
 }
 
-/// Makes room at a path. The error says what to do about what is there.
+/// Removes a stale file at a path. If another file is there, the error states the remedy.
 fn make_room(path: &Path) -> Result<(), String> {
     let found = remove_stale(path)
         .map_err(|error| format!("the file of an earlier socket cannot be removed: {error}"))?;

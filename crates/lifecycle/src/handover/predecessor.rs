@@ -58,7 +58,7 @@ impl Predecessor {
         }
     }
 
-    /// Tells the old process that every core accepts, and waits until it no longer accepts. A process that
+    /// Notifies the old process that every core accepts, and waits until it no longer accepts. A process that
     /// has ended does not accept either.
     pub fn ready(&self, taken: Vec<ListenAddress>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
@@ -76,7 +76,7 @@ impl Predecessor {
         while let Ok(Some(_)) = receive(&self.channel, None) {}
     }
 
-    /// Tells the old process why this one cannot start.
+    /// Sends the old process the reason why this one cannot start.
     pub fn failed(&self, reasons: &[String]) {
         // If the old process has ended, standard error still has the reasons.
         let _ = send(&self.channel, &Packet::Failed(reasons.to_vec()), &[]);

@@ -91,7 +91,7 @@ impl Successor {
                     self.ended(END_PATIENCE);
                     return Err(reasons.join("; "));
                 }
-                // A later version may send packets that this one does not know.
+                // A later version may send packets that this one does not support.
                 Ok(Some(_)) => {}
                 Ok(None) => return Err(self.how_it_ended()),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -109,7 +109,7 @@ impl Successor {
         }
     }
 
-    /// Tells it that this process no longer accepts.
+    /// Notifies it that this process no longer accepts.
     pub fn go(&self) -> io::Result<()> {
         send(&self.channel, &Packet::Go, &[])
     }
