@@ -56,7 +56,7 @@ pub fn register_function(function: &'static CStr, plugin: &'static CStr) {
     }
 }
 
-/// Registers where the code of a plug-in and of its libraries lies.
+/// Registers the address ranges of the code of a plug-in and of its libraries.
 pub fn register_code_ranges(ranges: &[(usize, usize)], plugin: &CStr) {
     let name: &'static CStr = Box::leak(plugin.into());
     for (begin, end) in ranges {
@@ -162,7 +162,7 @@ extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mu
 }
 
 /// Whether thread-local variables can be accessed. On x86-64 this needs a pointer in memory, which the thread
-/// may have overwritten; the kernel knows its original value.
+/// may have overwritten; the kernel has its original value.
 fn has_thread_memory() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -219,7 +219,7 @@ fn report_all(what: *const c_char) {
     report(&texts[..=length]);
 }
 
-/// The instruction of a thread when the signal came; 0 if unknown.
+/// The instruction of a thread at the time of the signal; 0 if unknown.
 fn instruction(context: *mut c_void) -> usize {
     // SAFETY: the kernel gives the context to a handler with SA_SIGINFO.
     let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return 0 };

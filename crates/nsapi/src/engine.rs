@@ -46,7 +46,7 @@ pub struct Settings {
     pub media_types: BTreeMap<String, String>,
     /// The name of the site.
     pub server_name: String,
-    /// The number of workers, for plug-ins that ask.
+    /// The number of workers, for plug-ins that query it.
     pub workers: usize,
     /// The settings are only checked.
     #[serde(default)]
@@ -438,7 +438,7 @@ impl Engine {
 /// The result of preparing a directive.
 enum DirectiveOutcome {
     Ready(Box<Directive>),
-    /// The directive has no effect, because Touchstone does this in another way, as the text says.
+    /// The directive has no effect, because Touchstone does this in another way, which the text describes.
     LeftOut(String),
 }
 

@@ -93,7 +93,7 @@ impl Function {
         self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
-    /// Lets it run on cores. The caller must know that it never waits.
+    /// Allows it to run on cores. The caller must be sure that it never waits.
     pub fn set_inline(&self) {
         self.is_inline.store(true, Ordering::Relaxed);
     }

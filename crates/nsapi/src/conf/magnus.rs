@@ -1,6 +1,6 @@
 //! magnus.conf: settings of the server, with a name and a value on each line, and `Init` lines.
 //!
-//! Touchstone has its own configuration for almost all settings. Those that plug-ins can ask for are stored;
+//! Touchstone has its own configuration for almost all settings. Those that plug-ins can query are stored;
 //! for the others a message names the key of Touchstone, once, when the file is read.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configurati
     problems
 }
 
-/// The value of a setting; the last one counts.
+/// The value of a setting; if there are several, the last one.
 pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
     settings
         .iter()

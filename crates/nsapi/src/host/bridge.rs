@@ -28,7 +28,7 @@ pub enum Message {
     Head(Head, Vec<u8>, bool),
     /// More of the body.
     Body(Vec<u8>),
-    /// The worker wants the request's body; sent once. Until then another handler may still get the body.
+    /// The worker requests the request's body; sent once. Until then another handler may still get the body.
     WantsBody,
     /// The end.
     End(RequestEnd),
@@ -223,7 +223,7 @@ impl CoreEnd {
 }
 
 async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Sender<Piece>) {
-    // The client is asked for more only when the worker has taken the earlier pieces.
+    // More is requested from the client only when the worker has taken the earlier pieces.
     while let Ok(place) = to_worker.reserve().await {
         match body.next().await {
             Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
@@ -234,7 +234,7 @@ async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Send
 }
 
 impl WorkerEnd {
-    /// Called when a worker has taken the job. Returns false if the core has given it up.
+    /// Called when a worker has taken the job. Returns false if the core has abandoned it.
     pub fn begin(&self) -> bool {
         self.state.step();
         self.state.change_job_state(WAITS, RUNS) && !self.state.is_gone()
@@ -249,7 +249,7 @@ impl WorkerEnd {
         message.map_or(Ok(()), |message| self.send(message))
     }
 
-    /// Continues an answer that was begun on the core.
+    /// Continues an answer that was started on the core.
     pub fn resume(&mut self, head: Option<Head>, body: Vec<u8>) {
         *self.state.unsent() = UnsentBytes { head, body };
     }
@@ -269,12 +269,12 @@ impl WorkerEnd {
         let _ = self.send(Message::End(RequestEnd::Close));
     }
 
-    /// Called when the worker has finished the job. Returns false if the core had given it up.
+    /// Called when the worker has finished the job. Returns false if the core had abandoned it.
     pub fn end(self) -> bool {
         self.state.change_job_state(RUNS, ENDED)
     }
 
-    /// Says how the request ended.
+    /// Reports how the request ended.
     pub fn finish(&mut self, request_end: RequestEnd) {
         let is_all = request_end == RequestEnd::Answered;
         if self.send_unsent(is_all).is_ok() {

@@ -1,4 +1,4 @@
-//! What is counted of plug-ins in this process, for its metrics.
+//! The counts of plug-ins in this process, for its metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -435,7 +435,7 @@ impl NsapiOfCore {
         }
     }
 
-    /// Sends the rest of an answer. The worker may still ask for the body of the request.
+    /// Sends the rest of an answer. The worker may still request the body of the request.
     async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender, body: Receiver) {
         let mut body = Some(body);
         loop {

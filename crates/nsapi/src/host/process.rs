@@ -428,7 +428,7 @@ fn private_directory() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes directories that killed servers have left: those of this user whose server has ended.
+/// Removes directories of servers that were killed: those of this user whose server has ended.
 fn remove_dead_directories(temporary: &Path) {
     use std::os::unix::fs::MetadataExt as _;
     // SAFETY: the call has no arguments and changes nothing.

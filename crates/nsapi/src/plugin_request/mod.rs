@@ -76,7 +76,7 @@ enum AnswerState {
 unsafe impl Send for PluginRequest {}
 
 impl PluginRequest {
-    /// Makes a plug-in request that has not begun.
+    /// Makes a plug-in request that has not started.
     pub fn new() -> Box<PluginRequest> {
         // SAFETY: the C structures hold only integers and pointers.
         let (session, request, inbuf) =
@@ -230,7 +230,7 @@ impl PluginRequest {
         self.connection().break_off();
     }
 
-    /// Tells the connection which function begins.
+    /// Notifies the connection which function begins.
     pub fn begin_function(&mut self, function: &'static Function) {
         self.connection().runs(function);
     }
@@ -426,7 +426,7 @@ impl PluginRequest {
         }
     }
 
-    /// Sends the bytes that were held back.
+    /// Sends the buffered bytes.
     pub fn flush(&mut self) -> Result<(), ClientDisconnected> {
         if self.gone {
             return Err(ClientDisconnected);
