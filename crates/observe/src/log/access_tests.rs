@@ -336,7 +336,7 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     }
     let lost = log.lost_lines();
     assert!(lost > 0);
-    // A timer's flush must not use up what is left of the queue.
+    // A timer's flush must not use up the rest of the queue.
     let queued = buffer.queued;
     buffer.flush();
     assert_eq!(buffer.queued, queued);

@@ -18,7 +18,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a format string; the error says what is wrong with it.
+    /// Parses a format string; the error states what is wrong with it.
     pub fn compile(source: &str, scope: Scope<'_>) -> Result<Template, String> {
         if let Some(control) = source.chars().find(|character| character.is_control()) {
             return Err(format!("holds a control character, {control:?}; a line is one line"));

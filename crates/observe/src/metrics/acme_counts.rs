@@ -1,4 +1,4 @@
-//! What is counted of the certificates that an authority gives.
+//! The counts of certificates from an authority.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 /// The counts of one process.
 #[derive(Debug, Default)]
 pub struct AcmeCounts {
-    /// A certificate was wanted.
+    /// A certificate is or was configured.
     is_used: AtomicBool,
-    /// Orders that gave a certificate.
+    /// Orders that returned a certificate.
     pub orders_done: AtomicU64,
     /// Orders that failed.
     pub orders_failed: AtomicU64,
@@ -26,23 +26,23 @@ pub struct AcmeCounts {
 }
 
 impl AcmeCounts {
-    /// A certificate is wanted.
+    /// A certificate is configured.
     pub fn set_used(&self) {
         self.is_used.store(true, Relaxed);
     }
 
-    /// Notes when the certificate of a name ends, in seconds since 1970.
+    /// Notes the end of validity of a name's certificate, in seconds since 1970.
     pub fn set_end(&self, name: &str, end_s: i64) {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         ends.insert(name.to_string(), end_s);
     }
 
-    /// Forgets the certificates of names that are not wanted any more.
+    /// Removes the certificates of names that are not configured any more.
     pub fn retain_ends(&self, is_wanted: impl Fn(&str) -> bool) {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| is_wanted(name));
     }
 
-    /// The values, if a certificate was wanted.
+    /// The values, if a certificate is or was configured.
     pub fn totals(&self) -> Option<AcmeTotals> {
         let value = |count: &AtomicU64| count.load(Relaxed);
         self.is_used.load(Relaxed).then(|| AcmeTotals {
@@ -69,6 +69,6 @@ pub struct AcmeTotals {
     pub asked: u64,
     /// Handshakes without a certificate on demand, by the reason.
     pub refused: [(&'static str, u64); 2],
-    /// When certificates end, by their first name.
+    /// The ends of validity of certificates, by their first name.
     pub ends: BTreeMap<String, i64>,
 }

@@ -1,4 +1,4 @@
-//! The table of the metrics of certificates that an authority gives.
+//! The table of the metrics of certificates from an authority.
 
 use super::metric::{Definition, Kind};
 

@@ -1,4 +1,4 @@
-//! The table of every metric: its name, its kind, what it means, its labels, and how it is read.
+//! The table of every metric: its name, kind, meaning and labels, and how it is read.
 //!
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a
 //! new metric is one new entry.

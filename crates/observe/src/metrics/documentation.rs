@@ -1,4 +1,4 @@
-//! The table of metrics written out for people: `docs/metrics.md`.
+//! Writes the table of metrics for readers: `docs/metrics.md`.
 
 use std::fmt::Write as _;
 
@@ -109,7 +109,7 @@ rate(touchstone_cache_hits_total[5m])
 mod tests {
     use super::*;
 
-    /// The page in the book is what the table says. `BLESS=1` writes it again.
+    /// The page in the book equals the table. `BLESS=1` writes it again.
     #[test]
     fn metrics_page_is_up_to_date() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");

@@ -1,5 +1,5 @@
-//! What all cores share of the metrics: the places of their counters, and the counters of the process as a
-//! whole.
+//! The state of the metrics that all cores share: the places of their counters, and the counters of the
+//! process as a whole.
 //!
 //! A core registers its counters once, and those of a route at the route's first request. Locks are taken
 //! only then and when the metrics are read, never for a request.
@@ -75,7 +75,7 @@ impl Metrics {
         })
     }
 
-    /// Sets where answers of programs and origins are stored from now on, if they are stored.
+    /// Sets the store of answers of programs and origins that is in use from now on, if there is one.
     pub fn use_accelerator(&self, store: Option<&Arc<Store>>) {
         *lock(&self.accelerator) = store.cloned();
     }
@@ -146,12 +146,12 @@ impl Metrics {
         &self.control
     }
 
-    /// What is counted of traces and metrics that are sent.
+    /// The counts of traces and metrics that are sent.
     pub fn telemetry(&self) -> &Arc<TelemetryCounts> {
         &self.telemetry
     }
 
-    /// What is counted of certificates that an authority gives.
+    /// The counts of certificates from an authority.
     pub fn acme(&self) -> &Arc<AcmeCounts> {
         &self.acme
     }

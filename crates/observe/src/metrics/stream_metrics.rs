@@ -6,7 +6,7 @@ use super::stream_totals::StreamTotals;
 const STREAM: (&str, &str) = ("stream", "its `name`");
 const PROTOCOL: (&str, &str) = ("protocol", "`tcp` or `udp`");
 
-/// What came from clients, and what went to them.
+/// The directions: bytes received from clients, and bytes sent to them.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
 
 const DIRECTION: (&str, &str) = ("direction", "`received` from clients, or `sent` to them");
