@@ -260,7 +260,7 @@ fn prepare(command: &mut Command, user: Option<User>, memory: u64) {
 }
 
 impl Output {
-    /// Returns whether more may come.
+    /// Returns whether more output may follow.
     fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
         let mut buffer = [0; 4096];
         // The limit keeps a worker that prints without end from delaying the others.

@@ -362,7 +362,7 @@ impl Handler for PythonOfCore {
     }
 
     fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
-        // A client that wants to switch protocols may send more.
+        // A client that requests a switch of protocols may send more.
         if get.head.fields.iter().any(|line| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade")) {
             return ImmediateAnswer::Handle;
         }

@@ -58,8 +58,8 @@ struct Slot {
     request_events: Option<Rc<RequestEvents>>,
 }
 
-/// A request that was sent to a worker. Dropping it informs the worker that the core has given the request
-/// up.
+/// A request that was sent to a worker. Dropping it informs the worker that the core has abandoned the
+/// request.
 pub struct WorkerRequest {
     /// The link.
     pub link: Rc<Link>,

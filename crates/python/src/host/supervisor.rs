@@ -44,7 +44,7 @@ const LAST_WORDS_OF_STUCK: Duration = Duration::from_secs(1);
 /// A worker that uses this percentage of its memory limit is replaced before it reaches the limit.
 const MEMORY_PERCENT: u64 = 90;
 
-/// Starts the thread. It ends when the pool is dropped, or told to stop.
+/// Starts the thread. It ends when the pool is dropped or stopped.
 pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
     let pool = Arc::new(Pool::new(settings)?);
     let slots = (0..pool.settings().worker_count()).map(|_| WorkerSlot::default()).collect();

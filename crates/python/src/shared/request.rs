@@ -12,9 +12,9 @@
 pub const IS_HTTPS: u8 = 1;
 /// There is a body.
 pub const HAS_BODY: u8 = 2;
-/// The client asks to switch protocols (`Upgrade`, or an extended CONNECT).
+/// The client requests a switch of protocols (`Upgrade`, or an extended CONNECT).
 pub const MAY_SWITCH: u8 = 4;
-/// The client waits until it is asked for its body.
+/// The client waits for 100 (Continue) before it sends its body.
 pub const EXPECTS_CONTINUE: u8 = 8;
 
 /// Texts of a request that are not header fields.

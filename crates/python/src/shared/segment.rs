@@ -1,5 +1,5 @@
 //! Memory that the server and a worker both map: a page with the positions of two rings and a count of the
-//! requests that the worker has begun, and the rings.
+//! requests that the worker has started, and the rings.
 //!
 //! Each ring is mapped twice, one copy after the other, so that a frame that crosses the end of the ring is
 //! still one piece in memory. The size of the memory is sealed: a worker that could shorten it could crash

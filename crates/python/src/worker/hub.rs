@@ -301,7 +301,7 @@ impl Hub {
         true
     }
 
-    /// Notifies the cores of answers, if they were not told for a while or there is nothing else to do.
+    /// Notifies the cores of answers, if they were not notified for a while or there is nothing else to do.
     pub fn wake_cores(&self, all: bool) {
         self.lock().links.wake_cores(all);
     }

@@ -28,7 +28,7 @@ pub trait MonitorCheck: Send + 'static {
     /// Whether it must check every millisecond as long as there are.
     fn is_urgent(&self) -> bool;
 
-    /// Makes a check. `is_moving`: a request was begun since the last check.
+    /// Makes a check. `is_moving`: a request was started since the last check.
     fn check(&mut self, is_moving: bool);
 }
 
@@ -52,7 +52,7 @@ impl Monitor {
         monitor
     }
 
-    /// Called when a request has begun.
+    /// Called when a request was started.
     pub fn kick(&self) {
         if self.is_asleep.load(Ordering::Relaxed)
             && self.is_asleep.swap(false, Ordering::AcqRel)

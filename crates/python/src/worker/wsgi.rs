@@ -61,7 +61,7 @@ struct State {
     is_gone: bool,
     /// HEAD: there is no body to send.
     is_head: bool,
-    /// The client waits until it is asked for its body, and was not asked yet.
+    /// The client waits for 100 (Continue), which was not sent yet.
     must_ask: bool,
     /// The unread part of a piece of the request's body.
     piece: Vec<u8>,
@@ -306,7 +306,7 @@ impl Call {
             None => Ok(()),
         };
         match failure {
-            // The first exception counts.
+            // The first exception is reported.
             Some(error) => Err(gil.raise_exception(error)),
             None => sent.and(closed),
         }

@@ -44,9 +44,9 @@ pub struct AsgiContext {
     /// Notifies the cores of written frames.
     pub wake_cores: OnceLock<Object>,
     pub calls: Mutex<FxHashMap<Key, Arc<Call>>>,
-    /// The rings are being read: cores are told afterwards.
+    /// The rings are being read: cores are notified afterwards.
     pub is_reading: AtomicBool,
-    /// Cores will be told in the next turn of the loop.
+    /// Cores will be notified in the next turn of the loop.
     pub will_wake_cores: AtomicBool,
 }
 
@@ -75,7 +75,7 @@ impl AsgiContext {
         }
     }
 
-    /// Called when something was written: the cores are told once for all frames of this turn.
+    /// Called when something was written: the cores are notified once for all frames of this turn.
     pub(super) fn has_written(&self) {
         if self.is_reading.load(Ordering::Relaxed) || self.will_wake_cores.swap(true, Ordering::Relaxed) {
             return;
@@ -124,7 +124,7 @@ pub struct Call {
 pub struct State {
     /// HEAD: there is no body to send.
     pub is_head: bool,
-    /// The client waits until it is asked for its body, and was not asked yet.
+    /// The client waits for 100 (Continue), which was not sent yet.
     pub must_ask: bool,
     /// Pieces of the body that the application has not received.
     body: VecDeque<Vec<u8>>,

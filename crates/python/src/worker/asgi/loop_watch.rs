@@ -1,8 +1,8 @@
 //! Detects an event loop that does not return: an application that computes without end in a coroutine, or
 //! holds the interpreter's lock, blocks all requests of its worker.
 //!
-//! While there are requests, the loop is asked once a second to read its rings. If it has not done so for as
-//! long as a request may take, the server is told, which ends the worker.
+//! While there are requests, the loop is woken once a second to read its rings. If it has not done so for as
+//! long as a request may take, the server is notified, which ends the worker.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub enum WatchAction {
     Nothing,
     /// The loop must be woken, so that it has a turn.
     Wake,
-    /// It has not returned for this time: the server must be told.
+    /// It has not returned for this time: the server must be notified.
     Report(Duration),
 }
 
