@@ -14,7 +14,7 @@ pub fn append_query_part(bytes: &[u8], out: &mut Vec<u8>) {
     append_escaped(bytes, b"/-._~!$'()*,:@", out);
 }
 
-/// Appends a query that is encoded already, and encodes what has no place in a URI at all.
+/// Appends a query that is encoded already, and encodes the bytes that are not allowed in a URI.
 pub fn append_query(query: &[u8], out: &mut Vec<u8>) {
     append_escaped(query, b"%/-._~!$&'()*+,;=:@?[]|", out);
 }
