@@ -32,8 +32,8 @@ use crate::streams;
 ///
 /// Without places (the quick form), pass `&ConfigPlaces::default()`.
 ///
-/// If root will become another user (`server.user`), checks that user's rights: that user opens the files, at
-/// the start and at every reload.
+/// If the process will change from root to another user (`server.user`), the rights of that user are checked:
+/// that user opens the files, at the start and at every reload.
 pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = check_process(&config.server, places);
     let account = match Account::configured(&config.server) {
@@ -89,8 +89,8 @@ fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
         }
         for path in names.filter_map(UnixSocketName::path) {
             let directory = directory_of(path);
-            // Whether the directory can be written does not matter if the socket is there already: systemd or
-            // the process before may have made it.
+            // If the socket exists, the directory need not be writable: systemd or the previous process may
+            // have made the socket.
             let reason = match metadata(&directory) {
                 Err(reason) => reason,
                 Ok(found) if !found.is_dir() => "is not a directory".to_string(),

@@ -45,8 +45,8 @@ impl Kind {
     }
 }
 
-/// The interface of a route with programs that listen, if it has one. The error says what is wrong, with the
-/// key.
+/// The interface of a route with programs that listen on an address, if it has one. The error states the
+/// fault, with the key.
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     let Some((kind, config)) = programs_of(route) else { return Ok(None) };
     if let Some((key, message)) = problems(route).into_iter().next() {
@@ -72,12 +72,12 @@ pub fn log_pools_to(error_log: &ErrorLog) {
     }));
 }
 
-/// Ends the processes that the server has started, and waits for their end.
+/// Ends the processes that the server has started, and waits until they have ended.
 pub fn stop_pools() {
     pool::of_process().stop();
 }
 
-/// What is wrong with a route's programs on this machine, with the keys (`php.program`).
+/// The faults of a route's programs on this machine, with the keys (`php.program`).
 pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
     let Some((kind, config)) = programs_of(route) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -271,7 +271,7 @@ fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> Co
         // The number of processes of other programs is not known, and a persistent connection occupies one.
         keep: !matches!(kind, Kind::Scgi | Kind::Uwsgi) && config.keep_connections.unwrap_or(is_managed),
         most: match config.connections {
-            // More would only wait at the socket, where the server cannot count them.
+            // More connections would only wait at the socket, where the server cannot count them.
             0 if is_managed => processes(kind, config),
             most => count(most),
         },

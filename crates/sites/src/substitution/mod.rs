@@ -1,8 +1,8 @@
 //! Replaces texts in answers, by the `substitute` key of a site or route.
 //!
-//! For a program or an origin it is an interface before theirs, behind compression and the cache: what is
-//! stored has the texts replaced. For files the exchange asks [`Substitution::apply`]. Either way the answer
-//! is asked for whole and without a coding, and compressed afterwards.
+//! For a program or an origin it is an interface in front of it, behind compression and the cache: stored
+//! answers have the texts replaced. For files the exchange calls [`Substitution::apply`]. In both cases the
+//! whole answer is requested without a coding, and is compressed afterwards.
 
 mod texts;
 
@@ -21,13 +21,13 @@ use crate::changed_answer::{change_fields, fields, forbids_change, forget_length
 use crate::pieces::Pieces;
 use texts::Texts;
 
-/// A body that is there is replaced at once up to this size.
+/// A complete body up to this size is replaced at once.
 const AT_ONCE_BYTES: u64 = 64 * 1024;
 
-/// How much of a body waits for its client.
+/// The most bytes of a body that wait for the client.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// The texts of a site or route, and in which answers they are replaced.
+/// The texts of a site or route, and the answers in which they are replaced.
 pub struct Substitution {
     texts: Arc<Texts>,
     types: Box<[Box<str>]>,
@@ -35,7 +35,7 @@ pub struct Substitution {
 }
 
 impl Substitution {
-    /// Prepares what a configuration says; `None` if nothing is replaced.
+    /// Prepares the settings; `None` if nothing is replaced.
     pub fn open(config: &SubstituteConfig) -> Result<Option<Arc<Substitution>>, String> {
         if config.replace.is_empty() {
             return Ok(None);
@@ -64,7 +64,7 @@ impl Substitution {
         true
     }
 
-    /// Replaces the texts in an answer, if it is one of those in which that is done.
+    /// Replaces the texts in an answer, if it is of a kind in which texts are replaced.
     pub fn apply(&self, mut answer: Answer, is_head: bool) -> Answer {
         if !self.is_meant(&answer) {
             return answer;
@@ -87,7 +87,7 @@ impl Substitution {
         };
         let texts = self.texts.clone();
         if is_short(&parts) {
-            // Nothing of it waits: the parts are there.
+            // This never waits: all parts are available.
             if let Some(bytes) = at_once(&texts, parts) {
                 return answer.part(BodyPart::Bytes(bytes));
             }
@@ -121,7 +121,7 @@ impl Substitution {
     }
 }
 
-/// The body of parts that are there, with its texts replaced; `None` if a file cannot be read.
+/// The body of available parts, with its texts replaced; `None` if a file cannot be read.
 fn at_once(texts: &Texts, parts: Vec<BodyPart>) -> Option<Bytes> {
     let replaced = std::pin::pin!(async move {
         let (mut replacing, mut out) = (texts.begin(), Vec::new());
@@ -144,7 +144,7 @@ async fn replace_in_stream(texts: Arc<Texts>, mut pieces: Pieces, mut sender: Se
     loop {
         let next = tokio::select! {
             next = pieces.next() => next,
-            // What makes the body learns it when the receiver is dropped.
+            // The client has disconnected. The source of the body stops when the receiver is dropped.
             () = sender.gone() => return,
         };
         let mut out = Vec::new();
@@ -165,7 +165,7 @@ async fn replace_in_stream(texts: Arc<Texts>, mut pieces: Pieces, mut sender: Se
         if is_end {
             return sender.finish_with_trailers(pieces.take_trailers());
         }
-        // Others are to have their turn.
+        // Other tasks get a turn.
         tokio::task::yield_now().await;
     }
 }
@@ -176,7 +176,7 @@ struct Substituted {
     substitution: Arc<Substitution>,
 }
 
-/// Has texts replaced in the answers of an interface.
+/// Adds the replacement of texts to an interface.
 pub fn open(interface: Arc<dyn Interface>, substitution: Arc<Substitution>) -> Arc<dyn Interface> {
     Arc::new(Substituted { interface, substitution })
 }
