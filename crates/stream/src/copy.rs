@@ -1,9 +1,10 @@
 //! Passes bytes on in both directions until both sides have ended.
 //!
-//! Bytes are received into memory that all connections of the core share, and sent at once. Only what the
-//! other side does not take now gets memory of its own, at most `most_bytes` in each direction, and nothing
-//! more is received before that is sent: so a slow side sets the pace of the other one. When a side ends its
-//! direction, the other side is told, and its own direction continues.
+//! Bytes are received into memory that all connections of the core share, and sent at once. Only bytes that
+//! the other side does not accept now are stored in memory of the connection, at most `most_bytes` in each
+//! direction, and nothing more is received before they are sent: so a slow side limits the speed of the other
+//! one. When a side ends its direction, the end is passed on to the other side, whose own direction
+//! continues.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,8 +23,8 @@ use crate::stream_of_core::Scratch;
 /// How often a direction may receive before other connections of the core get their turn.
 const TURNS: usize = 16;
 
-/// How long a client may still send, after its origin has broken off, before its connection is closed: the
-/// close of a connection with unread bytes could take from the client what it was sent last.
+/// How long a client may still send, after its origin has broken off, before its connection is closed: if a
+/// connection is closed with unread bytes, the client could lose the last bytes that were sent to it.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One direction.
@@ -139,7 +140,8 @@ impl Both<'_> {
         Ok(())
     }
 
-    /// Receives once from the client, and sends what the origin takes at once. False: nothing is there.
+    /// Receives once from the client, and sends what the origin accepts at once. Returns false if there was
+    /// nothing to receive.
     fn receive_up(&mut self, context: &mut Context<'_>, end: End) -> Result<bool, End> {
         let (scratch, most_bytes) = (self.scratch, self.most_bytes);
         scratch.with(most_bytes, |buffer| {
@@ -197,7 +199,8 @@ impl Both<'_> {
         Ok(())
     }
 
-    /// Receives once from the origin, and sends what the client takes at once. False: nothing is there.
+    /// Receives once from the origin, and sends what the client accepts at once. Returns false if there was
+    /// nothing to receive.
     fn receive_down(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let buffer = &mut *self.scratch.from_origin.borrow_mut();
         buffer.clear();
@@ -215,12 +218,12 @@ impl Both<'_> {
         let sent = self.client.try_send(buffer, &[]).map_err(|_| End::Client)?;
         if sent < buffer.len() {
             self.down.wait_with(&buffer[sent..]);
-            // The event loop is asked when these bytes are sent, in the next turn.
+            // The event loop is polled when these bytes are sent, in the next turn.
         }
         Ok(true)
     }
 
-    /// Tells the client the end, and lets it finish what it is sending.
+    /// Ends the direction to the client, and lets it finish sending.
     async fn linger(&mut self) {
         self.client.shut_down_sending();
         let rest = poll_fn(|context| {

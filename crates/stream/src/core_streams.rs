@@ -40,8 +40,8 @@ impl CoreStreams {
         })
     }
 
-    /// Takes the streams of another configuration for what comes from now on. `sockets` are new ones for
-    /// datagrams, by their configured addresses; those that no stream names any more are left.
+    /// Uses the streams of another configuration for new connections and datagrams. `sockets` are new ones
+    /// for datagrams, by their configured addresses; those that no stream names any more are closed.
     pub fn apply(
         self: &Rc<Self>,
         setups: &[Arc<StreamSetup>],

@@ -25,7 +25,7 @@ use touchstone_proxy::DatagramLink;
 use crate::record::Record;
 use crate::stream_of_core::{FindStream, StreamOfCore};
 
-/// What is received at once: datagrams of one client may come joined.
+/// The most bytes received at once: several datagrams of one client may be joined.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How often a socket may receive before other work of the core gets its turn.
@@ -101,7 +101,8 @@ impl DatagramListener {
                 match received {
                     Ok(count) if count > 0 => self.take(&*streams, &meta[0], &buffer),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // An error of a datagram that was sent before; what comes next is not affected.
+                    // The error belongs to a datagram that was sent before; the next datagram is not
+                    // affected.
                     _ => {}
                 }
             }
@@ -248,7 +249,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
     let Some(link) = relay.open_datagrams(client, &name).await else { return End::NoOrigin };
     session.record.origin.replace(link.origin.clone());
     let link = Rc::new(link);
-    // Before that, the event loop does not know that the socket takes anything.
+    // Before that, the event loop has no information that the socket is writable.
     if link.socket.writable().await.is_err() {
         return End::Origin;
     }
@@ -282,7 +283,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
     }
 }
 
-/// Waits for datagrams of the origin and passes them on; false when all expected ones have come.
+/// Waits for datagrams of the origin and passes them on; returns false when all expected ones have arrived.
 async fn receive(
     listener: &DatagramListener,
     stream: &StreamOfCore,

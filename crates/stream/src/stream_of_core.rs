@@ -16,7 +16,7 @@ use touchstone_proxy::Relay;
 use touchstone_sites::streams::StreamSetup;
 use touchstone_tls::CiphertextBuffer;
 
-/// The largest buffer that any stream asks for.
+/// The largest buffer that any stream requires.
 const SCRATCH_BYTES: usize = 1 << 20;
 
 /// What streams use of their core.
@@ -75,7 +75,7 @@ impl StreamOfCore {
         }
     }
 
-    /// Lets a client in, or says with which end it is refused.
+    /// Admits a client, or returns the end with which it is refused.
     pub(crate) fn admit(&self, client: SocketAddr) -> Result<StreamPermit, End> {
         self.setup.gate.admit(client.ip()).map_err(|refusal| match refusal {
             StreamRefusal::Denied => End::Denied,
