@@ -1,5 +1,5 @@
-//! What the connections of an endpoint use: the rustls configuration of each policy, and the choice between
-//! them.
+//! The state that the connections of an endpoint use: the rustls configuration of each policy, and the choice
+//! between them.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ pub struct ActiveTls {
     pub(super) policies: ServerNames<usize>,
     /// The policy for unknown names.
     pub(super) default_policy: usize,
-    /// The policy for clients that ask for no name.
+    /// The policy for clients that send no name.
     pub(super) unnamed_policy: usize,
-    /// The names that get certificates at their first handshake; `None` where there are none.
+    /// The names that get certificates at their first handshake; `None`: there are none.
     pub(super) on_demand: Option<OnDemandNames>,
     /// The rules over QUIC.
     pub(super) quic: QuicTls,
     /// Held so that the next `ActiveTls` finds the same sessions.
     pub(super) _sessions: Vec<Arc<Sessions>>,
     pub(super) challenges: Arc<Challenges>,
-    /// Answers only an ACME authority. It asks for no client certificate and has no session.
+    /// Answers only an ACME authority. It requests no client certificate and has no session.
     pub(super) challenge_config: Arc<ServerConfig>,
 }
 
@@ -58,7 +58,7 @@ impl ActiveTls {
         }
     }
 
-    /// What a handshake must wait for: the certificate of its name, which is obtained now.
+    /// The wait of a handshake for the certificate of its name, which is being obtained.
     pub(super) fn certificate_wait(&self, hello: &Hello) -> Option<CertificateWait> {
         let on_demand = self.on_demand.as_ref()?;
         let name = hello.server_name.as_deref().filter(|_| !hello.is_acme_challenge)?;

@@ -139,7 +139,7 @@ impl LoadedCertificate {
         self.names.iter().any(|own| {
             own == name
                 || own.strip_prefix("*.").is_some_and(|parent| {
-                    // A wildcard in a certificate stands for one label (RFC 9525 section 6.3).
+                    // A wildcard in a certificate matches one label (RFC 9525 section 6.3).
                     name.split_once('.').is_some_and(|(first, rest)| first != "*" && rest == parent)
                 })
         })

@@ -7,8 +7,8 @@ use rustls::{AlertDescription, Error, PeerIncompatible};
 /// Why a session ended. The alert for the client, if any, is already in the output; send it and close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsError {
-    /// The client speaks HTTP without TLS: answer in the clear, with a 400 that says so.
-    /// [`TlsSession::received_in_clear`] has what it sent.
+    /// The client uses HTTP without TLS: answer without encryption, with a 400 that states this.
+    /// [`TlsSession::received_in_clear`] has the bytes that it sent.
     PlainHttp,
     /// The client ended it with an alert: for example because it does not trust the certificate.
     EndedByClient(AlertDescription),
@@ -16,7 +16,7 @@ pub enum TlsError {
     NothingInCommon(String),
     /// The client sent no certificate although one is required, or one that is not trusted.
     ClientCertificate(String),
-    /// There is no certificate for the name that the client asked for.
+    /// There is no certificate for the name that the client requested.
     NoCertificate,
     /// The client broke the protocol.
     Broken(String),

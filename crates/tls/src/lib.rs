@@ -1,9 +1,9 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446), with rustls and aws-lc-rs, and without I/O.
 //!
-//! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name
-//! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches its files, and applies
-//! changes while connections continue. Each connection has its own [`TlsSession`], which turns received bytes
-//! into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
+//! A [`TlsEndpoint`] is the TLS state of one listening address: the certificates of its sites, chosen by the
+//! name that the client requests (SNI), and the rules of each site ([`Policy`]). It watches its files, and
+//! applies changes while connections continue. Each connection has its own [`TlsSession`], which converts
+//! received bytes to plaintext, and plaintext to bytes to send ([`CiphertextBuffer`]).
 //!
 //! | module | |
 //! |---|---|

@@ -14,12 +14,12 @@ const MOST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Revocation lists may be large.
 const MOST_REVOCATION_LIST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why a PEM file cannot be used. Displays as `FILE: what is wrong and what to do`.
+/// Why a PEM file cannot be used. Displayed as `FILE: the fault and its remedy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PemProblem {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 

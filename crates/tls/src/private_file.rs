@@ -10,7 +10,7 @@ use aws_lc_rs::rand;
 /// The suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
-/// Makes a directory for its owner alone, and its missing parents.
+/// Makes a directory that only its owner may access, and its missing parents.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }

@@ -39,7 +39,7 @@ pub struct QuicCrypto {
 }
 
 impl QuicCrypto {
-    /// For the sites of this endpoint; `None` if none of them speaks HTTP/3.
+    /// For the sites of this endpoint; `None`: none of them uses HTTP/3.
     pub fn new(endpoint: Arc<TlsEndpoint>) -> Option<QuicCrypto> {
         let active = endpoint.active();
         let config = active.quic.configs.first()?.config.clone();
@@ -96,14 +96,14 @@ struct QuicSession {
     policy: usize,
 }
 
-/// What is known of a session after the ClientHello. The library calls it "handshake data".
+/// The facts about a session after the ClientHello. The library calls it "handshake data".
 #[derive(Clone)]
 pub struct QuicFacts {
     active: Arc<ActiveTls>,
     policy: usize,
     /// The host that the client requested, in lower case.
     pub server_name: Option<Box<str>>,
-    /// The client is asked for a certificate. It gets no answer before the handshake is complete.
+    /// The client is requested to send a certificate. It gets no answer before the handshake is complete.
     pub wants_certificate: bool,
     /// An earlier session was resumed.
     pub is_resumed: bool,
@@ -120,7 +120,7 @@ impl QuicFacts {
     }
 }
 
-/// The client's certificate, from what the library calls the peer's identity.
+/// The client's certificate, which the library calls the peer's identity.
 pub fn client_certificate(identity: Option<Box<dyn Any>>) -> Option<ClientCertificate> {
     let chain = identity?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     ClientCertificate::read(&chain)

@@ -30,7 +30,7 @@ pub struct SiteSettings {
     pub http3: bool,
 }
 
-/// Where a certificate and its key come from.
+/// The source of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
     /// PEM files, checked for changes about once a second.
@@ -48,7 +48,7 @@ pub enum CertificateSource {
     SelfSigned {
         /// Names and addresses besides `localhost`, `127.0.0.1` and `::1`.
         names: Vec<String>,
-        /// Where it is stored over restarts; `None`: it lives as long as the process.
+        /// Its directory for restarts; `None`: it is kept only as long as the process runs.
         directory: Option<PathBuf>,
     },
 }
@@ -62,8 +62,8 @@ pub struct Policy {
     pub maximum_version: MaximumVersion,
     /// Whether clients must send certificates, and which.
     pub client_authorities: Option<ClientAuthorities>,
-    /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers
-    /// only others is refused; one that offers none is accepted.
+    /// Application protocols (ALPN, RFC 7301), the most preferred first: `h2`, `http/1.1`. A client that
+    /// offers only others is refused; one that offers none is accepted.
     pub protocols: Vec<String>,
     /// How sessions are resumed.
     pub resumption: Resumption,

@@ -1,4 +1,5 @@
-//! The TLS of one connection, without I/O: received bytes go in, plaintext and bytes to send come out.
+//! The TLS of one connection, without I/O: it processes received bytes, and returns plaintext and bytes to
+//! send.
 //!
 //! ```text
 //! receive(bytes)  -> plaintext, and messages of the handshake
@@ -150,8 +151,8 @@ impl TlsSession {
         }
     }
 
-    /// Gives back the memory of the buffer for received bytes that it does not need; for a connection that
-    /// will be idle.
+    /// Releases the memory of the buffer for received bytes that is not needed; for a connection that will be
+    /// idle.
     pub fn release_buffer(&mut self) {
         self.kept.shrink_to_fit();
     }
@@ -200,8 +201,8 @@ impl TlsSession {
         self.seal(rest, out)
     }
 
-    /// Sends close_notify, so that the client knows that the data is complete. Afterwards nothing is sent,
-    /// and received bytes are ignored.
+    /// Sends close_notify, so that the client can verify that the data is complete. Afterwards nothing is
+    /// sent, and received bytes are ignored.
     pub fn close(&mut self, out: &mut CiphertextBuffer) {
         if self.phase == Phase::Open {
             let goodbye = self.with_write_traffic(out, |traffic, out| {
@@ -217,7 +218,7 @@ impl TlsSession {
                 }
                 Ok(())
             });
-            // If close_notify cannot be sent, the client has gone.
+            // If close_notify cannot be sent, the client has disconnected.
             let _ = goodbye;
         }
         self.end();
@@ -461,7 +462,7 @@ impl TlsSession {
     #[cold]
     fn fail(&mut self, error: rustls::Error, out: &mut CiphertextBuffer) -> TlsError {
         if let Some(connection) = &mut self.connection {
-            // rustls gives its output before it reads any input, so it needs no input here.
+            // rustls returns its output before it reads any input, so it needs no input here.
             while connection.wants_write() {
                 match connection.process_tls_records(&mut []).state {
                     Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
@@ -512,7 +513,7 @@ impl TlsSession {
             return Err(TlsError::NotOpen);
         };
         loop {
-            // The kept bytes were given to rustls before. They are given again because rustls remembers its
+            // The kept bytes were passed to rustls before. They are passed again because rustls stores its
             // position in them.
             match connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {

@@ -1,5 +1,5 @@
-//! Tests of endpoints: which certificate and which rules a client gets, what is read from files, and what is
-//! reported about it.
+//! Tests of endpoints: the certificate and the rules that a client gets, the contents of files, and the
+//! messages about them.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn the_kind_of_key_is_chosen_by_what_the_client_can_verify() {
     let certificates = vec![place.files.write_pair("rsa", &rsa), place.source("ecdsa", &["a.org"])];
     let (endpoint, notices) = open(vec![site(&["a.org"], certificates, Policy::default())]);
     assert_eq!(notices, []);
-    // ECDSA comes first, whatever the order of the settings.
+    // ECDSA is first, whatever the order of the settings.
     let pipe = Pipe::connect(&endpoint, &Arc::new(client_with(&place.authority, &[&TLS12], None)), "a.org");
     assert!(pipe.session.cipher_suite().unwrap().starts_with("ECDHE-ECDSA-"));
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -460,7 +460,7 @@ fn an_acme_authority_is_answered_while_there_is_a_challenge() {
         OffsetDateTime::now_utc(),
     );
     shared.add_challenge("A.org", proof.unwrap().loaded.certified);
-    // No client certificate is asked for.
+    // No client certificate is requested.
     let pipe = Pipe::connect(&endpoint, &config, "a.org");
     assert!(pipe.session.is_acme_challenge());
     assert!(pipe.certificate_names().contains(&"DNSName(proof.a.org)".to_string()));

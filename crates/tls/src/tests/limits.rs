@@ -260,7 +260,7 @@ thread_local! {
     }));
 }
 
-/// Gives `bytes` to a new session in pieces, and calls it as a connection would.
+/// Passes `bytes` to a new session in pieces, and calls it as a connection would.
 fn survives(bytes: &mut [u8], piece_bytes: usize) {
     SCENE.with(|scene| {
         let mut session = scene.endpoint.session();
