@@ -1,7 +1,7 @@
 //! The only place that uses a connection's socket, so that the reactor under it can be changed.
 //!
-//! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new
-//! connection needs (receive, send, close) needs no wait. It is *registered* for events when it first has to
+//! A socket begins *fresh*: registered in the kernel but not in the event loop, because most operations of a
+//! new connection (receive, send, close) need no wait. It is *registered* for events when it first has to
 //! wait.
 
 use std::io;
@@ -55,7 +55,7 @@ impl Socket {
         true
     }
 
-    /// The descriptor, for an event loop of the caller; `None`: the socket is gone.
+    /// The descriptor, for an event loop of the caller; `None`: the socket is closed.
     pub fn as_descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor().ok()
     }
@@ -101,7 +101,7 @@ impl Socket {
             });
             match (received, tried) {
                 (Err(rustix::io::Errno::AGAIN), _) => {}
-                // The event loop knew that nothing was there, and did not try.
+                // According to the event loop there was nothing to receive, so it was not tried.
                 (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
                 (Ok(count), _) => {
                     traffic::received(count);
@@ -154,7 +154,7 @@ impl Socket {
         let stream = self.register()?;
         loop {
             ready!(stream.poll_write_ready(context))?;
-            // The event loop only knows that the socket was writable once; this asks whether it still is.
+            // The event loop only stores that the socket was writable once; this queries whether it still is.
             let writable = stream.try_io(Interest::WRITABLE, || {
                 let mut slots = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::OUT)];
                 match rustix::event::poll(
