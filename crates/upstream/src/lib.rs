@@ -1,4 +1,4 @@
-//! What the origins of the proxy, the origins of streams and the backends of programs have in common.
+//! The common parts of the origins of the proxy, the origins of streams and the backends of programs.
 //!
 //! | module | |
 //! |---|---|

@@ -116,12 +116,12 @@ impl Stream {
         if let Stream::Tls(stream) = self {
             return stream.is_quiet();
         }
-        // This asks the kernel, because the event loop may not know the latest state.
+        // This queries the kernel, because the event loop may not have the latest state.
         let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
         rustix::net::recv(self, &mut [0u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
     }
 
-    /// The same as far as the event loop knows, usually without a system call. For callers that can send the
+    /// The same according to the event loop, usually without a system call. For callers that can send the
     /// request on another connection if this was wrong.
     pub fn seems_quiet(&self) -> bool {
         let peek = || {
@@ -200,7 +200,7 @@ impl Stream {
         Ok(count)
     }
 
-    /// Receives without TLS, by a call that asks for this many bytes.
+    /// Receives at most this many bytes, without TLS.
     fn receive_plain(
         &self,
         asked: usize,

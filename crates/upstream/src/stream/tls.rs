@@ -84,7 +84,7 @@ impl TlsStream {
                         })?;
                     }
                     Err(error) => {
-                        // The alert tells the other side what is wrong, if it still receives.
+                        // The alert tells the peer what is wrong, if it still receives.
                         let _ = stream.session.borrow_mut().write_tls(&mut Socket(&stream.under));
                         return Poll::Ready(Err(error));
                     }
