@@ -95,8 +95,8 @@ fn call(
     }
 }
 
-/// Reads the body; its beginning may have come with the head.
-fn receive_body(stream: &mut ClientStream, head: &RequestHead, begun: &[u8]) -> Result<Vec<u8>, Failure> {
+/// Reads the body, whose beginning may have arrived with the head.
+fn receive_body(stream: &mut ClientStream, head: &RequestHead, received: &[u8]) -> Result<Vec<u8>, Failure> {
     let length = match head.body {
         RequestBody::None => return Ok(Vec::new()),
         RequestBody::Chunked => {
@@ -109,7 +109,7 @@ fn receive_body(stream: &mut ClientStream, head: &RequestHead, begun: &[u8]) -> 
     }
     let broken = |_| Failure::new(400, "the body was not received");
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let mut body = begun[..begun.len().min(length)].to_vec();
+    let mut body = received[..received.len().min(length)].to_vec();
     if head.expectation == Expectation::Continue && body.is_empty() {
         stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(broken)?;
     }

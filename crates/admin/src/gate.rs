@@ -72,7 +72,7 @@ impl Gate {
             return if shows(&fields, token) { Ok(()) } else { Err(Refusal::Token) };
         }
         let host = head.host.map(|host| host.of(buffer)).unwrap_or_default();
-        if self.is_unix || self.knows(host) { Ok(()) } else { Err(Refusal::Host) }
+        if self.is_unix || self.has_host(host) { Ok(()) } else { Err(Refusal::Host) }
     }
 
     /// Whether a request may change something: it has the token as a bearer token, which a browser never adds
@@ -87,7 +87,7 @@ impl Gate {
         self.is_unix || (self.token.is_some() && all.any(is_bearer))
     }
 
-    fn knows(&self, host: &[u8]) -> bool {
+    fn has_host(&self, host: &[u8]) -> bool {
         let name = split_port(host).0;
         let Ok(name) = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)) else { return false };
         let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);

@@ -132,9 +132,9 @@ impl Pages {
                 None => (decoded(pair), String::new()),
             })
             .collect();
-        let said: Vec<(&str, String)> =
+        let parameters: Vec<(&str, String)> =
             pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        match PurgeOrder::parse(&said).map(|order| (self.sources.purge)(&order)) {
+        match PurgeOrder::parse(&parameters).map(|order| (self.sources.purge)(&order)) {
             Ok(Some(purged)) => Page::json(&json!({ "purged": purged })),
             Ok(None) => {
                 Page { body: "404 Not Found: no route has a cache\n".to_string(), ..Page::error(404) }

@@ -152,7 +152,7 @@ pub trait PendingCall {
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Continues with the request for which the call was started.
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled>;
 }
 
 /// The result of [`Handler::handle`].

@@ -96,7 +96,7 @@ impl LogoutToken {
 #[repr(align(64))]
 pub struct Counts {
     /// Browsers that were sent to the provider.
-    pub begun: Count,
+    pub started: Count,
     /// Logins that have ended with a session.
     pub completed: Count,
     /// Sessions that users have ended at this server.
@@ -118,7 +118,7 @@ impl Counts {
     }
 
     /// Counts a logout token.
-    pub fn told_of_logout(&self, token: LogoutToken) {
+    pub fn logout_token_received(&self, token: LogoutToken) {
         self.logout_tokens[token as usize].add(1);
     }
 
@@ -176,7 +176,7 @@ mod tests {
         }
         counts.renewed(Renewal::Ended);
         assert_eq!(counts.renewals(), [1, 2, 1]);
-        counts.told_of_logout(LogoutToken::Refused);
+        counts.logout_token_received(LogoutToken::Refused);
         assert_eq!(counts.logout_tokens(), [0, 1]);
     }
 }

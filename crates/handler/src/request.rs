@@ -318,16 +318,16 @@ impl<'a> PlainGet<'a> {
 
     /// Whether the client used HTTPS, see [`Request::is_https`].
     pub fn is_https(&self) -> bool {
-        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.proxy_field(name)).unwrap_or(self.tls.is_some())
     }
 
     /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
-        forwarded_port(|name| self.said_by_proxy(name))
+        forwarded_port(|name| self.proxy_field(name))
     }
 
     /// The first value of a field, if a trusted proxy sent it.
-    fn said_by_proxy(&self, name: &str) -> Option<&'a [u8]> {
+    fn proxy_field(&self, name: &str) -> Option<&'a [u8]> {
         let is_it = |other: &[u8]| self.is_from_trusted_proxy && other.eq_ignore_ascii_case(name.as_bytes());
         self.fields().find(|(other, _)| is_it(other)).map(|(_, value)| value)
     }
@@ -351,16 +351,16 @@ impl Request {
 
     /// Whether the client uses HTTPS, to this server or, as reported by a trusted proxy, to that proxy.
     pub fn is_https(&self) -> bool {
-        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.proxy_field(name)).unwrap_or(self.tls.is_some())
     }
 
     /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
-        forwarded_port(|name| self.said_by_proxy(name))
+        forwarded_port(|name| self.proxy_field(name))
     }
 
     /// The first value of a field, if a trusted proxy sent it.
-    fn said_by_proxy(&self, name: &'static str) -> Option<&[u8]> {
+    fn proxy_field(&self, name: &'static str) -> Option<&[u8]> {
         self.trusted_proxy.and_then(|_| self.received.values(name).next())
     }
 

@@ -186,11 +186,11 @@ struct FoundUser {
 
 fn find_user(name: &str) -> Result<FoundUser, AccountProblem> {
     let problem = |message: String| AccountProblem { key: "user", message };
-    let asked = |error: nix::Error| problem(format!("the user database cannot be read: {error}"));
+    let unreadable = |error: nix::Error| problem(format!("the user database cannot be read: {error}"));
     let number: Option<u32> = name.parse().ok();
     let found = match number {
-        Some(number) => User::from_uid(Uid::from_raw(number)).map_err(asked)?,
-        None => User::from_name(name).map_err(asked)?,
+        Some(number) => User::from_uid(Uid::from_raw(number)).map_err(unreadable)?,
+        None => User::from_name(name).map_err(unreadable)?,
     };
     match (found, number) {
         (Some(user), _) => Ok(FoundUser {

@@ -41,13 +41,13 @@ pub struct SocketFileIdentity {
 
 /// Makes the socket and its file, and listens. The error states the remedy.
 pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListener, String> {
-    let told = |error: io::Error| error.to_string();
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(told)?;
-    let address = SockAddr::unix(name.to_bind()).map_err(told)?;
+    let as_message = |error: io::Error| error.to_string();
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(as_message)?;
+    let address = SockAddr::unix(name.to_bind()).map_err(as_message)?;
     if let Some(path) = name.path() {
         make_room(path)?;
         // The kernel makes the file with the mode of the socket, without the bits of the umask.
-        fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(|error| told(error.into()))?;
+        fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(|error| as_message(error.into()))?;
     }
     socket.bind(&address).map_err(|error| problem_of_bind(name, &error))?;
     if let Some(path) = name.path()
@@ -56,7 +56,7 @@ pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListe
         let _ = std::fs::remove_file(path);
         return Err(problem);
     }
-    socket.listen(BACKLOG).map_err(told)?;
+    socket.listen(BACKLOG).map_err(as_message)?;
     Ok(OwnedFd::from(socket).into())
 }
 

@@ -148,9 +148,10 @@ impl Engine {
         }
         let engine = Arc::new(Engine::new(settings, &configuration, log));
         let before = STARTING.replace(Arc::as_ptr(&engine));
-        let made = engine.clone().fill(settings, &configuration);
+        let filled = engine.clone().fill(settings, &configuration);
         STARTING.set(before);
-        let engine = made.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let engine =
+            filled.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>())?;
         let paths = engine.plugins.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::as_ptr(&engine) as usize, paths));
         // Threads of plug-ins may call for as long as the process lives.
@@ -269,14 +270,14 @@ impl Engine {
         let mut objects = Vec::new();
         let mut names = HashMap::new();
         for object in &configuration.objects {
-            let mut made = Object {
+            let mut prepared = Object {
                 ppath: object.ppath.as_deref().and_then(|text| Pattern::new(text).ok()),
                 directives: Default::default(),
             };
             for directive in &object.directives {
                 match make_directive(&self.functions, directive) {
                     Ok(DirectiveOutcome::Ready(ready)) => {
-                        made.directives[directive.stage as usize].push(*ready)
+                        prepared.directives[directive.stage as usize].push(*ready)
                     }
                     Ok(DirectiveOutcome::LeftOut(message)) => self.log(LOG_INFORM, &message),
                     Err(message) => problems.push(Problem { location: directive.location.clone(), message }),
@@ -285,7 +286,7 @@ impl Engine {
             if let Some(name) = &object.name {
                 names.insert(name.clone(), objects.len());
             }
-            objects.push(made);
+            objects.push(prepared);
         }
         problems.extend(missing_root_object(configuration));
         let leads_on = |object: &Object| {
@@ -322,9 +323,9 @@ impl Engine {
         let mine = std::ptr::from_ref(self) as usize;
         live.retain(|(engine, _)| *engine != mine);
         let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = live.iter().any(|(_, paths)| paths.iter().any(|path| plugins.contains_key(path)));
+        let is_reused = live.iter().any(|(_, paths)| paths.iter().any(|path| plugins.contains_key(path)));
         drop((live, plugins));
-        if goes_on {
+        if is_reused {
             return;
         }
         let mut functions = std::mem::take(&mut *self.at_end.lock().unwrap_or_else(PoisonError::into_inner));
@@ -527,8 +528,8 @@ pub fn check(settings: &Settings) -> Vec<String> {
     }
     for directive in configuration.objects.iter().flat_map(|object| &object.directives) {
         let name = parameter(&directive.parameters, "fn").map(String::from_utf8_lossy);
-        let made = make_directive(&functions, directive);
-        if let Err(message) = made
+        let directive_result = make_directive(&functions, directive);
+        if let Err(message) = directive_result
             && name.is_none_or(|name| {
                 is_judged(&name) || crate::builtin::is_refused(&name, &directive.parameters)
             })
@@ -762,13 +763,13 @@ pub unsafe extern "C" fn magnus_atrestart(function: Option<AtEnd>, argument: *mu
 
 /// Logs once that a function of the interface has no effect here.
 pub fn unsupported(name: &'static str) {
-    static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.contains(&name) {
+    static REPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if reported.contains(&name) {
         return;
     }
-    told.push(name);
-    drop(told);
+    reported.push(name);
+    drop(reported);
     if let Some(engine) = current() {
         // SAFETY: names of plug-ins are never freed.
         let plugin = unsafe { crate::memory::bytes(breadcrumb().plugin) };

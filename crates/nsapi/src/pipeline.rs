@@ -523,8 +523,8 @@ impl StageRun<'_> {
                 Err(message) => return Ok(self.cannot_evaluate(&message)),
             }
             let function = directive.function();
-            let asked = &raw mut self.plugin_request().request;
-            if self.thread == ThreadKind::Core && !function.runs_on_core(asked) {
+            let function_request = &raw mut self.plugin_request().request;
+            if self.thread == ThreadKind::Core && !function.runs_on_core(function_request) {
                 return Err(NeedsWorker);
             }
             if self.thread == ThreadKind::Worker {

@@ -26,7 +26,7 @@ mod shared;
 pub mod status;
 mod worker;
 
-pub use host::{Python, RouteNames, begin_configuration, log_to, stop, taken_up};
+pub use host::{Python, RouteNames, apply_configuration, begin_configuration, log_to, stop};
 
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;

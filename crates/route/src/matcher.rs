@@ -291,7 +291,7 @@ impl RequestMatch {
     }
 
     /// Whether the condition has a variable of the connection.
-    pub fn asks_for_connection(&self) -> bool {
+    pub fn needs_connection(&self) -> bool {
         let is_of_connection = |variable: &Variable| variable.known == Known::Connection;
         self.when.as_ref().is_some_and(|when| when.uses(is_of_connection))
     }

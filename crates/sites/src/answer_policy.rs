@@ -97,8 +97,8 @@ impl AnswerPolicy {
     }
 
     /// Applies it to the fields of an answer with this status.
-    pub fn apply(&self, asked: BrowserRequest<'_>, status: u16, fields: &mut Vec<u8>) {
-        match (&self.with_nonce, asked.nonce) {
+    pub fn apply(&self, browser_request: BrowserRequest<'_>, status: u16, fields: &mut Vec<u8>) {
+        match (&self.with_nonce, browser_request.nonce) {
             (Some((common, policies)), Some(nonce)) => {
                 let mut added = common.clone();
                 // The page in the client's cache has the nonce of its own policy, which is cached with it.
@@ -109,7 +109,7 @@ impl AnswerPolicy {
             }
             _ => self.added.apply(fields),
         }
-        if let (Some(cors), Some(origin)) = (&self.cors, asked.origin) {
+        if let (Some(cors), Some(origin)) = (&self.cors, browser_request.origin) {
             cors.add_for(origin, fields);
         }
     }
@@ -196,9 +196,14 @@ mod tests {
         SiteConfig::new(PathBuf::from("/"), vec!["127.0.0.1:80".parse().unwrap()])
     }
 
-    fn applied(policy: &AnswerPolicy, asked: BrowserRequest<'_>, status: u16, fields: &str) -> String {
+    fn applied(
+        policy: &AnswerPolicy,
+        browser_request: BrowserRequest<'_>,
+        status: u16,
+        fields: &str,
+    ) -> String {
         let mut fields = fields.as_bytes().to_vec();
-        policy.apply(asked, status, &mut fields);
+        policy.apply(browser_request, status, &mut fields);
         String::from_utf8(fields).unwrap()
     }
 
@@ -250,12 +255,12 @@ mod tests {
             applied(&policy, BrowserRequest::default(), 200, ""),
             "Content-Security-Policy: script-src 'none'; style-src 'self'\r\n"
         );
-        let asked = BrowserRequest { nonce: Some("abc"), ..BrowserRequest::default() };
+        let browser_request = BrowserRequest { nonce: Some("abc"), ..BrowserRequest::default() };
         assert_eq!(
-            applied(&policy, asked, 200, ""),
+            applied(&policy, browser_request, 200, ""),
             "Content-Security-Policy: script-src 'nonce-abc'; style-src 'self' 'nonce-abc'\r\n"
         );
-        assert_eq!(applied(&policy, asked, 304, ""), "");
+        assert_eq!(applied(&policy, browser_request, 304, ""), "");
     }
 
     #[test]

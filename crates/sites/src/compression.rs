@@ -131,9 +131,9 @@ impl Handler for CompressedHandler {
             return ImmediateAnswer::Handle;
         }
         match self.handler.clone().answer_at_once(request, body) {
-            ImmediateAnswer::Answer(answer) => ImmediateAnswer::Answer(say_that_it_varies(answer)),
+            ImmediateAnswer::Answer(answer) => ImmediateAnswer::Answer(add_vary_if_codable(answer)),
             ImmediateAnswer::Written(answer) => {
-                ImmediateAnswer::Written(say_that_it_varies_with(answer, body.len() as u64))
+                ImmediateAnswer::Written(add_vary_if_codable_with(answer, body.len() as u64))
             }
             ImmediateAnswer::Pending(begun) => ImmediateAnswer::Pending(Box::new(PlainPending(begun))),
             ImmediateAnswer::Handle => ImmediateAnswer::Handle,
@@ -142,7 +142,7 @@ impl Handler for CompressedHandler {
 
     fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         let answer = self.handler.clone().await_call(call, interim);
-        Box::pin(async move { say_that_it_varies(answer.await) })
+        Box::pin(async move { add_vary_if_codable(answer.await) })
     }
 }
 
@@ -156,13 +156,13 @@ impl PendingCall for PlainPending {
 
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
         self.0.poll_answer(context, &mut |answer, body| {
-            give(say_that_it_varies_with(answer, body.len() as u64), body);
+            give(add_vary_if_codable_with(answer, body.len() as u64), body);
         })
     }
 
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
         let wanted = AnswerForm { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
-        let handled = self.0.go_on(request);
+        let handled = self.0.continue_request(request);
         Box::pin(async move { wanted.apply_to(handled.await) })
     }
 }
@@ -180,9 +180,9 @@ impl Caller for PlainCaller {
 
     fn call(&mut self, request: &PlainGet<'_>) -> CallResult {
         match self.caller.call(request) {
-            CallResult::Answer(answer) => CallResult::Answer(say_that_it_varies(answer)),
+            CallResult::Answer(answer) => CallResult::Answer(add_vary_if_codable(answer)),
             CallResult::Written(answer) => {
-                CallResult::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
+                CallResult::Written(add_vary_if_codable_with(answer, self.caller.body().len() as u64))
             }
             CallResult::ConnectionReturned => CallResult::ConnectionReturned,
         }
@@ -267,12 +267,12 @@ impl AnswerForm {
 
     /// A 304 refers to the client's copy: if that copy is compressed, its entity tag is the weak one.
     fn weaken_as_known(&self, answer: &mut Answer) {
-        let knows_weak = |tag: &[u8]| {
+        let has_weak = |tag: &[u8]| {
             self.if_none_match
                 .windows(tag.len() + 2)
                 .any(|known| known.starts_with(b"W/") && &known[2..] == tag)
         };
-        let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && knows_weak(tag));
+        let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && has_weak(tag));
         if tag.is_some() {
             change_fields(&mut answer.fields, &[]);
             add_vary(&mut answer.fields);
@@ -280,16 +280,16 @@ impl AnswerForm {
     }
 }
 
-/// Says of an answer that is not coded that its form depends on the request, where it could be.
-fn say_that_it_varies(mut answer: Answer) -> Answer {
+/// Adds `Vary` to an answer that is not compressed but could be.
+fn add_vary_if_codable(mut answer: Answer) -> Answer {
     if may_be_coded(&answer, None) {
         add_vary(&mut answer.fields);
     }
     answer
 }
 
-/// The same for an answer whose body, of this length, lies elsewhere.
-fn say_that_it_varies_with(mut answer: Answer, body_bytes: u64) -> Answer {
+/// The same for an answer whose body is stored elsewhere and has this length.
+fn add_vary_if_codable_with(mut answer: Answer, body_bytes: u64) -> Answer {
     if may_be_coded(&answer, Some(body_bytes)) {
         add_vary(&mut answer.fields);
     }
@@ -331,9 +331,9 @@ fn field<'a>(lines: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
 
 /// Adds `Vary: Accept-Encoding` if the fields do not contain it.
 fn add_vary(lines: &mut Vec<u8>) {
-    let says_so = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
+    let names_it = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
     let vary = |name: &[u8]| name.eq_ignore_ascii_case(b"vary");
-    if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(says_so)) {
+    if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(names_it)) {
         lines.extend_from_slice(b"Vary: Accept-Encoding\r\n");
     }
 }

@@ -45,8 +45,8 @@ impl Deliveries {
                 false => open(&route.delivery.below(&site.delivery)),
             })
             .collect::<Result<_, _>>()?;
-        let says_nothing = of_site.is_none() && of_routes.iter().all(Option::is_none);
-        Ok((!says_nothing).then_some(Deliveries { of_site, of_routes }))
+        let is_empty = of_site.is_none() && of_routes.iter().all(Option::is_none);
+        Ok((!is_empty).then_some(Deliveries { of_site, of_routes }))
     }
 
     /// The delivery of a route's answers, or of requests that match no route.
@@ -68,6 +68,6 @@ fn open(config: &DeliveryConfig) -> Result<Option<Delivery>, String> {
         after_bytes: config.limit_rate_after.unwrap_or_default(),
     });
     // The connection applies the minimum rates of clients itself.
-    let says_nothing = substitution.is_none() && rate.is_none() && !config.has_minimum_rate();
-    Ok((!says_nothing).then_some(Delivery { substitution, rate }))
+    let is_empty = substitution.is_none() && rate.is_none() && !config.has_minimum_rate();
+    Ok((!is_empty).then_some(Delivery { substitution, rate }))
 }

@@ -47,7 +47,7 @@ pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProble
     problems.extend(match &account {
         None => check_files(config, places),
         Some(account) => match account.as_it(|| check_files(config, places)) {
-            Ok(found) => found.into_iter().map(|problem| asked_as(account, problem)).collect(),
+            Ok(found) => found.into_iter().map(|problem| as_seen_by(account, problem)).collect(),
             Err(error) => {
                 let message = format!("what user '{}' may do cannot be asked: {error}", account.name);
                 vec![places.problem_in_section("server", "user", message)]
@@ -105,7 +105,7 @@ fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     problems
 }
 
-fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
+fn as_seen_by(account: &Account, problem: ConfigProblem) -> ConfigProblem {
     let message = format!("{} (as user '{}' of server.user)", problem.message, account.name);
     ConfigProblem { message, ..problem }
 }

@@ -69,9 +69,10 @@ pub fn begin_configuration() {
     touchstone_python::begin_configuration();
 }
 
-/// Applies the configuration that was opened last: workers that it has taken over are replaced.
-pub fn taken_up() {
-    touchstone_python::taken_up();
+/// Called when the configuration that was opened last is in use: the workers that it shares with the previous
+/// one are replaced.
+pub fn apply_configuration() {
+    touchstone_python::apply_configuration();
 }
 
 /// Ends the workers, and waits until they have ended.

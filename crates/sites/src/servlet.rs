@@ -120,8 +120,8 @@ pub fn begin_configuration() {
     touchstone_servlet::begin_configuration();
 }
 
-/// Applies the configuration that was opened last.
-pub fn taken_up() {
+/// Called when the configuration that was opened last is in use.
+pub fn apply_configuration() {
     touchstone_servlet::end_unwanted();
 }
 

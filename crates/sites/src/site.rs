@@ -47,8 +47,8 @@ pub struct Snapshot {
     pub sites: Vec<Site>,
     /// The rules for connections.
     pub connection_gate: ConnectionGate,
-    /// True when rules ask for clients' addresses.
-    pub wants_peers: bool,
+    /// Rules need the addresses of clients.
+    pub needs_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
     /// Parsed pages with directives.
@@ -195,8 +195,8 @@ impl Snapshot {
             sites[index].places = begin..sites.len();
         }
         let connection_gate = ConnectionGate::new(&config, access);
-        let wants_peers = connection_gate.wants_peers()
-            || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
+        let needs_peers = connection_gate.needs_peers()
+            || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::needs_peers);
         let mut addresses: Vec<ListenAddress> = Vec::new();
         for &address in config.sites.iter().flat_map(|site| &site.listen) {
             if !addresses.contains(&address) {
@@ -236,7 +236,7 @@ impl Snapshot {
             config,
             sites,
             connection_gate,
-            wants_peers,
+            needs_peers,
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,

@@ -171,11 +171,11 @@ impl Both<'_> {
     fn poll_down(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         for _ in 0..TURNS {
             while !self.down.rest().is_empty() {
-                let asked = self.down.rest().len();
+                let requested = self.down.rest().len();
                 let sent = self.client.try_send(self.down.rest(), &[]).map_err(|_| End::Client)?;
                 self.down.sent += sent;
                 self.has_moved |= sent > 0;
-                if sent < asked && !is_ready(self.client.poll_sendable(context))? {
+                if sent < requested && !is_ready(self.client.poll_sendable(context))? {
                     return Ok(());
                 }
             }

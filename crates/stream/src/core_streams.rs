@@ -98,8 +98,8 @@ impl CoreStreams {
         let current = self.current.borrow();
         let all = current.iter().cloned().chain(former.iter().filter_map(Weak::upgrade));
         let open = |stream: Rc<StreamOfCore>| {
-            let may_go_on = elapsed < stream.setup.drain_timeout(limit_of_server);
-            if may_go_on { stream.open_count() } else { 0 }
+            let may_continue = elapsed < stream.setup.drain_timeout(limit_of_server);
+            if may_continue { stream.open_count() } else { 0 }
         };
         all.map(open).sum()
     }

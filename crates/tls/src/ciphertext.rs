@@ -76,7 +76,7 @@ impl CiphertextBuffer {
     }
 
     /// Keeps the buffer for the next time.
-    pub(super) fn give_back(&mut self, mut joined: Vec<u8>) {
+    pub(super) fn return_buffer(&mut self, mut joined: Vec<u8>) {
         joined.clear();
         self.joined = joined;
     }

@@ -77,10 +77,10 @@ pub(super) fn classify(error: rustls::Error) -> TlsError {
         Error::PeerIncompatible(what) => TlsError::NothingInCommon(format!("{what:?}")),
         Error::NoApplicationProtocol => TlsError::NothingInCommon("NoApplicationProtocol".to_string()),
         Error::InvalidCertificate(what) => {
-            let said = format!("{what:?}");
-            TlsError::ClientCertificate(match said.contains("UnsupportedCertVersion") {
+            let text = format!("{what:?}");
+            TlsError::ClientCertificate(match text.contains("UnsupportedCertVersion") {
                 true => "one of X.509 version 1; it must be of version 3".to_string(),
-                false => said,
+                false => text,
             })
         }
         Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),

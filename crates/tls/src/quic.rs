@@ -72,7 +72,7 @@ impl crypto::ServerConfig for QuicCrypto {
             hello: Vec::new(),
             connection: None,
             next_secrets: None,
-            facts_are_told: false,
+            facts_are_reported: false,
             server_name: None,
             policy: 0,
         })
@@ -90,7 +90,7 @@ struct QuicSession {
     /// Made once the client's request is known.
     connection: Option<Box<ServerConnection>>,
     next_secrets: Option<Secrets>,
-    facts_are_told: bool,
+    facts_are_reported: bool,
     server_name: Option<Box<str>>,
     /// The index of the policy.
     policy: usize,
@@ -169,7 +169,7 @@ impl crypto::Session for QuicSession {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let connection = self.connection.as_ref().filter(|_| self.facts_are_told)?;
+        let connection = self.connection.as_ref().filter(|_| self.facts_are_reported)?;
         let suite = connection.negotiated_cipher_suite();
         Some(Box::new(QuicFacts {
             active: self.active.clone(),
@@ -221,7 +221,7 @@ impl crypto::Session for QuicSession {
             return Err(alert(description, &error.to_string()));
         }
         // The hello was answered: everything is known except the client's certificate.
-        Ok(!std::mem::replace(&mut self.facts_are_told, true))
+        Ok(!std::mem::replace(&mut self.facts_are_reported, true))
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

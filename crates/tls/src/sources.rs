@@ -27,7 +27,7 @@ pub struct Sources {
 pub struct CertificateState {
     origin: CertificateOrigin,
     /// The age that was last reported.
-    said: Option<(i64, Age)>,
+    last_notice: Option<(i64, Age)>,
 }
 
 enum CertificateOrigin {
@@ -58,7 +58,7 @@ impl Sources {
             let mut states = Vec::new();
             for source in &site.certificates {
                 match open_certificate(&site.label, source, shared, notices) {
-                    Ok(origin) => states.push(CertificateState { origin, said: None }),
+                    Ok(origin) => states.push(CertificateState { origin, last_notice: None }),
                     Err(problem) => problems.push(format!("site {}: {problem}", site.label)),
                 }
             }
@@ -118,10 +118,10 @@ impl Sources {
         for state in self.certificates.iter_mut().flatten() {
             let Some(loaded) = state.loaded().cloned() else { continue };
             let now = (loaded.not_after_s, loaded.age(now_s));
-            if state.said == Some(now) {
+            if state.last_notice == Some(now) {
                 continue;
             }
-            state.said = Some(now);
+            state.last_notice = Some(now);
             let origin = &loaded.origin;
             match now.1 {
                 Age::Valid => {}

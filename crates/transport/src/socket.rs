@@ -86,7 +86,7 @@ impl Socket {
         loop {
             ready!(stream.poll_read_ready(context))?;
             let mut received = Ok(0);
-            let asked = buffer.len();
+            let requested = buffer.len();
             let tried = stream.try_io(Interest::READABLE, || {
                 received =
                     rustix::net::recv(&*stream, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
@@ -94,7 +94,7 @@ impl Socket {
                     // A short read has emptied the socket: "would block" makes the event loop wait for the
                     // next event, which saves a second system call. At the client's end there is no next
                     // event to wait for.
-                    Ok(count) if count > 0 && count < asked => Err(io::ErrorKind::WouldBlock.into()),
+                    Ok(count) if count > 0 && count < requested => Err(io::ErrorKind::WouldBlock.into()),
                     Err(rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }

@@ -184,7 +184,7 @@ impl Health {
                 return false;
             }
             trouble.ejection = None;
-            self.came_back(&mut trouble, now_ms);
+            self.note_recovery(&mut trouble, now_ms);
             return true;
         }
         trouble.failures = 0;
@@ -199,7 +199,7 @@ impl Health {
         false
     }
 
-    fn came_back(&self, trouble: &mut FailureHistory, now_ms: u64) {
+    fn note_recovery(&self, trouble: &mut FailureHistory, now_ms: u64) {
         trouble.back_since_ms = Some(now_ms);
         trouble.failures = 0;
         self.answers.store(0, Relaxed);
@@ -276,7 +276,7 @@ impl Health {
         if is_well {
             // It has answered a check: former failures of requests no longer count.
             trouble.ejection = None;
-            self.came_back(&mut trouble, now_ms);
+            self.note_recovery(&mut trouble, now_ms);
         }
         true
     }

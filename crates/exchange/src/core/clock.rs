@@ -44,11 +44,11 @@ impl CoreClock {
     pub fn tick(&self) -> bool {
         self.coarse_ms.set(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
         let now = unix_now();
-        let begun = now != self.second.get().unix_seconds;
-        if begun {
+        let is_new_second = now != self.second.get().unix_seconds;
+        if is_new_second {
             self.second.set(date_second(now));
         }
-        begun
+        is_new_second
     }
 
     /// Milliseconds since the core started, as of the last tick.

@@ -52,18 +52,18 @@ pub fn remove_cookies(request: &mut Request) -> bool {
 pub async fn check(
     resolved: &Resolved<'_>,
     view: &RequestView<'_>,
-    came: &Request,
+    original: &Request,
     (request, progress): (&mut Request, &Progress),
 ) -> Result<(), Answer> {
-    let mut came = came.without_body();
+    let mut original = original.without_body();
     for rules in &resolved.crawlers {
-        let (bot, refused) = match rules.check(&came, view).await {
+        let (bot, refused) = match rules.check(&original, view).await {
             Decision::Pass(bot) => (bot, None),
             Decision::Refuse(answer, bot) => (bot, Some(*answer)),
         };
         if let Some(bot) = bot {
             progress.facts.set_bot(bot.clone());
-            came.bot = Some(bot.clone());
+            original.bot = Some(bot.clone());
             request.bot = Some(bot);
         }
         if let Some(answer) = refused {

@@ -179,7 +179,7 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
     let sign_in = &authority.config.sign_in;
     let is_page = matches!(request.method(), Method::Get | Method::Head);
     if answer.status == 401 && is_page && !sign_in.is_empty() {
-        let location = sign_in.replace("{url}", &asked_url(request));
+        let location = sign_in.replace("{url}", &requested_url(request));
         let mut redirect = Answer::redirect(302, location.as_bytes());
         fields_of(&answer, "set-cookie").for_each(|(line, _)| redirect.fields.extend_from_slice(line));
         return redirect.field("Cache-Control", "no-store");
@@ -192,7 +192,7 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
 }
 
 /// The URL that the client requested, percent-encoded for a query.
-fn asked_url(request: &Request) -> String {
+fn requested_url(request: &Request) -> String {
     let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
     let (host, uri) = (request.host.as_deref().unwrap_or_default(), request.path_and_query());
     touchstone_http::path::escaped_for_query(&[scheme, host, &uri].concat())

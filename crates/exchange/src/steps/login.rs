@@ -65,11 +65,11 @@ pub async fn check(
     core: &Core,
     snapshot: &Arc<Snapshot>,
     login: &Login,
-    came: &Request,
+    original: &Request,
     (request, progress): (&mut Request, &Progress),
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
-    let passed = login.check(came).await.map_err(|refused| noted(core, snapshot, came, refused))?;
+    let passed = login.check(original).await.map_err(|refused| noted(core, snapshot, original, refused))?;
     if !write_fields(&passed.identity.fields, request) {
         return Err(Answer::error(500));
     }

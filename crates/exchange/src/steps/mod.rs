@@ -157,11 +157,11 @@ pub struct ProgramRequest {
 pub async fn answer_by_program(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
-    asked: ProgramRequest,
+    program_request: ProgramRequest,
     form: ConnectionForm,
     progress: Rc<Progress>,
 ) -> ExchangeAnswer {
-    let ProgramRequest { mut request, handler, call } = asked;
+    let ProgramRequest { mut request, handler, call } = program_request;
     let answered = ExchangeAnswer {
         answer: Answer::new(200),
         client: request.client.map(|client| client.ip()),
@@ -171,7 +171,7 @@ pub async fn answer_by_program(
     let left = request.without_body();
     progress.signals.handler_started();
     let handled = match call {
-        Some(call) => call.go_on(request).await,
+        Some(call) => call.continue_request(request).await,
         None => handler.handle(request).await,
     };
     let first = process_handled(&core, &snapshot, handled, left, form, &progress).await;
@@ -245,15 +245,15 @@ async fn step(
         return NextStep::Answer(answer_file(core, snapshot, &request, site, form).await);
     };
     // The received request: results of the rules are noted in `request` itself.
-    let came = request.without_body();
-    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
-    let connection = came.connection_view();
+    let original = request.without_body();
+    let fields = HeadFields { head: &original.received.head, buffer: &original.received.buffer };
+    let connection = original.connection_view();
     let view = RequestView {
-        client: came.client.map(|client| client.ip()),
-        method: came.received.method_text(),
-        path: &came.path,
-        query: came.query.as_deref(),
-        host: came.host.as_deref(),
+        client: original.client.map(|client| client.ip()),
+        method: original.received.method_text(),
+        path: &original.path,
+        query: original.query.as_deref(),
+        host: original.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
     };
@@ -262,19 +262,19 @@ async fn step(
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
-        add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+        add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
         return NextStep::Answer(answer);
     }
     if rules.crawlers().is_some() || rules.logins().is_some() {
         // Boxed, so that other futures do not get larger.
-        let asked = (&view, &came, &mut request);
-        let own = Box::pin(answer_own_path(core, snapshot, rules, asked, form, (progress, &*answered)));
+        let parts = (&view, &original, &mut request);
+        let own = Box::pin(answer_own_path(core, snapshot, rules, parts, form, (progress, &*answered)));
         if let Some(answer) = own.await {
             return NextStep::Answer(answer);
         }
     }
     let mut resolved = rules.resolve(&view);
-    if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
+    if rules.resolves_otherwise(&resolved, &view, &original.path_as_sent) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
@@ -282,12 +282,13 @@ async fn step(
     progress.at(snapshot, site, request.route);
     begin_trace(core, snapshot, &mut request, progress);
     let browser = BrowserFields::new(&resolved, &view);
-    let mut routed = RoutedRequest { rules, resolved, view, browser, came: &came, cookies: Vec::new() };
+    let mut routed =
+        RoutedRequest { rules, resolved, view, browser, original: &original, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
         NextStep::Answer(mut answer) => {
             routed.browser.apply(answer.status, &mut answer.fields);
-            add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
-            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            add_fields(&routed.resolved.fields, snapshot, &original, progress, answered, &mut answer);
+            add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
             if !routed.resolved.logins.is_empty() {
                 login::make_private(&mut answer);
             }
@@ -310,14 +311,14 @@ async fn answer_own_path(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     rules: &SiteRules,
-    (view, came, request): (&RequestView<'_>, &Request, &mut Request),
+    (view, original, request): (&RequestView<'_>, &Request, &mut Request),
     form: ConnectionForm,
     (progress, answered): (&Progress, &ExchangeAnswer),
 ) -> Option<Answer> {
     let site = request.site;
-    let mut own = crawlers::answer(rules, view, came, progress).inspect(|_| progress.with("check"));
+    let mut own = crawlers::answer(rules, view, original, progress).inspect(|_| progress.with("check"));
     if own.is_none() && rules.logins().is_some() {
-        own = login::answer(core, snapshot, rules, view, (came, &mut request.body), progress)
+        own = login::answer(core, snapshot, rules, view, (original, &mut request.body), progress)
             .await
             .inspect(|_| progress.with("login"));
     }
@@ -333,7 +334,7 @@ async fn answer_own_path(
     if let Some(policy) = rules.policy() {
         policy.common().apply(&mut answer.fields);
     }
-    add_site_fields(rules, snapshot, came, progress, answered, &mut answer);
+    add_site_fields(rules, snapshot, original, progress, answered, &mut answer);
     Some(answer)
 }
 
@@ -344,7 +345,7 @@ struct RoutedRequest<'r, 'v> {
     view: RequestView<'v>,
     browser: BrowserFields<'r>,
     /// The request as it was received.
-    came: &'v Request,
+    original: &'v Request,
     /// Cookies that an authority sets at the client.
     cookies: Vec<u8>,
 }
@@ -353,13 +354,13 @@ struct RoutedRequest<'r, 'v> {
 fn add_site_fields(
     rules: &SiteRules,
     snapshot: &Snapshot,
-    came: &Request,
+    original: &Request,
     progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     if let Some(fields) = rules.fields() {
-        add_fields(&[(fields, Vec::new())], snapshot, came, progress, answered, answer);
+        add_fields(&[(fields, Vec::new())], snapshot, original, progress, answered, answer);
     }
 }
 
@@ -367,14 +368,14 @@ fn add_site_fields(
 fn add_fields(
     fields: &[(&AnswerFields, Vec<Bytes>)],
     snapshot: &Snapshot,
-    came: &Request,
+    original: &Request,
     progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     for (fields, captures) in fields {
         let status = answer.status;
-        let source = AnswerVariables { request: came, answered, progress, snapshot, status, captures };
+        let source = AnswerVariables { request: original, answered, progress, snapshot, status, captures };
         fields.apply(&mut answer.fields, &source);
     }
 }
@@ -389,7 +390,7 @@ async fn apply_rules(
     progress: &Progress,
     answered: &mut ExchangeAnswer,
 ) -> NextStep {
-    let RoutedRequest { rules, resolved, view, browser, came, cookies } = routed;
+    let RoutedRequest { rules, resolved, view, browser, original, cookies } = routed;
     let (rules, view) = (*rules, *view);
     let site = request.site;
     if is_body_too_long(core, snapshot, &request) {
@@ -400,18 +401,19 @@ async fn apply_rules(
     }
     if !resolved.crawlers.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(crawlers::check(resolved, &view, came, (&mut request, progress)));
+        let checked = Box::pin(crawlers::check(resolved, &view, original, (&mut request, progress)));
         if let Err(answer) = checked.await {
             progress.with("check");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
         }
     }
     if !resolved.logins.is_empty() && !progress.set_cleaned() {
-        hand_on(snapshot, &mut request);
+        prepare_head(snapshot, &mut request);
     }
     for login in &resolved.logins {
         // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(login::check(core, snapshot, login, came, (&mut request, progress), cookies));
+        let checked =
+            Box::pin(login::check(core, snapshot, login, original, (&mut request, progress), cookies));
         if let Err(answer) = checked.await {
             progress.with("login");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
@@ -420,8 +422,8 @@ async fn apply_rules(
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
-        if let Err(answer) = asked.await {
+        let allowed = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
+        if let Err(answer) = allowed.await {
             progress.with("forward_auth");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
         }
@@ -453,14 +455,15 @@ async fn apply_rules(
             request.path_as_sent = file.path_as_sent;
         }
     }
-    if !tell_place(rules, &mut request) || !browser.give_nonce(snapshot, rules, resolved, &mut request) {
+    if !add_place_fields(rules, &mut request) || !browser.pass_nonce(snapshot, rules, resolved, &mut request)
+    {
         return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
         progress.signals.handler_started();
         if !progress.is_cleaned() {
-            hand_on(snapshot, &mut request);
+            prepare_head(snapshot, &mut request);
         }
         let left = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
@@ -488,7 +491,7 @@ async fn admit(
     })?;
     // The client's values of fields that only a server may set are removed before those of claims are added.
     if !admitted.fields().is_empty() && !progress.set_cleaned() {
-        hand_on(snapshot, request);
+        prepare_head(snapshot, request);
     }
     if !write_fields(admitted.fields(), request) {
         return Err(Answer::error(500));
@@ -504,9 +507,9 @@ async fn admit(
     Ok(())
 }
 
-/// Tells programs and origins the location of the client, in fields that clients cannot set. Returns whether
-/// that was possible.
-fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
+/// Adds fields with the location of the client for programs and origins; clients cannot set these fields.
+/// Returns whether that was possible.
+fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
     let Some(places) = rules.places() else { return true };
     let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
     let is_of_place = |name: &[u8]| {
@@ -531,14 +534,14 @@ async fn ask_authorities(
     progress: &Progress,
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
-    let came = request.without_body();
+    let original = request.without_body();
     // The client's values of fields that only a server may set are removed before those of the authority are
     // added.
     if !progress.set_cleaned() {
-        hand_on(snapshot, request);
+        prepare_head(snapshot, request);
     }
     for authority in &resolved.authorities {
-        let allowed = forward_auth::ask(core, snapshot, authority, &came).await?;
+        let allowed = forward_auth::ask(core, snapshot, authority, &original).await?;
         let (names, fields) = (&authority.config.fields, &allowed.passed.fields);
         let is_of_authority =
             |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
@@ -602,7 +605,7 @@ async fn carry_out(
             progress.signals.handler_started();
             progress.with(interface.name());
             if !progress.is_cleaned() {
-                hand_on(snapshot, &mut request);
+                prepare_head(snapshot, &mut request);
             }
             let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
             if pages.is_some() {
@@ -777,7 +780,7 @@ fn without_its_page(mut answer: Answer) -> Answer {
 fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
     let state = &mut *core.state.borrow_mut();
     let config = &snapshot.config.request_id;
-    let is_shown = config.answer || config.forward || state.log.wants_request_id();
+    let is_shown = config.answer || config.forward || state.log.needs_request_id();
     // A request that the server makes itself has the id of the request that it is made for.
     if !is_shown || !request.id.is_empty() {
         return;
@@ -813,7 +816,7 @@ fn begin_trace(core: &Core, snapshot: &Arc<Snapshot>, request: &mut Request, pro
 /// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client is
 /// not allowed to set, and adds the request's id if configured, and the trace context of the server if it
 /// traces the request.
-fn hand_on(snapshot: &Snapshot, request: &mut Request) {
+fn prepare_head(snapshot: &Snapshot, request: &mut Request) {
     let own_trace = request.trace.clone();
     let trace = trace_context::from_fields(request.received.fields()).filter(|_| own_trace.is_none());
     let config = &snapshot.config.request_id;
@@ -887,7 +890,7 @@ async fn answer_replaced(
 ) -> Answer {
     let answer_form = compression::AnswerForm::of(&request, codings);
     let is_head = request.received.head.method == Method::Head;
-    if !substitution.ask_plainly(&mut request) {
+    if !substitution.request_plain_form(&mut request) {
         return Answer::error(500);
     }
     let answer = answer_file(core, snapshot, &request, site, form).await;

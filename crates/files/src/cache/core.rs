@@ -312,7 +312,7 @@ impl CoreCache {
         let Some(slot) = self.current_slot(path, date) else { return Renewed::Nothing };
         let cached = match slot.entry.select(preference, date, &shared) {
             Selection::Final(cached) => cached,
-            Selection::Meanwhile(_) => return Renewed::Identity,
+            Selection::Identity(_) => return Renewed::Identity,
             Selection::Stale => {
                 self.slots.remove(path);
                 return Renewed::Nothing;

@@ -96,8 +96,8 @@ fn add_fields(request: &Request, settings: &Settings, writer: &mut RequestWriter
     for (name, value) in head.fields().filter(|(name, _)| is_passed_on(name)) {
         writer.field(name, value);
     }
-    let is_said = || head.values("content-length").next().is_some();
-    if let Some(length) = request.body_length().filter(|length| *length > 0 || is_said()) {
+    let is_declared = || head.values("content-length").next().is_some();
+    if let Some(length) = request.body_length().filter(|length| *length > 0 || is_declared()) {
         writer.field(b"content-length", length.to_string().as_bytes());
     }
 }

@@ -67,8 +67,8 @@ pub struct BackendCall<P: Protocol> {
     decoder: P::Decoder,
     outgoing: VecDeque<Bytes>,
     upload: Upload,
-    /// Bytes of the body that the program has not asked for yet.
-    unasked: Bytes,
+    /// Bytes of the body that the program has not requested yet.
+    unrequested: Bytes,
     upload_ended: bool,
     /// The program accepts no more of the request; it may still answer.
     refuses_more: Option<std::io::Error>,
@@ -103,8 +103,8 @@ impl<P: Protocol> BackendCall<P> {
             decoder,
             outgoing: VecDeque::from([head]),
             upload,
-            unasked: Bytes::new(),
-            // The head says so already.
+            unrequested: Bytes::new(),
+            // The head already states it.
             upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
@@ -131,7 +131,7 @@ impl<P: Protocol> BackendCall<P> {
             decoder,
             outgoing: VecDeque::new(),
             upload: Upload::none(),
-            unasked: Bytes::new(),
+            unrequested: Bytes::new(),
             upload_ended: true,
             refuses_more: None,
             has_sent: true,
@@ -264,14 +264,14 @@ impl<P: Protocol> BackendCall<P> {
             if room == 0 {
                 break;
             }
-            if !self.unasked.is_empty() {
-                let piece = self.unasked.split_to(room.min(self.unasked.len()));
+            if !self.unrequested.is_empty() {
+                let piece = self.unrequested.split_to(room.min(self.unrequested.len()));
                 waiting += piece.len();
                 P::push_body(&mut self.decoder, piece, &mut self.outgoing);
                 continue;
             }
             match self.upload.poll_next(context) {
-                Poll::Ready(Some(Ok(piece))) => self.unasked = piece,
+                Poll::Ready(Some(Ok(piece))) => self.unrequested = piece,
                 Poll::Ready(None) => {
                     self.upload_ended = true;
                     P::end_body(&mut self.decoder, &mut self.outgoing);
@@ -302,7 +302,7 @@ impl<P: Protocol> BackendCall<P> {
     /// Whether the program could accept more if the client sent it.
     pub fn waits_for_client(&self) -> bool {
         let is_wanted = !self.upload_ended && P::body_room(&self.decoder) > 0;
-        is_wanted && self.outgoing.is_empty() && self.unasked.is_empty() && self.upload.waits_for_client()
+        is_wanted && self.outgoing.is_empty() && self.unrequested.is_empty() && self.upload.waits_for_client()
     }
 
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {

@@ -117,7 +117,7 @@ impl<P: Protocol> Caller<P> {
 
     /// Continues a request without a body for which a backend was chosen, and which may already have been
     /// sent to it on a kept connection. If that fails, the other backends are tried.
-    pub async fn go_on(
+    pub async fn continue_request(
         &self,
         call: Call<P>,
         guard: RequestGuard,
@@ -434,7 +434,7 @@ impl<P: Protocol> Caller<P> {
             && let Some(file) = respond::named_file(&mut head, root)
         {
             if let GatherResult::Complete { keeps } = gathered {
-                self.give_back(index, *backend_call, keeps);
+                self.release(index, *backend_call, keeps);
             }
             return Handled::Answer(respond::send_file(
                 &self.server,
@@ -446,7 +446,7 @@ impl<P: Protocol> Caller<P> {
         }
         match gathered {
             GatherResult::Complete { keeps } => {
-                self.give_back(index, *backend_call, keeps);
+                self.release(index, *backend_call, keeps);
                 Handled::Answer(self.complete(index, &call, head, pieces))
             }
             GatherResult::Broken(reason) => Handled::Answer(self.bad_answer(index, &call, &reason)),
@@ -548,9 +548,9 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, backend_call: BackendCall<P>, keeps: bool) {
+    fn release(&self, index: usize, backend_call: BackendCall<P>, keeps: bool) {
         if keeps && backend_call.is_all_sent() {
-            self.group.connections(index).give_back(backend_call.into_connection());
+            self.group.connections(index).release(backend_call.into_connection());
         }
     }
 

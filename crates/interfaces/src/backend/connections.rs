@@ -268,7 +268,7 @@ impl Connections {
     }
 
     /// Takes back a connection whose request is complete.
-    pub fn give_back(&self, mut connection: Connection) {
+    pub fn release(&self, mut connection: Connection) {
         connection.requests += 1;
         let is_used_up = self.rules.most_requests > 0 && connection.requests >= self.rules.most_requests;
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {

@@ -228,8 +228,8 @@ impl Group {
 
     fn log_success(&self, index: usize, is_back: bool) {
         let backend = &self.shared.backends[index];
-        let is_told = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
-        if is_back && !is_told {
+        let is_logged = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
+        if is_back && !is_logged {
             let message = format!("{} is up again", self.name_in_log(index));
             self.server.log(Level::Information, "backend up", &message);
         }

@@ -145,7 +145,7 @@ impl<P: Protocol> Pump<P> {
                         return self.fail(reason);
                     }
                     if keeps && self.backend_call.is_all_sent() {
-                        self.group.connections(self.index).give_back(self.backend_call.into_connection());
+                        self.group.connections(self.index).release(self.backend_call.into_connection());
                     }
                     return self.body.finish();
                 }

@@ -32,12 +32,13 @@ impl Predecessor {
         if process.to_str() != parent.as_deref() || !is_channel {
             return Ok(None);
         }
-        let told = |error: io::Error| format!("cannot take over from process {}: {error}", process.display());
-        let channel = stdin.as_fd().try_clone_to_owned().map_err(told)?;
-        let nothing = std::fs::File::open("/dev/null").map_err(told)?;
+        let as_message =
+            |error: io::Error| format!("cannot take over from process {}: {error}", process.display());
+        let channel = stdin.as_fd().try_clone_to_owned().map_err(as_message)?;
+        let nothing = std::fs::File::open("/dev/null").map_err(as_message)?;
         // The old process waits for the end of the channel, which must have no other holder.
-        rustix::stdio::dup2_stdin(&nothing).map_err(|error| told(error.into()))?;
-        Predecessor::take_over(channel).map(Some).map_err(told)
+        rustix::stdio::dup2_stdin(&nothing).map_err(|error| as_message(error.into()))?;
+        Predecessor::take_over(channel).map(Some).map_err(as_message)
     }
 
     pub(super) fn take_over(channel: OwnedFd) -> io::Result<(Predecessor, Vec<Received>)> {

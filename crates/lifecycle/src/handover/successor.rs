@@ -45,17 +45,17 @@ impl Successor {
         arguments: Vec<OsString>,
         sockets: Vec<(PassedSocket, OwnedFd)>,
     ) -> Result<Successor, String> {
-        let told = |error: io::Error| format!("cannot start '{}': {error}", program.display());
+        let as_message = |error: io::Error| format!("cannot start '{}': {error}", program.display());
         let (channel, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .map_err(|error| told(error.into()))?;
+                .map_err(|error| as_message(error.into()))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(theirs).env(VARIABLE, std::process::id().to_string());
         for variable in ACTIVATION_VARIABLES {
             command.env_remove(variable);
         }
         close_in_programs();
-        let child = command.spawn().map_err(told)?;
+        let child = command.spawn().map_err(as_message)?;
         // The child's end is now the only one: when it is closed, this end is notified.
         drop(command);
         let successor = Successor { child: Mutex::new(child), channel, program: program.to_path_buf() };

@@ -53,7 +53,7 @@ const LONGEST_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct WorkerEnd {
     messages: Sender<Message>,
     body: Option<Receiver<Piece>>,
-    has_asked_for_body: bool,
+    has_requested_body: bool,
     held: Bytes,
     state: Arc<BridgeState>,
 }
@@ -154,7 +154,7 @@ pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let worker = WorkerEnd {
         messages,
         body: has_body.then_some(body),
-        has_asked_for_body: false,
+        has_requested_body: false,
         held: Bytes::new(),
         state: state.clone(),
     };
@@ -287,8 +287,8 @@ impl WorkerEnd {
 impl Connection for WorkerEnd {
     fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         if self.held.is_empty() {
-            if self.body.is_some() && !self.has_asked_for_body {
-                self.has_asked_for_body = true;
+            if self.body.is_some() && !self.has_requested_body {
+                self.has_requested_body = true;
                 // A plug-in may write a part of the answer before it reads. That part is sent first.
                 self.send(Message::WantsBody)?;
             }

@@ -191,7 +191,7 @@ impl Handler for NsapiOfCore {
             let engine = engine.clone();
             let mut plugin_request =
                 self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
-            with_host_request(&request, |asked| plugin_request.begin(&engine, asked));
+            with_host_request(&request, |host_request| plugin_request.begin(&engine, host_request));
             let has_body = request.body_length() != Some(0);
             let is_head = request.received.method_text() == b"HEAD";
             let mut collected = CollectedAnswer::default();
@@ -216,7 +216,7 @@ impl Handler for NsapiOfCore {
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> ImmediateAnswer {
         let FunctionHost::Here(engine) = &self.function_host else { return ImmediateAnswer::Handle };
         let mut plugin_request = self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
-        with_host_get(request, |asked| plugin_request.begin(engine, asked));
+        with_host_get(request, |host_request| plugin_request.begin(engine, host_request));
         let mut collected = CollectedAnswer { written: std::mem::take(body), ..CollectedAnswer::default() };
         let request_end = run_on_core(&mut plugin_request, &mut collected);
         plugin_request.clear();
@@ -356,8 +356,8 @@ impl NsapiOfCore {
         let has_body = request.body_length() != Some(0);
         let (worker_end, core_end) = bridge(has_body);
         let child = child.clone();
-        let asked = with_host_request(&request, super::wire::OwnedRequest::of);
-        let job = move |worker_end: &mut WorkerEnd| child.serve(&asked, worker_end);
+        let host_request = with_host_request(&request, super::wire::OwnedRequest::of);
+        let job = move |worker_end: &mut WorkerEnd| child.serve(&host_request, worker_end);
         self.answer_of(job, worker_end, core_end, request).await
     }
 
@@ -482,7 +482,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
     let fields: Fields<'_> = request.received.fields().collect();
     let target = request.path_and_query();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    let asked = HostRequest {
+    let host_request = HostRequest {
         method: request.received.method_text(),
         path: &request.path,
         target: &target,
@@ -501,13 +501,13 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
         has_body: request.body_length() != Some(0),
         now_unix_seconds: now,
     };
-    with_host_name(asked, request.port_at_proxy(), use_it)
+    with_host_name(host_request, request.port_at_proxy(), use_it)
 }
 
 /// The same for a request in the connection's buffer.
 fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Fields<'_> = request.fields().collect();
-    let asked = HostRequest {
+    let host_request = HostRequest {
         method: b"GET",
         path: request.path,
         target: request.target,
@@ -526,7 +526,7 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
         has_body: false,
         now_unix_seconds: request.unix_seconds,
     };
-    with_host_name(asked, request.port_at_proxy(), use_it)
+    with_host_name(host_request, request.port_at_proxy(), use_it)
 }
 
 /// The address of an unknown client.
@@ -534,22 +534,22 @@ const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Ad
 
 /// Splits the port from the host. Missing parts are taken from the address at which the request arrived.
 fn with_host_name<T>(
-    asked: HostRequest<'_>,
+    host_request: HostRequest<'_>,
     port_at_proxy: Option<u16>,
     use_it: impl FnOnce(&HostRequest<'_>) -> T,
 ) -> T {
-    let (name, port) = split_port(asked.host);
-    let port = port_at_proxy.or(port).unwrap_or(match asked.is_https == asked.tls.is_some() {
-        true => asked.port,
+    let (name, port) = split_port(host_request.host);
+    let port = port_at_proxy.or(port).unwrap_or(match host_request.is_https == host_request.tls.is_some() {
+        true => host_request.port,
         // The port of a trusted proxy is not known otherwise.
-        false if asked.is_https => 443,
+        false if host_request.is_https => 443,
         false => 80,
     });
     if name.is_empty() {
-        let address = asked.local.ip().to_string();
-        return use_it(&HostRequest { host: address.as_bytes(), port, ..asked });
+        let address = host_request.local.ip().to_string();
+        return use_it(&HostRequest { host: address.as_bytes(), port, ..host_request });
     }
-    use_it(&HostRequest { host: name, port, ..asked })
+    use_it(&HostRequest { host: name, port, ..host_request })
 }
 
 fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {

@@ -30,7 +30,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// A child that has run for this long is started again after the first wait.
-const RAN_WELL: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a request waits for a child that is being started. If the child will only be started later, the
 /// request does not wait.
@@ -80,11 +80,11 @@ impl Child {
         let text = serde_json::to_vec(settings).unwrap_or_default();
         std::fs::write(directory.join(SETTINGS_FILE), text).map_err(one)?;
         let child = Arc::new(Child { directory, state: Mutex::default(), changed: Condvar::new(), log });
-        let (told, first) = mpsc::sync_channel(1);
+        let (report, first) = mpsc::sync_channel(1);
         let watched = child.clone();
         std::thread::Builder::new()
             .name("nsapi-watch".to_string())
-            .spawn(move || watched.watch(&told))
+            .spawn(move || watched.watch(&report))
             .map_err(one)?;
         match first.recv() {
             Ok(Ok(())) => Ok(child),
@@ -188,7 +188,7 @@ impl Child {
         let mut wait = FIRST_WAIT;
         let mut is_first = true;
         loop {
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut problems = Vec::new();
             let ended = self.run_one(|ready| match ready {
                 Line::Ready => {
@@ -221,7 +221,7 @@ impl Child {
                 LOG_CATASTROPHE,
                 &format!("the process for plug-ins ended ({}) and is started again", how(&ended)),
             );
-            wait = if begun.elapsed() > RAN_WELL { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            wait = if started.elapsed() > STABLE_AFTER { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
             let mut state = self.lock();
             state.wait = wait;
             let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
@@ -232,7 +232,7 @@ impl Child {
     }
 
     /// Runs one child to its end. Returns how it ended, and whether it was ready.
-    fn run_one(&self, mut told: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
+    fn run_one(&self, mut report: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
         // The socket of the previous child would prevent binding.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
@@ -246,7 +246,7 @@ impl Child {
             state.hanging = 0;
             state.idle.clear();
         }
-        let was_ready = self.read_lines(&mut child, &mut told);
+        let was_ready = self.read_lines(&mut child, &mut report);
         let status = child.wait();
         let mut state = self.lock();
         state.pid = None;
@@ -257,7 +257,7 @@ impl Child {
         status.map(|status| (status, was_ready))
     }
 
-    fn read_lines(&self, child: &mut process::Child, told: &mut impl FnMut(Line)) -> bool {
+    fn read_lines(&self, child: &mut process::Child, report: &mut impl FnMut(Line)) -> bool {
         let Some(output) = child.stdout.take() else { return false };
         let mut was_ready = false;
         for line in BufReader::new(output).split(b'\n') {
@@ -266,9 +266,9 @@ impl Child {
             match line.split_once(' ') {
                 Some(("ready", _)) => {
                     was_ready = true;
-                    told(Line::Ready);
+                    report(Line::Ready);
                 }
-                Some(("problem", text)) => told(Line::Problem(text.to_string())),
+                Some(("problem", text)) => report(Line::Problem(text.to_string())),
                 Some(("log", rest)) => {
                     let (degree, text) = rest.split_once(' ').unwrap_or(("0", rest));
                     self.log.write(degree.parse().unwrap_or(0), text);
@@ -292,9 +292,9 @@ pub fn check_in_child(settings: &Settings) -> Vec<String> {
         // If this fails, some small files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&directory);
         let output = output?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut problems: Vec<String> =
-            said.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
+            text.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
         if problems.is_empty() && !output.status.success() {
             let how = how(&Ok((output.status, false)));
             problems.push(format!("the process that checks the plug-ins ended {how}"));

@@ -155,7 +155,7 @@ impl AccessLog {
         match ended.recv_timeout(FINISH_TIMEOUT) {
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = FINISH_TIMEOUT.as_secs();
-                self.problems.say(&format!(
+                self.problems.report_text(&format!(
                     "access log: given up after {seconds} s; what waited to be written is lost"
                 ));
             }
@@ -252,14 +252,14 @@ impl CoreBuffer {
 
     /// Whether a line contains the duration; if not, no clock needs to be read for it.
     #[inline]
-    pub fn wants_duration(&self) -> bool {
-        self.setting.load() & Setting::WANTS_DURATION != 0
+    pub fn needs_duration(&self) -> bool {
+        self.setting.load() & Setting::NEEDS_DURATION != 0
     }
 
     /// Whether a line contains the request's id; if not, no id needs to be made for it.
     #[inline]
-    pub fn wants_request_id(&self) -> bool {
-        self.setting.load() & Setting::WANTS_REQUEST_ID != 0
+    pub fn needs_request_id(&self) -> bool {
+        self.setting.load() & Setting::NEEDS_REQUEST_ID != 0
     }
 
     /// Passes the buffer to the writer; a core calls this every [`FLUSH_INTERVAL`].
@@ -431,8 +431,8 @@ impl Lines {
 impl Setting {
     /// The log is on.
     const ON: u64 = 1;
-    const WANTS_DURATION: u64 = 2;
-    const WANTS_REQUEST_ID: u64 = 4;
+    const NEEDS_DURATION: u64 = 2;
+    const NEEDS_REQUEST_ID: u64 = 4;
 
     fn new(config: &AccessLogConfig) -> Setting {
         let setting = Setting { code: AtomicU64::new(0), current: Mutex::new((0, None)) };
@@ -454,11 +454,11 @@ impl Setting {
         let lines = Lines::of(config);
         let mut code = u64::from(generation) << 32;
         if let Some(lines) = &lines {
-            let wants_duration = lines.format.wants_duration() || lines.needs(Fact::Duration);
-            let wants_request_id = lines.format.wants_request_id() || lines.needs(Fact::RequestId);
+            let needs_duration = lines.format.needs_duration() || lines.needs(Fact::Duration);
+            let needs_request_id = lines.format.needs_request_id() || lines.needs(Fact::RequestId);
             code |= Setting::ON;
-            code |= if wants_duration { Setting::WANTS_DURATION } else { 0 };
-            code |= if wants_request_id { Setting::WANTS_REQUEST_ID } else { 0 };
+            code |= if needs_duration { Setting::NEEDS_DURATION } else { 0 };
+            code |= if needs_request_id { Setting::NEEDS_REQUEST_ID } else { 0 };
         }
         *self.locked() = (code, lines);
         // Release: the writer has received this generation before any core sees it.

@@ -26,8 +26,9 @@ pub const LIMITED_LINES_A_SECOND: u32 = 5;
 /// How often [`ErrorLog::failing`] reports one failure.
 pub const FAILING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A source without a failure for this long is forgotten: it may be removed from the configuration.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+/// A source without a failure for this long is removed from the list: it may have been removed from the
+/// configuration.
+const REMOVED_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The longest line in bytes. A pipe accepts as much in one write (PIPE_BUF is 4,096), so lines of several
 /// processes do not mix.
@@ -45,7 +46,7 @@ struct Shared {
     /// Locked only to take or replace the handle, never during a write.
     sink: RwLock<Arc<Sink>>,
     floods: Mutex<Vec<Flood>>,
-    troubles: Mutex<Vec<RecurringFailure>>,
+    failing_sources: Mutex<Vec<RecurringFailure>>,
 }
 
 struct Sink {
@@ -62,22 +63,22 @@ struct Flood {
     level: LogLevel,
     since: Instant,
     written: u32,
-    held_back: u64,
+    suppressed: u64,
 }
 
 /// A source that fails, or has failed.
 struct RecurringFailure {
     name: Box<str>,
-    /// When it was last said that it fails.
-    said: Instant,
-    /// When it has last failed.
+    /// When its failure was last reported.
+    reported_at: Instant,
+    /// When it failed last.
     last: Instant,
-    /// That was said, and not yet that it is over.
-    is_said: bool,
-    /// Failures since it began.
+    /// The failure was reported, and its end was not reported yet.
+    is_reported: bool,
+    /// Failures since the first one.
     failures: u64,
-    /// Those since it was last said.
-    held_back: u64,
+    /// Failures since the last report.
+    suppressed: u64,
 }
 
 impl ErrorLog {
@@ -86,7 +87,7 @@ impl ErrorLog {
         let shared = Shared {
             sink: RwLock::new(Arc::new(Sink::open(config)?)),
             floods: Mutex::default(),
-            troubles: Mutex::default(),
+            failing_sources: Mutex::default(),
         };
         Ok(ErrorLog { shared: Arc::new(shared) })
     }
@@ -143,15 +144,15 @@ impl ErrorLog {
     /// that alternates has at most two lines in each interval, and the last one is the current state.
     pub fn recovered(&self, name: &str) -> bool {
         let failures = {
-            let mut troubles = self.troubles();
-            let Some(trouble) = troubles.iter_mut().find(|trouble| *trouble.name == *name) else {
+            let mut failing_sources = self.failing_sources();
+            let Some(source) = failing_sources.iter_mut().find(|source| *source.name == *name) else {
                 return false;
             };
-            let failures = std::mem::take(&mut trouble.failures);
-            if !std::mem::take(&mut trouble.is_said) {
+            let failures = std::mem::take(&mut source.failures);
+            if !std::mem::take(&mut source.is_reported) {
                 return false;
             }
-            trouble.held_back = 0;
+            source.suppressed = 0;
             failures
         };
         let plural = if failures == 1 { "" } else { "s" };
@@ -187,7 +188,7 @@ impl ErrorLog {
         let within_limit = {
             let mut floods = self.floods();
             let position = floods.iter().position(|flood| flood.kind == kind).unwrap_or_else(|| {
-                floods.push(Flood { kind, level, since: now, written: 0, held_back: 0 });
+                floods.push(Flood { kind, level, since: now, written: 0, suppressed: 0 });
                 floods.len() - 1
             });
             let flood = &mut floods[position];
@@ -198,7 +199,7 @@ impl ErrorLog {
             let within_limit = flood.written < LIMITED_LINES_A_SECOND;
             match within_limit {
                 true => flood.written += 1,
-                false => flood.held_back += 1,
+                false => flood.suppressed += 1,
             }
             within_limit
         };
@@ -216,30 +217,30 @@ impl ErrorLog {
             return;
         }
         let more = {
-            let mut troubles = self.troubles();
-            let known = troubles.iter().position(|trouble| *trouble.name == *name);
+            let mut failing_sources = self.failing_sources();
+            let known = failing_sources.iter().position(|source| *source.name == *name);
             let position = known.unwrap_or_else(|| {
                 let name = name.into();
-                troubles.push(RecurringFailure {
+                failing_sources.push(RecurringFailure {
                     name,
-                    said: now,
+                    reported_at: now,
                     last: now,
-                    is_said: false,
+                    is_reported: false,
                     failures: 0,
-                    held_back: 0,
+                    suppressed: 0,
                 });
-                troubles.len() - 1
+                failing_sources.len() - 1
             });
-            let trouble = &mut troubles[position];
-            trouble.last = now;
-            trouble.failures += 1;
-            if known.is_some() && now.saturating_duration_since(trouble.said) < FAILING_INTERVAL {
-                trouble.held_back += 1;
+            let source = &mut failing_sources[position];
+            source.last = now;
+            source.failures += 1;
+            if known.is_some() && now.saturating_duration_since(source.reported_at) < FAILING_INTERVAL {
+                source.suppressed += 1;
                 return;
             }
-            trouble.said = now;
-            trouble.is_said = true;
-            std::mem::take(&mut trouble.held_back)
+            source.reported_at = now;
+            source.is_reported = true;
+            std::mem::take(&mut source.suppressed)
         };
         match more {
             0 => self.warning(format_args!("{name} is failing: {reason}")),
@@ -248,16 +249,16 @@ impl ErrorLog {
     }
 
     fn tick_at(&self, now: Instant) {
-        self.troubles().retain(|trouble| now.saturating_duration_since(trouble.last) < FORGOTTEN_AFTER);
+        self.failing_sources().retain(|source| now.saturating_duration_since(source.last) < REMOVED_AFTER);
         let over =
-            |flood: &Flood| flood.held_back > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
-        let said: Vec<(LogLevel, String)> = self
+            |flood: &Flood| flood.suppressed > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
+        let reports: Vec<(LogLevel, String)> = self
             .floods()
             .iter_mut()
             .filter(|flood| over(flood))
             .filter_map(|flood| flood.begin(now))
             .collect();
-        for (level, text) in said {
+        for (level, text) in reports {
             self.write(level, text);
         }
     }
@@ -268,8 +269,8 @@ impl ErrorLog {
         Arc::clone(&self.shared.sink.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn troubles(&self) -> MutexGuard<'_, Vec<RecurringFailure>> {
-        self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failing_sources(&self) -> MutexGuard<'_, Vec<RecurringFailure>> {
+        self.shared.failing_sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn floods(&self) -> MutexGuard<'_, Vec<Flood>> {
@@ -286,10 +287,10 @@ impl fmt::Debug for ErrorLog {
 impl Flood {
     /// Begins a new second; returns the message about the previous one.
     fn begin(&mut self, now: Instant) -> Option<(LogLevel, String)> {
-        let held_back = std::mem::take(&mut self.held_back);
+        let suppressed = std::mem::take(&mut self.suppressed);
         self.since = now;
         self.written = 0;
-        (held_back > 0).then(|| (self.level, format!("{}: and {held_back} more", self.kind)))
+        (suppressed > 0).then(|| (self.level, format!("{}: and {suppressed} more", self.kind)))
     }
 }
 
@@ -567,9 +568,12 @@ mod tests {
         );
 
         log.tick_at(start + Duration::from_secs(3_700));
-        assert_eq!(log.troubles().iter().map(|trouble| &*trouble.name).collect::<Vec<_>>(), ["origin a"]);
+        assert_eq!(
+            log.failing_sources().iter().map(|source| &*source.name).collect::<Vec<_>>(),
+            ["origin a"]
+        );
         log.tick_at(start + Duration::from_secs(3_720));
-        assert!(log.troubles().is_empty());
+        assert!(log.failing_sources().is_empty());
     }
 
     #[test]

@@ -175,7 +175,9 @@ impl Writer {
     fn reopen(&mut self) {
         match Output::open(self.output.generation, &self.output.destination, &self.output.identity) {
             Ok(output) => self.output = output,
-            Err(error) => self.problems.say(&format!("access log: {error}; the lines go to the old file")),
+            Err(error) => {
+                self.problems.report_text(&format!("access log: {error}; the lines go to the old file"))
+            }
         }
     }
 }
@@ -204,8 +206,8 @@ impl Problems {
         self.lost_lines.load(Ordering::Relaxed)
     }
 
-    /// Says something now.
-    pub(super) fn say(&self, message: &str) {
+    /// Reports a text now.
+    pub(super) fn report_text(&self, message: &str) {
         (self.say)(message);
     }
 
@@ -249,7 +251,7 @@ impl Problems {
         };
         let plural = if lines == 1 { "" } else { "s" };
         let reason = reason.as_deref().unwrap_or("it cannot be written fast enough");
-        self.say(&format!("access log: {reason}; {lines} line{plural} lost"));
+        self.report_text(&format!("access log: {reason}; {lines} line{plural} lost"));
     }
 
     /// Code that holds the lock cannot panic, so a poisoned lock can be used.
@@ -263,28 +265,28 @@ mod tests {
     use super::*;
 
     fn problems() -> (Arc<Problems>, Arc<Mutex<Vec<String>>>) {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let ears = Arc::clone(&said);
-        (Arc::new(Problems::new(Box::new(move |text| ears.lock().unwrap().push(text.to_string())))), said)
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&reports);
+        (Arc::new(Problems::new(Box::new(move |text| sink.lock().unwrap().push(text.to_string())))), reports)
     }
 
     #[test]
     fn a_flood_is_said_once_a_second() {
-        let (problems, said) = problems();
+        let (problems, reports) = problems();
         assert_eq!(problems.next_report(Instant::now()), None);
         problems.lost(1, None);
-        assert_eq!(*said.lock().unwrap(), ["access log: it cannot be written fast enough; 1 line lost"]);
+        assert_eq!(*reports.lock().unwrap(), ["access log: it cannot be written fast enough; 1 line lost"]);
         assert_eq!(problems.next_report(Instant::now()), None);
         let last = problems.locked().last_report.unwrap();
         problems.lost_lines.fetch_add(5, Ordering::Relaxed);
         problems.report_if_due(last + Duration::from_millis(999));
-        assert_eq!(said.lock().unwrap().len(), 1);
+        assert_eq!(reports.lock().unwrap().len(), 1);
         problems.lost_lines.fetch_add(6, Ordering::Relaxed);
         problems.report_if_due(last + Duration::from_millis(1000));
-        assert_eq!(said.lock().unwrap()[1], "access log: it cannot be written fast enough; 11 lines lost");
+        assert_eq!(reports.lock().unwrap()[1], "access log: it cannot be written fast enough; 11 lines lost");
         assert_eq!(problems.lost_lines(), 12);
         problems.report_if_due(last + Duration::from_secs(100));
-        assert_eq!(said.lock().unwrap().len(), 2);
+        assert_eq!(reports.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -40,21 +40,21 @@ impl LineFormat {
         }
     }
 
-    /// Whether a line holds the duration; where not, no clock need be read for it.
-    pub fn wants_duration(&self) -> bool {
+    /// Whether a line contains the duration; if not, no clock needs to be read for it.
+    pub fn needs_duration(&self) -> bool {
         match self {
             LineFormat::Common | LineFormat::Combined => false,
             LineFormat::Json => true,
-            LineFormat::Template(template) => template.wants_duration,
+            LineFormat::Template(template) => template.needs_duration,
         }
     }
 
-    /// Whether a line holds the request's id; where not, none need be made for it.
-    pub fn wants_request_id(&self) -> bool {
+    /// Whether a line contains the request's id; if not, no id needs to be made for it.
+    pub fn needs_request_id(&self) -> bool {
         match self {
             LineFormat::Common | LineFormat::Combined => false,
             LineFormat::Json => true,
-            LineFormat::Template(template) => template.wants_request_id,
+            LineFormat::Template(template) => template.needs_request_id,
         }
     }
 

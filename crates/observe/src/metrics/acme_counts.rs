@@ -19,9 +19,9 @@ pub struct AcmeCounts {
     pub on_demand_refused: AtomicU64,
     /// Handshakes that could not wait because too many did.
     pub on_demand_overload: AtomicU64,
-    /// Questions whether a name may have a certificate.
-    pub on_demand_asked: AtomicU64,
-    /// When the certificates of the configuration end, by their first name.
+    /// Queries whether a name may have a certificate.
+    pub on_demand_queries: AtomicU64,
+    /// The ends of validity of the configuration's certificates, by their first name.
     ends: Mutex<BTreeMap<String, i64>>,
 }
 
@@ -48,7 +48,7 @@ impl AcmeCounts {
         self.is_used.load(Relaxed).then(|| AcmeTotals {
             orders: [("done", value(&self.orders_done)), ("failed", value(&self.orders_failed))],
             names: value(&self.on_demand_names),
-            asked: value(&self.on_demand_asked),
+            queries: value(&self.on_demand_queries),
             refused: [
                 ("refused", value(&self.on_demand_refused)),
                 ("overload", value(&self.on_demand_overload)),
@@ -65,8 +65,8 @@ pub struct AcmeTotals {
     pub orders: [(&'static str, u64); 2],
     /// Names with a certificate on demand in use.
     pub names: u64,
-    /// Questions whether a name may have a certificate.
-    pub asked: u64,
+    /// Queries whether a name may have a certificate.
+    pub queries: u64,
     /// Handshakes without a certificate on demand, by the reason.
     pub refused: [(&'static str, u64); 2],
     /// The ends of validity of certificates, by their first name.

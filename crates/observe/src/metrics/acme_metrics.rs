@@ -41,7 +41,7 @@ pub static ACME_METRICS: &[Definition] = &[
         help: "Questions to the server of `acme.on_demand.ask`.",
         labels: &[],
         collect: |totals, samples| {
-            totals.acme.iter().for_each(|acme| samples.add(&[], acme.asked));
+            totals.acme.iter().for_each(|acme| samples.add(&[], acme.queries));
         },
     },
     Definition {

@@ -19,7 +19,7 @@ pub static LOGIN_METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Browsers that were sent to a provider. Some do not come back.",
         labels: &[ISSUER, CLIENT],
-        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.begun),
+        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.started),
     },
     Definition {
         name: "touchstone_logins_completed",

@@ -12,7 +12,7 @@ pub struct LoginTotals {
     /// The client's name there.
     pub client: String,
     /// Browsers that were sent to the provider.
-    pub begun: u64,
+    pub started: u64,
     /// Logins that have ended with a session.
     pub completed: u64,
     /// Sessions that users have ended at this server.
@@ -30,7 +30,7 @@ pub fn login_totals() -> Vec<LoginTotals> {
     let of = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
         issuer: name.issuer,
         client: name.client,
-        begun: counts.begun.get(),
+        started: counts.started.get(),
         completed: counts.completed.get(),
         signed_out: counts.signed_out.get(),
         refusals: counts.refusals(),

@@ -359,7 +359,7 @@ impl WorkerRequest {
 
     /// A whole answer is copied out of the ring.
     fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
-        if self.request_events.poll_said(context).is_pending() {
+        if self.request_events.poll_event_ready(context).is_pending() {
             return Poll::Pending;
         }
         if let Some((frame, place)) = self.request_events.take_whole() {

@@ -33,4 +33,4 @@ mod supervisor;
 pub use interface::Python;
 pub use message_log::log_to;
 pub use pool::RouteNames;
-pub use registry::{applications, begin_configuration, stop, taken_up};
+pub use registry::{applications, apply_configuration, begin_configuration, stop};

@@ -13,7 +13,7 @@ static KNOWN: Mutex<Vec<RegisteredPool>> = Mutex::new(Vec::new());
 /// Counts the configurations.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 /// The number of the configuration in use.
-static TAKEN_UP: AtomicU64 = AtomicU64::new(0);
+static IN_USE: AtomicU64 = AtomicU64::new(0);
 
 struct RegisteredPool {
     pool: Weak<Pool>,
@@ -60,9 +60,9 @@ pub fn begin_configuration() {
 
 /// Called when the configuration that was opened last is in use: workers that it shares with the previous one
 /// are replaced, so that they run the current version of the application.
-pub fn taken_up() {
+pub fn apply_configuration() {
     let now = CONFIGURATION.load(Ordering::SeqCst);
-    TAKEN_UP.store(now, Ordering::SeqCst);
+    IN_USE.store(now, Ordering::SeqCst);
     for known in known().iter().filter(|known| known.since < now) {
         if let Some(pool) = known.pool.upgrade() {
             pool.replace_workers();
@@ -82,7 +82,7 @@ pub fn stop() {
 
 /// The states of the applications of the current configuration, in the order of their routes' names.
 pub fn applications() -> Vec<ApplicationStatus> {
-    let now = TAKEN_UP.load(Ordering::SeqCst);
+    let now = IN_USE.load(Ordering::SeqCst);
     let pools: Vec<(Arc<Pool>, RouteNames)> = known()
         .iter()
         .filter(|known| known.used >= now)

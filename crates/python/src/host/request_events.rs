@@ -138,7 +138,7 @@ impl RequestEvents {
     }
 
     /// Ready when there is an event, for the future that waits for it.
-    pub fn poll_said(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_event_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         if state.whole.is_some() || !state.events.is_empty() {
             return Poll::Ready(());

@@ -21,7 +21,7 @@ pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result
     let run = move || {
         loop {
             match control::receive(socket, RecvFlags::empty()) {
-                Ok(Some(message)) => obey(message, worker),
+                Ok(Some(message)) => process(message, worker),
                 // The server has ended.
                 Ok(None) | Err(_) => std::process::exit(0),
             }
@@ -30,7 +30,7 @@ pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result
     std::thread::Builder::new().name("control".to_string()).spawn(run).map(drop)
 }
 
-fn obey(message: Message, worker: &Worker) {
+fn process(message: Message, worker: &Worker) {
     match message.kind {
         control::LINK => {
             let mut descriptors = message.descriptors.into_iter();

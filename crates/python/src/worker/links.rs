@@ -85,9 +85,9 @@ impl CoreSender {
         }
     }
 
-    /// Counts a request of this core that was begun; one thread at a time calls this.
-    pub fn count_begun(&self) {
-        self.segment.count_begun();
+    /// Counts a request of this core that was started; one thread at a time calls this.
+    pub fn count_started(&self) {
+        self.segment.count_started();
     }
 
     fn now(&self) -> u64 {

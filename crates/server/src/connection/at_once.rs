@@ -121,7 +121,7 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = progress_of(&snapshot, self.peer.address, under_way, site, &program);
         note_claims(&progress, admitted.identity);
-        if state.log.wants_request_id() {
+        if state.log.needs_request_id() {
             note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
         let id = progress.facts.id();
@@ -283,7 +283,7 @@ fn call(
         (CallResult::Written(answer), Some(_)) => {
             Ok((ExchangeAnswer { answer, client, user }, true, admitted.identity))
         }
-        _ => Err(CacheAttempt::HandedBack),
+        _ => Err(CacheAttempt::ConnectionReturned),
     }
 }
 

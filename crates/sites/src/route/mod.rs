@@ -66,8 +66,8 @@ pub struct SiteRules {
     deliveries: Option<Deliveries>,
     /// Fields of every answer whose values contain variables.
     fields: Option<AnswerFields>,
-    /// A route asks for something of the connection.
-    asks_for_connection: bool,
+    /// A route needs facts about the connection.
+    needs_connection: bool,
 }
 
 /// Whether a request can be answered from the cache at once.
@@ -231,7 +231,7 @@ impl SiteRules {
             Scope { known: Known::Head, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
         let fields = AnswerFields::with_variables(&config.headers, scope)
             .map_err(|problem| vec![format!("'headers': {problem}")])?;
-        let says_nothing = gate.is_none()
+        let is_empty = gate.is_none()
             && fields.is_none()
             && routes.is_none()
             && policy.is_none()
@@ -239,7 +239,7 @@ impl SiteRules {
             && logins.is_none()
             && crawlers.is_none()
             && deliveries.is_none();
-        let asks_for_connection = routes.iter().flat_map(Routes::iter).any(Route::asks_for_connection);
+        let needs_connection = routes.iter().flat_map(Routes::iter).any(Route::needs_connection);
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -252,7 +252,7 @@ impl SiteRules {
         let begins = begins.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
-        Ok((!says_nothing).then_some(SiteRules {
+        Ok((!is_empty).then_some(SiteRules {
             gate,
             routes,
             route_gates,
@@ -272,7 +272,7 @@ impl SiteRules {
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
             deliveries,
             fields,
-            asks_for_connection,
+            needs_connection,
         }))
     }
 
@@ -288,8 +288,8 @@ impl SiteRules {
         interfaces.filter(|interface| interface.begins_early())
     }
 
-    /// Whether clients' addresses must be known for these rules.
-    pub fn wants_peers(&self) -> bool {
+    /// Whether these rules need the addresses of clients.
+    pub fn needs_peers(&self) -> bool {
         let has_authority = self.authority.is_some() || self.route_authorities.iter().any(Option::is_some);
         let tells_programs = self
             .route_interfaces
@@ -348,7 +348,7 @@ impl SiteRules {
     #[inline]
     fn needs_exchange(&self, request: &RequestView<'_>) -> bool {
         self.fields.is_some()
-            || self.asks_for_connection && request.connection.is_none()
+            || self.needs_connection && request.connection.is_none()
             || self.logins.as_ref().is_some_and(|logins| logins.concerns(request))
             || self.crawlers.as_ref().is_some_and(|crawlers| crawlers.concerns(request))
     }
@@ -380,21 +380,22 @@ impl SiteRules {
             return None;
         }
         let interface = interface.as_ref()?;
-        let says_nothing_else =
+        let has_no_other_effect =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
-        let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
+        let has_no_other_effect =
+            has_no_other_effect && route.includes.is_none() && route.try_files.is_empty();
         let policy = self.policy_of(Some(route));
-        let says_nothing_else = says_nothing_else
+        let has_no_other_effect = has_no_other_effect
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && self.login_of(Some(route)).is_none()
             && self.crawlers_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
-        let says_nothing_else = says_nothing_else
+        let has_no_other_effect = has_no_other_effect
             && !route.has_error_pages
             && !self.intercepts_errors
             && self.delivery_at(Some(route.index)).is_none();
-        says_nothing_else.then(|| ImmediateProgram {
+        has_no_other_effect.then(|| ImmediateProgram {
             route: route.index,
             interface,
             cache: cache.as_ref(),

@@ -317,9 +317,9 @@ fn no_rules_are_none() {
         .unwrap()
         .is_none()
     );
-    assert!(!rules("[[site.route]]\n").wants_peers());
+    assert!(!rules("[[site.route]]\n").needs_peers());
     assert!(
-        rules("deny = ['::1']\n").wants_peers() && rules("[[site.route]]\ndeny = ['::1']\n").wants_peers()
+        rules("deny = ['::1']\n").needs_peers() && rules("[[site.route]]\ndeny = ['::1']\n").needs_peers()
     );
     assert!(matches!(
         rules("[[site.route]]\n").at_once(&RequestView::example("/")),

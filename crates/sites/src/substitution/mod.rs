@@ -50,8 +50,9 @@ impl Substitution {
         })))
     }
 
-    /// Has a request ask for the whole answer, without a coding. Returns whether that was possible.
-    pub fn ask_plainly(&self, request: &mut Request) -> bool {
+    /// Changes a request so that it requests the whole answer without a coding. Returns whether that was
+    /// possible.
+    pub fn request_plain_form(&self, request: &mut Request) -> bool {
         const OTHER_FORMS: [&[u8]; 3] = [b"accept-encoding", b"range", b"if-range"];
         let is_of_other = |name: &[u8]| OTHER_FORMS.iter().any(|other| name.eq_ignore_ascii_case(other));
         if !request.received.fields().any(|(name, _)| is_of_other(name)) {
@@ -216,7 +217,7 @@ struct SubstitutedHandler {
 impl Handler for SubstitutedHandler {
     fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
         let is_head = request.received.head.method == Method::Head;
-        if !self.substitution.ask_plainly(&mut request) {
+        if !self.substitution.request_plain_form(&mut request) {
             return Box::pin(async { Handled::Answer(Answer::error(500)) });
         }
         let handled = self.handler.clone().handle(request);

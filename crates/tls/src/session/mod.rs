@@ -196,7 +196,7 @@ impl TlsSession {
         joined.extend_from_slice(first);
         joined.extend_from_slice(with_first);
         let sealed = self.seal(&joined, out);
-        out.give_back(joined);
+        out.return_buffer(joined);
         sealed?;
         self.seal(rest, out)
     }
@@ -419,7 +419,7 @@ impl TlsSession {
         loop {
             let UnbufferedStatus { mut discard, state } =
                 connection.process_tls_records(&mut input[consumed..]);
-            let mut goes_on = true;
+            let mut continues = true;
             let mut failed = None;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -437,18 +437,18 @@ impl TlsSession {
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::PeerClosed) => {
                     self.peer_closed = true;
-                    goes_on = false;
+                    continues = false;
                 }
                 // BlockedHandshake, WriteTraffic, Closed: all complete messages are processed. Early data is
-                // never accepted, so it never comes.
-                Ok(_) => goes_on = false,
+                // never accepted, so there is none.
+                Ok(_) => continues = false,
                 Err(error) => failed = Some(error),
             }
             consumed += discard;
             if let Some(error) = failed {
                 return Err(self.fail(error, out));
             }
-            if !goes_on {
+            if !continues {
                 break;
             }
         }

@@ -29,6 +29,7 @@ mod socket_end;
 pub use callers::Callers;
 pub use handle::{CoreEntries, Worker, WorkerSeed};
 pub use link::{
-    Arrival, CalledRequest, HandBack, PendingCall, ReturnStep, WorkerLink, WorkerOrder, WorkerReport,
+    Arrival, CalledRequest, PendingCall, ReturnStep, ReturnedConnection, WorkerLink, WorkerOrder,
+    WorkerReport,
 };
 pub use socket_end::SocketEnd;

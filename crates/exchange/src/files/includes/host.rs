@@ -212,7 +212,7 @@ impl Host for PageHost {
 
 fn depends_on(include: &ResolvedInclude) -> DependsOn {
     match include.to {
-        IncludeTarget::Files { .. } if !include.asked_rules => DependsOn::Nothing,
+        IncludeTarget::Files { .. } if !include.rules_applied => DependsOn::Nothing,
         _ => DependsOn::Request,
     }
 }

@@ -43,14 +43,14 @@ pub async fn choose_coding(
     loop {
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
-            Selection::Final(cached) | Selection::Meanwhile(cached) => {
+            Selection::Final(cached) | Selection::Identity(cached) => {
                 let prepared = cached.response(entry, request.form, &date, cache);
                 return Some(PathTarget::Content(cached.representation().clone(), Content::Cached(prepared)));
             }
             Selection::NotAcceptable => return Some(PathTarget::Other(not_acceptable())),
             Selection::Stale => return None,
             Selection::Wait(coding) => {
-                entry.made(coding).await;
+                entry.wait_for_coding(coding).await;
                 continue;
             }
             Selection::Make(coding) => coding,

@@ -55,7 +55,7 @@ pub enum PathTarget {
     /// A file, or the cached output of a page.
     Content(Representation, Content),
     /// The output of a page with directives, for this request only.
-    Made(Representation, Answer),
+    Evaluated(Representation, Answer),
     /// Another answer: not found, refused, a redirect, or a listing.
     Other(Answer),
 }

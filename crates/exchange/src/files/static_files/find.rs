@@ -118,7 +118,7 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
             return match page {
                 Ok(page) => {
                     let found = FoundPage { key, path: file_path, file_path, page, ticket };
-                    made(includes::answer(core, request, includes, found).await)
+                    evaluated(includes::answer(core, request, includes, found).await)
                 }
                 Err(error) => PathTarget::Other(unusable_page(core, file_path, &error)),
             };
@@ -149,7 +149,7 @@ async fn show_kept_page(
     // If its output depended on the request the last time, its files are not watched for the cache.
     let ticket = if page.depended_on_request() { None } else { begin_read(request, file_path) };
     let found = FoundPage { key, path: file_path, file_path, page, ticket };
-    Some(made(includes::answer(core, request, includes, found).await))
+    Some(evaluated(includes::answer(core, request, includes, found).await))
 }
 
 /// Reads a file and caches it, if allowed; `None`: it changed while it was read, so that the bytes are
@@ -197,12 +197,12 @@ async fn take_file(
     })
 }
 
-fn made(made: PageAnswer) -> PathTarget {
-    match made {
+fn evaluated(result: PageAnswer) -> PathTarget {
+    match result {
         PageAnswer::Kept(representation, prepared) => {
             PathTarget::Content(representation, Content::Cached(prepared))
         }
-        PageAnswer::Answer(representation, answer) => PathTarget::Made(representation, answer),
+        PageAnswer::Answer(representation, answer) => PathTarget::Evaluated(representation, answer),
     }
 }
 

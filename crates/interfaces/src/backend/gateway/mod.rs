@@ -96,7 +96,7 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
         match PendingGet::begin(self, request) {
-            Some(begun) => ImmediateAnswer::Pending(Box::new(begun)),
+            Some(pending_get) => ImmediateAnswer::Pending(Box::new(pending_get)),
             None => ImmediateAnswer::Handle,
         }
     }
@@ -148,8 +148,8 @@ impl<P: ProgramProtocol> Gateway<P> {
         }
     }
 
-    /// Continues a request that was begun by [`pending_call`].
-    pub async fn go_on(&self, begun: PendingGet<P>, request: Request) -> Handled {
+    /// Continues a request that [`pending_call`] has started.
+    pub async fn continue_request(&self, pending_get: PendingGet<P>, request: Request) -> Handled {
         let script = match self.script(&request.path) {
             Ok(script) => script,
             // The script was deleted since.
@@ -157,8 +157,8 @@ impl<P: ProgramProtocol> Gateway<P> {
         };
         match self.call_of(&request, &script, 0) {
             Ok(call) => {
-                let (guard, backend_call) = begun.into_backend_call();
-                self.caller.go_on(call, guard, backend_call).await
+                let (guard, backend_call) = pending_get.into_backend_call();
+                self.caller.continue_request(call, guard, backend_call).await
             }
             Err(answer) => Handled::Answer(answer),
         }

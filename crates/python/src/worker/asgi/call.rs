@@ -130,7 +130,7 @@ pub struct State {
     body: VecDeque<Vec<u8>>,
     /// The body has ended; `true`: too early.
     pub body_end: Option<bool>,
-    has_told_end: bool,
+    end_delivered: bool,
     is_gone: bool,
     /// The answer has ended.
     is_over: bool,
@@ -160,14 +160,14 @@ pub struct Socket {
     accept: String,
     decoder: Decoder,
     messages: VecDeque<Message>,
-    has_told_connect: bool,
+    connect_delivered: bool,
     is_accepted: bool,
     /// This side has sent a close frame.
     has_closed: bool,
     /// The code and the reason of the end for the application.
     end: Option<(u16, String)>,
     /// Bytes that the application has taken and for which no credit was sent to the core.
-    unasked: usize,
+    ungranted: usize,
 }
 
 /// The next message for the application.
@@ -221,14 +221,14 @@ impl State {
         }
         if let Some(piece) = self.body.pop_front() {
             let more = !self.body.is_empty() || self.body_end != Some(false);
-            self.has_told_end = !more;
+            self.end_delivered = !more;
             return Some(NextMessage::Piece(piece, more));
         }
         if self.is_gone || self.is_over || self.body_end == Some(true) {
             return Some(NextMessage::Disconnect);
         }
-        if self.body_end == Some(false) && !self.has_told_end {
-            self.has_told_end = true;
+        if self.body_end == Some(false) && !self.end_delivered {
+            self.end_delivered = true;
             return Some(NextMessage::Piece(Vec::new(), false));
         }
         None
@@ -242,7 +242,7 @@ impl Socket {
     }
 
     fn next(&mut self) -> Option<NextMessage> {
-        if !std::mem::replace(&mut self.has_told_connect, true) {
+        if !std::mem::replace(&mut self.connect_delivered, true) {
             return Some(NextMessage::Connect);
         }
         if let Some(message) = self.messages.pop_front() {
@@ -256,8 +256,8 @@ impl Socket {
     }
 
     /// Bytes for which credit can be sent.
-    fn take_unasked(&mut self) -> usize {
-        if self.messages.len() < MOST_MESSAGES { std::mem::take(&mut self.unasked) } else { 0 }
+    fn take_ungranted(&mut self) -> usize {
+        if self.messages.len() < MOST_MESSAGES { std::mem::take(&mut self.ungranted) } else { 0 }
     }
 }
 
@@ -322,7 +322,7 @@ impl Call {
             return;
         };
         socket.decoder.push(payload);
-        socket.unasked += payload.len();
+        socket.ungranted += payload.len();
         let mut answers = Vec::new();
         let mut has_ended = false;
         loop {
@@ -349,7 +349,7 @@ impl Call {
                 }
             }
         }
-        let wanted = if has_ended { 0 } else { socket.take_unasked() };
+        let wanted = if has_ended { 0 } else { socket.take_ungranted() };
         drop(state);
         self.want(gil, wanted);
         if !answers.is_empty() || has_ended {
@@ -381,10 +381,10 @@ impl Call {
         let mut state = self.lock();
         match (next, &mut state.socket) {
             (NextMessage::Message(message), Some(socket)) => socket.messages.push_front(message),
-            (NextMessage::Connect, Some(socket)) => socket.has_told_connect = false,
+            (NextMessage::Connect, Some(socket)) => socket.connect_delivered = false,
             (NextMessage::Piece(piece, more), None) => {
                 if !more {
-                    state.has_told_end = false;
+                    state.end_delivered = false;
                 }
                 if more || !piece.is_empty() {
                     state.body.push_front(piece);
@@ -414,7 +414,7 @@ impl Call {
                     Message::Binary(bytes) => gil.set(&dict, &names.bytes, &gil.make_bytes(bytes)?)?,
                     Message::Ping(_) | Message::Close(..) => {}
                 }
-                let wanted = self.lock().socket.as_mut().map_or(0, |socket| socket.take_unasked());
+                let wanted = self.lock().socket.as_mut().map_or(0, |socket| socket.take_ungranted());
                 self.want(gil, wanted);
             }
             NextMessage::SocketEnd(code, reason) => {

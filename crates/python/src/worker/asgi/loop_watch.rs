@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How often the loop is asked.
-const ASKED_EVERY: Duration = Duration::from_secs(1);
+/// How often the loop is woken.
+const WAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The action to take.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum WatchAction {
 #[derive(Debug)]
 pub struct LoopWatch {
     limit: Duration,
-    /// The number of turns when the loop was asked, and the time.
-    asked: Option<(u64, Instant)>,
+    /// The number of turns when the loop was last woken, and the time.
+    last_wake: Option<(u64, Instant)>,
     has_reported: bool,
 }
 
@@ -33,23 +33,23 @@ impl LoopWatch {
     /// A watch that reports the loop if it has not returned for longer than a request may take.
     pub fn new(limit: Duration) -> LoopWatch {
         // A request that blocks the loop itself is answered with 504 first.
-        LoopWatch { limit: limit + ASKED_EVERY, asked: None, has_reported: false }
+        LoopWatch { limit: limit + WAKE_INTERVAL, last_wake: None, has_reported: false }
     }
 
     /// Checks how many turns the loop has had.
     pub fn check(&mut self, turns: u64, has_requests: bool, now: Instant) -> WatchAction {
         if !has_requests {
-            self.asked = None;
+            self.last_wake = None;
             return WatchAction::Nothing;
         }
-        let Some((before, at)) = self.asked else {
-            self.asked = Some((turns, now));
+        let Some((before, at)) = self.last_wake else {
+            self.last_wake = Some((turns, now));
             return WatchAction::Wake;
         };
         let waited = now.saturating_duration_since(at);
         if turns != before {
-            if waited >= ASKED_EVERY {
-                self.asked = Some((turns, now));
+            if waited >= WAKE_INTERVAL {
+                self.last_wake = Some((turns, now));
                 return WatchAction::Wake;
             }
         } else if waited >= self.limit && !std::mem::replace(&mut self.has_reported, true) {

@@ -172,8 +172,8 @@ impl Running {
         if is_last {
             parts.telemetry.apply(&telemetry, None);
         }
-        servlet::taken_up();
-        python::taken_up();
+        servlet::apply_configuration();
+        python::apply_configuration();
         touchstone_proxy::taken_up();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
