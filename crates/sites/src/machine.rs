@@ -49,7 +49,7 @@ pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProble
         Some(account) => match account.as_it(|| check_files(config, places)) {
             Ok(found) => found.into_iter().map(|problem| as_seen_by(account, problem)).collect(),
             Err(error) => {
-                let message = format!("what user '{}' may do cannot be asked: {error}", account.name);
+                let message = format!("the rights of user '{}' cannot be checked: {error}", account.name);
                 vec![places.problem_in_section("server", "user", message)]
             }
         },

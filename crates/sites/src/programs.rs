@@ -125,7 +125,7 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
         problem("secret_file", message);
     }
     if !config.front_controller.is_empty() && config.scripts.is_empty() {
-        problem("front_controller", "needs 'scripts', which it is one of".to_string());
+        problem("front_controller", "needs 'scripts'; it must be one of them".to_string());
     }
     for (key, directory) in [("directory", &config.directory), ("send_files_from", &config.send_files_from)] {
         if let Some(directory) = directory

@@ -225,8 +225,7 @@ fn check_chain(chain: &[X509Certificate<'_>], warnings: &mut Vec<String>) {
     let alone = chain.len() == 1 && chain[0].issuer().as_raw() != chain[0].subject().as_raw();
     if alone {
         warnings.push(
-            "there is no certificate of the authority beside it: most clients will not find the way to it"
-                .to_string(),
+            "there is no certificate of the authority beside it: most clients cannot verify it".to_string(),
         );
     }
 }

@@ -36,11 +36,11 @@ impl fmt::Display for TlsError {
             TlsError::NothingInCommon(what) => write!(formatter, "nothing in common with the client: {what}"),
             TlsError::ClientCertificate(what) => write!(formatter, "client certificate: {what}"),
             TlsError::NoCertificate => {
-                formatter.write_str("no certificate for the name that the client asked for")
+                formatter.write_str("no certificate for the name that the client requested")
             }
             TlsError::Broken(what) => write!(formatter, "the client broke the protocol: {what}"),
             TlsError::TooMuch => {
-                formatter.write_str("the client sent too much before its handshake came to an end")
+                formatter.write_str("the client sent too much before its handshake was complete")
             }
             TlsError::KeysUsedUp => formatter.write_str("the keys are used up"),
             TlsError::NotOpen => formatter.write_str("the session is not open"),

@@ -624,8 +624,7 @@ fn parse_field_line(buffer: &[u8], start: usize) -> Result<Option<(FieldLine, us
 
 /// `1*DIGIT` and nothing else (RFC 9110 section 8.6).
 fn parse_content_length(value: &[u8]) -> Result<u64, RequestError> {
-    decimal::parse(value)
-        .ok_or(RequestError::Bad("a Content-Length that is not a number, or too large to be meant"))
+    decimal::parse(value).ok_or(RequestError::Bad("a Content-Length that is not a number, or too large"))
 }
 
 /// Only `chunked`; an unknown coding is 501, `chunked` in the wrong place or twice is 400.

@@ -116,7 +116,7 @@ impl Protocol for Ajp {
                 Packet::Body(piece) if piece.is_empty() => continue,
                 Packet::Body(piece) => Ok(Some(Output::Answer(piece))),
                 Packet::GetBody(_) if state.wanted_bytes > 0 => {
-                    Err("it asked for more of the body before it had what it asked for".to_string())
+                    Err("it requested more of the body before it had received the last piece".to_string())
                 }
                 Packet::GetBody(wanted) => {
                     state.wanted_bytes = wanted.min(most_data_bytes(state.limits));
@@ -126,7 +126,7 @@ impl Protocol for Ajp {
                     Err("it ended its answer without a head".to_string())
                 }
                 Packet::End { keeps } => Ok(Some(Output::End { status: 0, keeps })),
-                Packet::Pong => Err("it answered a question that was not asked".to_string()),
+                Packet::Pong => Err("it answered a ping that was not sent".to_string()),
             };
         }
     }

@@ -63,7 +63,7 @@ pub enum WrongPacket {
     /// The answer's Content-Length is not one number.
     ContentLength,
     /// It requests zero bytes of the body.
-    NothingWanted,
+    NoBytesRequested,
 }
 
 impl fmt::Display for WrongPacket {
@@ -94,7 +94,7 @@ impl fmt::Display for WrongPacket {
                 write!(formatter, "its answer has a field that cannot be passed on: {name:?}")
             }
             WrongPacket::ContentLength => formatter.write_str("its Content-Length is not one number"),
-            WrongPacket::NothingWanted => formatter.write_str("it asks for no bytes of the body"),
+            WrongPacket::NoBytesRequested => formatter.write_str("it requests no bytes of the body"),
         }
     }
 }
@@ -140,7 +140,7 @@ pub fn next_packet(received: &mut BytesMut, limits: PacketLimits) -> Result<Opti
             Ok(Some(Packet::End { keeps: *keeps == 1 }))
         }
         code::GET_BODY_CHUNK => match number(&mut content)? {
-            0 => Err(WrongPacket::NothingWanted),
+            0 => Err(WrongPacket::NoBytesRequested),
             wanted => Ok(Some(Packet::GetBody(wanted))),
         },
         _ if kind == code::CPONG[4] => Ok(Some(Packet::Pong)),

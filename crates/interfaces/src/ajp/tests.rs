@@ -207,7 +207,7 @@ fn packets_are_refused_for_what_is_wrong_with_them() {
         (packet(b"\x04\0\xc8\0\x02OK\0\0\x01\0\x01A\0"), WrongPacket::CutShort),
         (packet(b"\x05"), WrongPacket::CutShort),
         (packet(b"\x06\0"), WrongPacket::CutShort),
-        (packet(b"\x06\0\0"), WrongPacket::NothingWanted),
+        (packet(b"\x06\0\0"), WrongPacket::NoBytesRequested),
         (packet(b"\x02"), WrongPacket::Kind(2)),
         (head(101, &[]), WrongPacket::Status(101)),
         (head(600, &[]), WrongPacket::Status(600)),

@@ -324,7 +324,7 @@ impl<P: Protocol> Caller<P> {
                 Ok(Output::Overloaded) => {
                     let upload = backend_call.into_upload();
                     let again = upload.is_repeatable().then_some(upload);
-                    let reason = "it says that it is overloaded".to_string();
+                    let reason = "it reports that it is overloaded".to_string();
                     return Attempt::Failed(Failed { status: 503, reason, is_of_backend: false, again });
                 }
                 Err(failure) => return self.failed(index, call, *backend_call, &failure, is_kept),

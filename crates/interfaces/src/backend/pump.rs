@@ -136,8 +136,11 @@ impl<P: Protocol> Pump<P> {
                 Ok(Output::End { keeps, .. }) => {
                     if self.body.is_longer() {
                         let address = self.group.connections(self.index).address();
-                        let message =
-                            format!("{} {address}: it sent more than it said ({})", P::NAME, self.log_name);
+                        let message = format!(
+                            "{} {address}: it sent more than it declared ({})",
+                            P::NAME,
+                            self.log_name
+                        );
                         self.server.log(Level::Warning, "wrong Content-Length", &message);
                     }
                     let missing = self.body.end.missing().filter(|_| self.body.end.is_chunked());

@@ -708,8 +708,9 @@ pub static METRICS: &[Definition] = &[
         help: "Requests to the control API that change something.",
         labels: &[(
             "result",
-            "`applied`; `refused`: it was wrong; `conflict`: another writer was first (412), or the request \
-             does not say what it is based on (428); `denied`: the client may not do it (401, 403)",
+            "`applied`; `refused`: it was invalid; `conflict`: another client has changed the \
+             configuration before (412), or the request does not name the version that it is based on \
+             (428); `denied`: the client has no permission (401, 403)",
         )],
         collect: |totals, samples| {
             for changes in totals.control_changes.iter() {

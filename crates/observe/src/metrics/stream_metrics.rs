@@ -39,11 +39,11 @@ pub static STREAM_METRICS: &[Definition] = &[
             PROTOCOL,
             (
                 "reason",
-                "`done`: both sides have ended it; `client`, `origin`: this side has broken it off; `idle`, \
-                 `lifetime`: a time limit; `stopped`: the server has ended; `no_origin`: none could be \
-                 reached; `denied`: the client's address; `limit`, `rate`: a limit on connections; \
-                 `proxy_header`: none, or a wrong one; `hello`: the first bytes did not come, or were too \
-                 many; `no_route`: none for that name; `tls`: the handshake has failed",
+                "`done`: both sides have ended it; `client`, `origin`: this side has broken it off; \
+                 `idle`, `lifetime`: a time limit; `stopped`: the server has ended; `no_origin`: none \
+                 could be reached; `denied`: the client's address; `limit`, `rate`: a limit on \
+                 connections; `proxy_header`: none, or a wrong one; `hello`: the first bytes did not \
+                 arrive, or were too many; `no_route`: none for that name; `tls`: the handshake has failed",
             ),
         ],
         collect: |totals, samples| {

@@ -244,7 +244,7 @@ class TouchstoneAsgi:
         kind = message["type"]
         future = self.started if kind.startswith("lifespan.startup.") else self.stopped
         if not future.done():
-            text = message.get("message") or "the application says no more about it"
+            text = message.get("message") or "the application gives no reason"
             future.set_result(text if kind.endswith(".failed") else None)
 
     def run(self, descriptor, read_rings):

@@ -118,7 +118,7 @@ impl Host for PageHost {
         let is_success = (200..300).contains(&answer.status);
         let failure = (!is_success).then(|| format!("{shown} answers {}", answer.status));
         if has_field(&answer.fields, b"content-encoding") {
-            return Err(format!("{shown} answers in a content coding that was not asked for"));
+            return Err(format!("{shown} answers in a content coding that was not requested"));
         }
         if has_field(&answer.fields, b"vary") && !is_static(&answer) {
             depends_on = DependsOn::Request;

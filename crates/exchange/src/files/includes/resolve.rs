@@ -52,7 +52,7 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     let shown = || String::from_utf8_lossy(&path).into_owned();
     let mut derived = request
         .derive(&path)
-        .ok_or_else(|| format!("{} cannot be asked for, or requests are nested too deep", shown()))?;
+        .ok_or_else(|| format!("{} cannot be requested, or requests are nested too deep", shown()))?;
     // The page has no content coding, so its parts must not have one either.
     if let Some(ReceivedHead { head, buffer }) = Rc::get_mut(&mut derived.received) {
         head.fields.retain(|line| !line.name.of(buffer).eq_ignore_ascii_case(b"accept-encoding"));

@@ -68,7 +68,7 @@ impl ServerConnection {
                     Preface::Partial => return Ok(0),
                     Preface::Other => {
                         return Err(ConnectionError::protocol(
-                            "what came first is not the preface of HTTP/2",
+                            "the first bytes are not the preface of HTTP/2",
                         ));
                     }
                 },
@@ -468,7 +468,7 @@ impl ServerConnection {
     #[cold]
     fn receive_data_of_closed_stream(&mut self, id: u32) -> Result<(), ConnectionError> {
         if self.is_idle(id) {
-            return Err(ConnectionError::protocol("a DATA frame for a stream that was not begun"));
+            return Err(ConnectionError::protocol("a DATA frame for a stream that was not opened"));
         }
         if self.closed.recall(id) != Some(Closed::ByReset) && !self.is_ignored(id) {
             frame::append_reset_stream(id, ErrorCode::STREAM_CLOSED, &mut self.control);
@@ -484,7 +484,7 @@ impl ServerConnection {
         events: &mut Events,
     ) -> Result<(), ConnectionError> {
         if self.is_idle(id) {
-            return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not begun"));
+            return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not opened"));
         }
         let Some(slot) = self.streams.find(id) else {
             // It crossed the end of the stream, or a reset by this side. The client will send nothing more on
@@ -519,7 +519,7 @@ impl ServerConnection {
     ) -> Result<(), ConnectionError> {
         let Some(slot) = self.streams.find(id) else {
             return if self.is_idle(id) {
-                Err(ConnectionError::protocol("a WINDOW_UPDATE frame for a stream that was not begun"))
+                Err(ConnectionError::protocol("a WINDOW_UPDATE frame for a stream that was not opened"))
             } else {
                 Ok(())
             };

@@ -432,7 +432,7 @@ impl Call {
         let mut state = self.lock();
         if let Some(pending) = &mut state.pending {
             if pending.bytes.len() + bytes.len() > MOST_PENDING {
-                return Err(gil.raise(Class::Os, "too much was sent without waiting for it"));
+                return Err(gil.raise(Class::Os, "too much was sent without awaiting it"));
             }
             pending.bytes.extend_from_slice(bytes);
             pending.ends |= ends;
