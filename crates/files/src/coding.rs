@@ -73,7 +73,7 @@ pub enum CodingSource {
 }
 
 impl Codings {
-    /// No coded forms, for a file that is always sent as it is.
+    /// No coded forms, for a file that is always sent unchanged.
     pub const NONE: Codings = Codings { original: None, twins: None, levels: [None; 3] };
 
     /// The source of this coding; `None`: there is none.

@@ -1,9 +1,9 @@
-//! One cached file with its representations: the file as it is, and its coded forms, which are made when they
-//! are first requested.
+//! One cached file with its representations: the unchanged file, and its coded forms, which are made when
+//! they are first requested.
 //!
 //! The possible codings of a file are known when it is opened ([`Codings`]). Each coded form is then made
 //! once: the first request for it claims the work ([`Entry::begin`]) and waits for it, and other requests get
-//! the file as it is until the form is made. All forms are dropped together with the entry, so a change on
+//! the unchanged file until the form is made. All forms are dropped together with the entry, so a change on
 //! disk never leaves a coded form of an old version.
 
 use std::future::poll_fn;
