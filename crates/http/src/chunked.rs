@@ -134,7 +134,7 @@ enum State {
 ///     body.extend_from_slice(&input[decoded.data]);
 ///     input = &input[decoded.consumed..];
 ///     if decoded.done || input.is_empty() {
-///         break; // Not done: read more, then go on with that.
+///         break; // Not done: read more, then continue with that.
 ///     }
 /// }
 /// assert_eq!((body.as_slice(), input), (&b"hello"[..], &b"GET / "[..]));

@@ -32,7 +32,7 @@ struct Sending {
     trailers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A small server: everything that a server has to do with the engine, over a pipe.
+/// A small server: everything that a server must do with the engine, over a pipe.
 struct Server {
     connection: ServerConnection,
     sending: HashMap<StreamKey, Sending>,
@@ -226,7 +226,7 @@ impl Server {
     }
 }
 
-/// What both sides are like in a test.
+/// The settings of both sides in a test.
 #[derive(Clone)]
 struct Setup {
     limits: Limits,

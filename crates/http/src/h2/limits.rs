@@ -1,4 +1,4 @@
-//! What one connection may cost (RFC 9113 section 10.5).
+//! The limits for the cost of one connection (RFC 9113 section 10.5).
 //!
 //! [`Limits`] are the figures, each of them announced to the client where the protocol has a setting for it.
 //! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are

@@ -19,7 +19,7 @@ use super::{Phase, ServerConnection, UnfinishedBlock};
 pub enum Preface {
     /// It begins as HTTP/2.
     Http2,
-    /// It could be HTTP/2; more bytes are needed.
+    /// It may be HTTP/2; more bytes are needed.
     Partial,
     /// It does not begin as HTTP/2.
     Other,

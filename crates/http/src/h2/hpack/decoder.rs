@@ -32,7 +32,7 @@ pub struct Decoder {
     table: DynamicTable,
     /// The largest table that the peer may choose.
     table_limit: usize,
-    /// The peer has agreed to a smaller table and must begin its next block by saying so.
+    /// The peer has agreed to a smaller table and must begin its next block with a size update.
     size_update_due: bool,
 }
 

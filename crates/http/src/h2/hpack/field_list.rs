@@ -57,7 +57,7 @@ impl Field {
     }
 }
 
-/// Where the texts of the tables stand at the beginning of every buffer.
+/// The positions of the texts of the tables at the beginning of every buffer.
 struct Prefix {
     names: [Span; KnownName::COUNT],
     values: [Span; static_table::ENTRIES + 1],
