@@ -115,7 +115,8 @@ fn a_dropped_ticket_ends_the_program_also_one_that_would_not() {
         for script in [c"sleep 1000", c"trap '' TERM; echo; sleep 1000; sleep 1000"] {
             let (ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
             drop(ticket);
-            // The pipe ends with the last process that holds it. Elsewhere, because this core must send on.
+            // The pipe ends with the last process that holds it. The read is on another thread, because this
+            // core must continue to send.
             tokio::task::spawn_blocking(|| read(output)).await.unwrap();
         }
     });

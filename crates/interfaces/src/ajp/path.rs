@@ -1,6 +1,6 @@
-//! The path of a request as a servlet container sees it.
+//! The path of a request in the form in which a servlet container interprets it.
 //!
-//! A container removes what follows a semicolon in each segment (path parameters, Servlet specification
+//! A container removes the text after a semicolon in each segment (path parameters, Servlet specification
 //! section 3.5) before it resolves `..`. No other server does this: `/shop/..;/manager/` is below `/shop/`
 //! for a server, and means `/manager/` for a container. So routes and access rules must judge the path
 //! without parameters, and the path that is sent is written again from it: it contains no escape, no dot

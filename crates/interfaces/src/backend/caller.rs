@@ -559,7 +559,7 @@ impl<P: Protocol> Caller<P> {
     }
 }
 
-/// Where the body after this head ends, if there is one.
+/// The end of the body after this head, if there is one.
 fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
     match is_head || matches!(head.status, 204 | 304) {
         true => BodyEnd::default(),
@@ -578,7 +578,7 @@ enum GatherResult {
     Broken(String),
 }
 
-/// The program is full at the moment.
+/// The program has no capacity at the moment.
 pub fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", "1")
 }

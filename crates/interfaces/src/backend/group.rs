@@ -105,7 +105,7 @@ struct CoreBackend {
     under_way: Cell<u32>,
     /// Answers that have begun.
     answers: Cell<u64>,
-    /// A look whether the backend is still there, as long as requests wait for its result.
+    /// A check whether the backend still answers, as long as requests wait for its result.
     look: RefCell<Weak<OnceCell<bool>>>,
     connections: Rc<Connections>,
 }

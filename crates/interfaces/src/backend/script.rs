@@ -106,7 +106,7 @@ impl ScriptRules {
         }
     }
 
-    /// Where the segments end that look like scripts.
+    /// The ends of the segments that look like scripts.
     fn script_ends<'p>(&'p self, path: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let ends = (1..=path.len()).filter(|&end| end == path.len() || path[end] == b'/');
         ends.filter(|&end| self.is_script(&path[..end]))
