@@ -8,7 +8,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 /// The kind of file at a path.
 pub enum AtPath {
-    /// Nothing any more: there was nothing, or a socket without a process.
+    /// No file remains: there was none, or a socket without a process.
     Free,
     /// A file that is not a socket.
     OtherFile,

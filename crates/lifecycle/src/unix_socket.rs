@@ -82,7 +82,7 @@ pub fn set_rights(path: &Path, rights: SocketFileRights) -> Result<(), String> {
     Ok(())
 }
 
-/// The address of a unix socket that listens; `None`: it is none, or has no name.
+/// The address of a unix socket that listens; `None`: it does not listen, or has no name.
 pub fn bound_name(socket: &OwnedFd) -> Option<ListenAddress> {
     let copy = UnixListener::from(socket.try_clone().ok()?);
     let address = copy.local_addr().ok()?;
@@ -180,7 +180,7 @@ mod tests {
         let known = identity(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let other = UnixListener::bind(&path).unwrap();
-        // The file may have the inode of the one that was removed; then it is the other one's all the same.
+        // The new file may have the inode of the one that was removed; it is then treated as the same file.
         if identity(&path) != Some(known) {
             remove(&path, known);
             assert!(path.exists());
