@@ -1,15 +1,15 @@
-//! Percent-encoding (RFC 3986 section 2) of what goes into a `Location`.
+//! Percent-encoding (RFC 3986 section 2) of the parts of a `Location`.
 
 use touchstone_http::path::append_escaped;
 
-/// Appends a decoded path. A slash stays one; everything that does not stand for itself in a path is encoded,
-/// so also the backslash, which browsers take for a slash.
+/// Appends a decoded path. Slashes are kept; all bytes that are not allowed in a path are encoded. So is the
+/// backslash, which browsers treat as a slash.
 pub fn append_path(path: &[u8], out: &mut Vec<u8>) {
     append_escaped(path, b"/-._~!$&'()*+,;=:@", out);
 }
 
-/// Appends decoded bytes as part of a query or fragment: what separates or has another meaning there is
-/// encoded.
+/// Appends decoded bytes as part of a query or fragment: separators and bytes with a special meaning there
+/// are encoded.
 pub fn append_query_part(bytes: &[u8], out: &mut Vec<u8>) {
     append_escaped(bytes, b"/-._~!$'()*,:@", out);
 }
@@ -48,7 +48,7 @@ mod tests {
             }
         }
 
-        /// An encoded path means the path that it was made from.
+        /// An encoded path has the meaning of the path from which it was made.
         #[test]
         fn a_path_reads_back(segments in prop::collection::vec("[ -~\u{e9}&&[^/]]{1,6}", 0..4)) {
             let good = segments.iter().all(|segment| segment != "." && segment != "..");

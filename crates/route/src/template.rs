@@ -427,7 +427,7 @@ impl<'t> Parser<'t> {
         let is_first = self.parts.is_empty() && self.text.starts_with('$');
         let part = match (self.region, name) {
             (_, "map") if is_first => Part::Beginning(text),
-            // The names of servers are those that stand in the map.
+            // The names of servers are those in the map.
             (Region::Authority, "map") if text.has_plain_maps() => Part::Value(text, Region::Authority),
             (Region::Authority, _) => {
                 return Err(format!(
@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(at("https://$map{server}$path", "/p"), some("https://a.example/p?q=1"));
         assert_eq!(at("$map{new}", "/one"), some("/two?x=1"));
         assert_eq!(at("$map{new}", "/to/a b?"), some("https://example.net/a%20b%3F?q=1"));
-        // No value of a request becomes a part of the name of a server, and nothing but HTTP is led to.
+        // No value of a request becomes a part of the name of a server, and only HTTP targets are possible.
         assert_eq!(at("$map{new}", "/bad/.evil.example/"), None);
         assert_eq!(at("$map{new}", "/script/alert(1)"), None);
         assert_eq!(at("$map{new}", "/none"), None);
