@@ -104,7 +104,7 @@ async fn run(
 /// How many bytes of a handshake are received at once.
 const RECORDS_BYTES: usize = 16 * 1024;
 
-/// Takes the PROXY header off a connection, and lets the client in that it names.
+/// Removes the PROXY header from a connection, and admits the client that it names.
 async fn behind_proxy(
     stream: &StreamOfCore,
     record: &Record,

@@ -30,7 +30,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    /// Received, and not taken by the other side.
+    /// Received bytes that the other side has not accepted.
     waiting: Vec<u8>,
     /// How many of these bytes have been sent.
     sent: usize,
@@ -105,9 +105,9 @@ pub async fn copy(
 }
 
 impl Both<'_> {
-    /// From the client to the origin, as far as it goes now.
+    /// Copies from the client to the origin, as far as possible now.
     fn poll_up(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        // After the origin's own end, that it takes no more is no fault.
+        // After the origin's own end, it is no error that the origin accepts no more.
         let end = if self.down.is_done { End::Done } else { End::Origin };
         for _ in 0..TURNS {
             while !self.up.rest().is_empty() {
@@ -167,7 +167,7 @@ impl Both<'_> {
         })
     }
 
-    /// From the origin to the client, as far as it goes now.
+    /// Copies from the origin to the client, as far as possible now.
     fn poll_down(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         for _ in 0..TURNS {
             while !self.down.rest().is_empty() {

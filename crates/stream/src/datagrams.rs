@@ -47,7 +47,7 @@ pub struct DatagramListener {
 /// The datagrams of one client.
 struct Session {
     record: Record,
-    /// The way to the origin, once it is open.
+    /// The socket to the origin, once it is open.
     link: RefCell<Option<Rc<DatagramLink>>>,
     /// Received before that.
     waiting: RefCell<Vec<Bytes>>,
@@ -64,7 +64,7 @@ impl DatagramListener {
     pub fn new(configured: SocketAddr, socket: StdUdpSocket) -> io::Result<Rc<DatagramListener>> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // That has switched fragments off, which QUIC does not need but other protocols do.
+        // The library has switched fragmentation off, which QUIC does not need but other protocols do.
         touchstone_transport::sys::let_fragment(socket.as_fd(), configured.is_ipv6())?;
         Ok(Rc::new(DatagramListener {
             configured,
@@ -182,7 +182,7 @@ impl DatagramListener {
 }
 
 impl Session {
-    /// Passes a datagram of the client on, or keeps it until the way is open.
+    /// Passes a datagram of the client on, or keeps it until the socket is open.
     fn pass_on(&self, datagram: &[u8]) {
         self.moved_at.set(Instant::now());
         let link = self.link.borrow();
@@ -223,7 +223,7 @@ impl Session {
             }
             let reported = link.socket.try_io(Interest::ERROR, || match link.socket.take_error()? {
                 Some(error) => Ok(error),
-                // It was reported to the datagram that was sent next.
+                // The error was reported by the next send.
                 None => self.send_error.take().map(Into::into).ok_or(io::ErrorKind::WouldBlock.into()),
             });
             if let Ok(error) = reported {

@@ -28,13 +28,13 @@ pub const POSTGRESQL: Preface = Preface { question: &SSL_REQUEST, consent: b'S' 
 pub enum Wish {
     /// TLS, which it has been promised.
     Tls,
-    /// TLS, with which it begins at once (since version 17).
+    /// TLS without a request before it (since version 17).
     DirectTls,
     /// A session without TLS.
     Plain,
 }
 
-/// Takes PostgreSQL's requests for encryption, and answers them; what follows stays.
+/// Reads PostgreSQL's requests for encryption, and answers them; the following bytes stay in the socket.
 pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
     let mut may_ask_gss = true;
     loop {
@@ -68,7 +68,7 @@ pub enum Hello {
     Destination(Destination),
     /// There is none: the client does not use TLS, or its ClientHello cannot be read.
     None,
-    /// It is longer than it may be.
+    /// It exceeds the limit.
     TooLong,
 }
 
@@ -101,7 +101,7 @@ async fn look_until<T>(
         });
         match found {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // After the client's end nothing is new, and the event loop would not wait.
+                // After the client's end there are no new bytes, and the event loop would not wait.
                 if ready.is_read_closed() {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }

@@ -1,4 +1,4 @@
-//! Streams: connections and datagrams of any protocol, which are passed on to other servers as they are.
+//! Streams: connections and datagrams of any protocol, which are passed on to other servers unchanged.
 //!
 //! ```text
 //! accept - PROXY header - ClientHello -> target - an origin - bytes, both ways, until both sides have ended

@@ -47,7 +47,7 @@ impl Record {
             sent_bytes: Cell::new(0),
             received_datagrams: Cell::new(0),
             sent_datagrams: Cell::new(0),
-            // What holds until another end is known.
+            // The reason if no other one is set.
             end: Cell::new(End::Stopped),
         }
     }

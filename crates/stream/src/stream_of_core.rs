@@ -29,7 +29,8 @@ pub struct CoreParts {
     pub counts: Arc<CoreCounts>,
 }
 
-/// Memory that all connections of a core use in turns, so that one without bytes on their way has none.
+/// Memory that all connections of a core use in turns, so that a connection without bytes to pass on needs
+/// none.
 pub(crate) struct Scratch {
     /// For bytes of clients; made when it is first used.
     pub from_client: RefCell<Vec<u8>>,
