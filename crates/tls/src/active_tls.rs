@@ -13,7 +13,7 @@ use super::settings::EndpointSettings;
 use super::shared::{Challenges, Sessions};
 use super::sources::{CertificateState, Sources};
 
-/// What new connections of an endpoint use. It never changes.
+/// The state that new connections of an endpoint use. It never changes.
 pub struct ActiveTls {
     /// One for each different policy.
     pub(super) configs: Vec<Arc<ServerConfig>>,
@@ -71,9 +71,9 @@ impl ActiveTls {
     }
 }
 
-/// Which names get certificates at their first handshake, and from where.
+/// The names that get certificates at their first handshake, and the source of the certificates.
 pub struct OnDemandNames {
-    /// Of the names of sites and their certificates, those of sites on demand.
+    /// The names of sites on demand, among the names of sites and their certificates.
     names: ServerNames<bool>,
     /// Whether all other names do.
     others: bool,

@@ -20,7 +20,7 @@ use x509_parser::x509::X509Version;
 
 use super::pem::{self, PemProblem};
 
-/// How long before its end a warning for a certificate begins, unless a third of its life is shorter.
+/// How long before its end a certificate causes a warning, unless a third of its validity is shorter.
 const SOON_S: i64 = 7 * 24 * 3600;
 
 /// A certificate that can be served.
@@ -30,15 +30,15 @@ pub struct LoadedCertificate {
     pub origin: String,
     /// The chain and the key.
     pub certified: Arc<CertifiedKey>,
-    /// The host names that it is for, in lower case; wildcards as `*.example.org`.
+    /// The host names for which it is valid, in lower case; wildcards as `*.example.org`.
     pub names: Vec<String>,
-    /// The network addresses that it is for.
+    /// The network addresses for which it is valid.
     pub addresses: Vec<IpAddr>,
     /// Valid from, in seconds since 1970.
     pub not_before_s: i64,
     /// Valid until, in seconds since 1970.
     pub not_after_s: i64,
-    /// Why some clients will not accept it.
+    /// Why some clients will reject it.
     pub warnings: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl LoadedCertificate {
         day(self.not_before_s)
     }
 
-    /// True when the certificate is for `name`: a name in lower case, a wildcard, or an address.
+    /// True if the certificate is valid for `name`: a name in lower case, a wildcard, or an address.
     pub fn is_for(&self, name: &str) -> bool {
         if let Some(address) = host_address(name) {
             return self.addresses.contains(&address);
@@ -156,7 +156,7 @@ impl LoadedCertificate {
     }
 }
 
-/// Why a chain and a key cannot be served.
+/// Why a chain and a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnusableCertificate {
     /// The chain has a problem.

@@ -1,5 +1,5 @@
-//! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be
-//! sent.
+//! Bytes that wait to be sent to a client: records, handshake messages and alerts in the order in which they
+//! must be sent.
 
 /// The most memory that is kept from one use to the next; a larger buffer is freed.
 const MOST_KEPT_BYTES: usize = 512 * 1024;

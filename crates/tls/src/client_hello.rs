@@ -468,7 +468,7 @@ mod tests {
             read_destination(&hello);
         }
 
-        /// However a hello is cut into records, it goes to the same place.
+        /// However a hello is split into records, the destination is the same.
         #[test]
         fn the_cut_does_not_matter(piece_bytes in 20_usize..2000, host in "[a-z]{1,20}\\.[a-z]{2,9}") {
             let message = &hello_bytes(&host, &[b"h2"])[5..];
@@ -477,7 +477,7 @@ mod tests {
             prop_assert_eq!(peek_destination(&bytes[..bytes.len() - 1]), DestinationPeek::More);
         }
 
-        /// What both readers can read, they read alike.
+        /// Both readers return the same result for every hello that both can read.
         #[test]
         fn both_readers_agree(at in 0_usize..400, mask in 1_u8..) {
             let mut bytes = hello_bytes("www.example.org", &[b"http/1.1"]);

@@ -67,7 +67,7 @@ impl TlsError {
     }
 }
 
-/// What an error of rustls means for the operator.
+/// The meaning of an error of rustls for the operator.
 pub(super) fn classify(error: rustls::Error) -> TlsError {
     match error {
         Error::AlertReceived(alert) => TlsError::EndedByClient(alert),

@@ -1,5 +1,5 @@
 //! Certificates that are obtained at the first handshake for a name. Another part of the server obtains them;
-//! here is what an endpoint needs of it.
+//! this module has the interface for an endpoint.
 
 use std::fmt;
 use std::future::Future;

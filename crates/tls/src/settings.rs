@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct EndpointSettings {
     /// The sites that listen there. The first is the default: it is chosen when a client names none of them.
     pub sites: Vec<SiteSettings>,
-    /// How clients are answered that name no site of this address.
+    /// The answer to clients that name no site of this address.
     pub unknown_names: UnknownNames,
 }
 
@@ -18,7 +18,7 @@ pub struct SiteSettings {
     /// The name of the site in messages.
     pub label: String,
     /// Its host names, in lower case: `example.org`, or `*.example.org` for every name below it. If there are
-    /// none, the names in its certificates count.
+    /// none, the names in its certificates are used.
     pub hosts: Vec<String>,
     /// Whether each of its names gets a certificate at its first handshake. It then needs no other.
     pub on_demand: bool,
@@ -149,7 +149,7 @@ impl Default for Policy {
     }
 }
 
-/// How a client is answered that names no site, or none of this address.
+/// The answer to a client that names no site, or none of this address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownNames {
     /// It gets the default site's certificate.
