@@ -82,7 +82,7 @@ struct Ejection {
     probed_until_ms: Option<u64>,
 }
 
-/// After how many windows without an ejection former ejections are forgotten.
+/// The number of windows without an ejection after which former ejections are ignored.
 const WINDOWS_TO_FORGET: u64 = 6;
 
 /// The state of a server.
