@@ -63,7 +63,7 @@ impl Server {
             self.fill();
             socket.write_all(&self.out)?;
             self.out.clear();
-            if self.connection.wants_to_send() {
+            if self.connection.has_data_to_send() {
                 continue;
             }
             if self.connection.is_finished() {

@@ -110,7 +110,7 @@ fn what_cannot_be_started_says_at_which_step() {
 }
 
 #[test]
-fn a_dropped_ticket_ends_the_program_also_one_that_would_not() {
+fn a_dropped_ticket_ends_the_program_also_one_that_ignores_signals() {
     on_a_core(async {
         for script in [c"sleep 1000", c"trap '' TERM; echo; sleep 1000; sleep 1000"] {
             let (ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;

@@ -269,14 +269,14 @@ impl ServerConnection {
     /// Whether a call of [`next_data`](ServerConnection::next_data) with an empty buffer would append
     /// anything.
     #[inline]
-    pub fn wants_to_send(&self) -> bool {
+    pub fn has_data_to_send(&self) -> bool {
         !self.control.is_empty() || !self.scheduler.is_empty() && self.send_window.available() > 0
     }
 
     /// Whether there is data to send, but the windows are empty. A client that stays in this state occupies
     /// memory: a server limits the time for it, and then resets the streams or closes the connection.
     pub fn is_blocked(&self) -> bool {
-        !self.wants_to_send() && self.streams.any_unsent()
+        !self.has_data_to_send() && self.streams.any_unsent()
     }
 
     /// How many bytes of a stream's body were promised or offered, and not yet requested.

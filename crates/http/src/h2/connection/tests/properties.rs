@@ -297,7 +297,7 @@ proptest! {
             client.known_to_caller.retain(|_, key| harness.connection.is_open(*key));
         }
         // In the end everything that has a window goes out.
-        while harness.connection.wants_to_send() {
+        while harness.connection.has_data_to_send() {
             let sent = harness.pump();
             client.watches(sent);
         }

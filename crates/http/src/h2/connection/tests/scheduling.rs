@@ -22,7 +22,7 @@ fn order(priorities: &[Option<&str>], change: impl FnOnce(&mut Harness)) -> Vec<
             .collect()
     };
     let mut found = Vec::new();
-    while harness.connection.wants_to_send() {
+    while harness.connection.has_data_to_send() {
         found.extend(order(harness.pump()));
     }
     found

@@ -153,11 +153,11 @@ fn responses_respect_both_windows() {
     );
     // The connection's window is closed, whatever that of the stream.
     harness.receive(Input::new().window(1, 1000));
-    assert!(harness.connection.is_blocked() && !harness.connection.wants_to_send());
+    assert!(harness.connection.is_blocked() && !harness.connection.has_data_to_send());
     assert_eq!(harness.respond(3, Body::Bytes(b"abc")), Responded::Queued);
     assert_eq!(harness.pump(), [headers(3, false)]);
     harness.receive(Input::new().window(0, 10));
-    assert!(harness.connection.wants_to_send() && !harness.connection.is_blocked());
+    assert!(harness.connection.has_data_to_send() && !harness.connection.is_blocked());
     let total: usize = harness
         .pump()
         .iter()
