@@ -134,8 +134,8 @@
 //! ## Ending
 //! [`shut_down`](ServerConnection::shut_down) begins a graceful end in two steps that loses no request;
 //! [`is_finished`](ServerConnection::is_finished) returns whether the connection can be closed. After
-//! `GOAWAY`, close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6): a
-//! connection that is closed with bytes unread is reset by the system, and the last bytes sent may be lost.
+//! `GOAWAY`, close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6):
+//! a connection that is closed with bytes unread is reset by the system, and the last bytes sent may be lost.
 //!
 //! # Deliberate differences
 //! - Streams without any priority signal take turns, as if they were incremental. RFC 9218 makes the order of
