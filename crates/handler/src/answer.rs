@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_what_the_connection_does() {
+    fn a_head_states_whether_the_connection_persists() {
         let date = DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" };
         let head = Answer::redirect(301, b"/a/").head(&date, ConnectionForm::Close, Framing::Length(7));
         let text = String::from_utf8(head).unwrap();

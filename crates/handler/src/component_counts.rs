@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_while_a_component_is_in_use() {
+    fn counts_continue_while_a_component_is_in_use() {
         let name = |component: &str| Name {
             site: "example.org".to_string(),
             route: "/app/".to_string(),

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order() {
+    fn pieces_are_received_in_order() {
         let (mut sender, mut receiver) = pipe(10);
         sender.push(Bytes::from_static(b"one"));
         sender.push(Bytes::from_static(b"two"));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wanted_before_somebody_asks() {
+    fn no_piece_is_wanted_before_the_receiver_waits() {
         let (mut sender, mut receiver) = pipe(4);
         assert!(poll_once(poll_fn(|context| sender.poll_wanted(context))).is_pending());
         assert!(poll_once(receiver.next()).is_pending());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_notices_that_the_other_is_gone() {
+    fn each_end_notices_that_the_other_was_dropped() {
         let (mut sender, receiver) = pipe(4);
         drop(receiver);
         assert_eq!(poll_once(sender.send(Bytes::from_static(b"1"))), Poll::Ready(Err(ReceiverDropped)));

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_while_a_stream_is_in_use() {
+    fn counts_continue_while_a_stream_is_in_use() {
         let name = ("counts-go-on".to_string(), "tcp");
         let counts = of_stream(name.clone());
         counts.accepted.add(2);

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_recorded() {
+    fn abandoned_work_is_recorded() {
         let sink = Arc::new(Kept::default());
         drop(trace(&sink, SAMPLED).begin(SpanKind::Internal, "cgi"));
         let spans = sink.0.lock().unwrap();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_field_everything_is_wanted() {
+    fn without_the_field_everything_is_acceptable() {
         assert_eq!(weight_of([], "text/html"), 1000);
         assert_eq!(weight_of([&b"application/json"[..], b"text/*;q=0.5"], "text/html"), 500);
     }

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_cannot_be_read_says_nothing() {
+    fn a_member_that_cannot_be_read_has_no_effect() {
         for value in
             ["gzip;q=2", "gzip;q=", "gzip;level=9", "gzip;q=0.1234", "gzip q=1", "g\u{fc}zip", ";q=1"]
         {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_orders_what_is_wanted_alike() {
+    fn the_server_orders_codings_of_equal_weight() {
         let order = [ContentCoding::Gzip, ContentCoding::Brotli, ContentCoding::Zstd];
         assert_eq!(shown(read(&["gzip, deflate, br, zstd"]).preference(&order)), "gzip br zstd | identity");
         assert_eq!(shown(read(&["gzip;q=0.9, br, zstd"]).preference(&order)), "br zstd | gzip | identity");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn framing_by_another_spelling_is_told_from_framing() {
+    fn misspelled_framing_is_recognised() {
         for name in ["Content_Length", "content_length", "TRANSFER_ENCODING"] {
             assert!(looks_like_framing(name.as_bytes()), "{name}");
         }

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_is_what_is_written() {
+    fn the_written_path_is_the_judged_one() {
         for (path, judged, written) in [
             ("/", "/", "/"),
             ("/a//b/", "/a/b/", "/a/b/"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_would_resolve_in_two_ways_is_refused() {
+    fn ambiguous_paths_are_refused() {
         use PathError::*;
         for (path, error) in [
             ("/x/..;/a", Ambiguous),
@@ -337,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_do_no_harm(path: Vec<u8>, keep_slashes: bool, refuse_escapes: bool) {
+        fn any_bytes_cause_no_panic(path: Vec<u8>, keep_slashes: bool, refuse_escapes: bool) {
             let _ = PathRules { keep_slashes, refuse_escapes }.read(&path);
         }
     }

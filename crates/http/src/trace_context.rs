@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on() {
+    fn only_a_valid_context_is_passed_on() {
         let trace = TraceParent::parse(VALID.as_bytes());
         for name in [&b"traceparent"[..], b"TraceState"] {
             assert!(is_handed_on(name, trace.as_ref()) && !is_handed_on(name, None));

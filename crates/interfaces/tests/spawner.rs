@@ -90,7 +90,7 @@ fn programs_run_and_their_ends_are_reported() {
 }
 
 #[test]
-fn what_cannot_be_started_says_at_which_step() {
+fn a_failed_start_names_its_step() {
     on_a_core(async {
         let mut wrong_directory = order(c"/bin/true", &[c"true"]);
         wrong_directory.directory = c"/none";

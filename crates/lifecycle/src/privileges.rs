@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_refused_or_asked_for(name in ".{0,20}") {
+        fn any_name_is_refused_or_searched(name in ".{0,20}") {
             if check_account_name(&name).is_ok() {
                 // Any result is accepted, but there must be no panic.
                 let _ = account(&name, "");

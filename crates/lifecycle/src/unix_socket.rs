@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_directory_is_said() {
+    fn a_faulty_directory_is_reported() {
         let place = tempfile::tempdir().unwrap();
         let problem = listen(name(&place.path().join("no/a.sock")), RIGHTS).unwrap_err();
         assert!(problem.contains("there is no directory") && problem.contains("/no'"), "{problem}");

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_tells_the_plugin() {
+    fn an_address_identifies_the_plugin() {
         let name = c"place.so";
         register_code_ranges(&[(0x10, 0x20), (0x40, 0x50)], name);
         let text = |address| match plugin_at(address) {

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_the_documentation_of_obj_conf_says() {
+    fn patterns_match_as_documented_for_obj_conf() {
         for (pattern, text, expected) in [
             ("*.gif", "a.gif", true),
             ("*.gif", "a.gift", false),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_could_do_harm_are_replaced() {
+    fn dangerous_ids_are_replaced() {
         let mut ids = RequestIds::new();
         let long = "a".repeat(129);
         for bad in ["", "a b", "a\"", "\u{e9}", &long, "a\tb", "<script>"] {
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_is_short_and_printable_whatever_comes(value in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_id_is_short_and_printable(value in prop::collection::vec(any::<u8>(), 0..200)) {
             let fields = [(b"x-request-id".to_vec(), value)];
             let id = RequestIds::new().of(&config(AcceptRequestId::Always), false, &fields);
             prop_assert!((1..=LONGEST).contains(&id.as_bytes().len()));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_looked_for_where_the_program_says_and_then_in_the_system() {
+    fn the_library_is_searched_at_the_reported_path_and_then_in_the_system() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().to_str().unwrap();
         std::fs::create_dir(directory.path().join("lib")).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_python_is_named() {
+    fn an_invalid_program_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let error = Interpreter::find(Some(directory.path())).unwrap_err();
         assert!(error.contains("is not a virtual environment"), "{error}");

@@ -39,7 +39,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_uri_bytes_come_out(bytes: Vec<u8>) {
+        fn the_result_has_only_uri_bytes(bytes: Vec<u8>) {
             for append in [append_path, append_query_part, append_query] {
                 let mut out = Vec::new();
                 append(&bytes, &mut out);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_nothing_is_set() {
+    fn without_settings_there_are_no_fields() {
         let nothing = SecurityFieldsConfig::default();
         assert!(AnswerPolicy::open(&site(), None, None).is_none());
         assert!(AnswerPolicy::open(&site(), Some(&nothing), Some(&CorsConfig::default())).is_none());

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_say_of_origins_is_replaced() {
+    fn fields_of_programs_about_origins_are_replaced() {
         let own = b"access-control-allow-origin: https://evil.example\r\nVary: Accept\r\n";
         let mut added = AddedFields::default();
         Cors::new(&config(&["https://a.example"])).unwrap().add_common(&mut added);

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_with_what_is_there() {
+    fn existing_files_are_no_problem() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("www")).unwrap();
         let text = "[access_log]\npath = 'access.log'\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_place() {
+    fn missing_files_are_reported_with_their_place() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
         fs::create_dir(directory.path().join("www")).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_out_in_order() {
+    fn bytes_are_sent_in_order() {
         let mut buffer = CiphertextBuffer::default();
         assert!(buffer.is_empty());
         buffer.extend(b"one");

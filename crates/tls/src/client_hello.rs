@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_suite_tells_whether_aes_is_wanted() {
+    fn the_first_suite_shows_whether_aes_is_preferred() {
         let prefers = |suites: &[u8]| prefers_chacha(Bytes(suites));
         assert_eq!(prefers(&[0x13, 0x03, 0x13, 0x01]), Some(true));
         assert_eq!(prefers(&[0xcc, 0xa9, 0xc0, 0x2b]), Some(true));

@@ -316,7 +316,7 @@ mod tests {
     };
 
     #[test]
-    fn it_is_left_alone_and_one_request_tries_it_again() {
+    fn an_ejected_server_is_probed_by_one_request() {
         let health = Health::default();
         assert!(health.admits(0, &RULES));
         assert!(!health.failed(1_000, &RULES));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn by_failures_alone_the_time_stays_the_same() {
+    fn with_failures_only_the_time_stays_the_same() {
         let rules = HealthRules::by_failures(2, Duration::from_secs(10));
         let health = Health::default();
         assert!(!health.failed(1_000, &rules));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_doubles_up_to_a_limit_and_is_forgotten() {
+    fn the_time_doubles_up_to_a_limit_and_is_reset() {
         let health = Health::default();
         health.eject(0, &RULES);
         for (now, until) in [(10_000, 30_000), (30_000, 60_000), (60_000, 90_000)] {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_begins_with_little() {
+    fn a_returned_server_begins_with_a_small_share() {
         let health = Health::default();
         assert_eq!(health.share(0, &RULES), 1000);
         assert!(health.checked(false, 5_000) && !health.checked(false, 6_000));

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_task_that_goes_on_is_the_one_to_wake() {
+    fn the_task_that_continues_is_woken() {
         let count = |waker: &Arc<Woken>| waker.0.load(Ordering::Relaxed);
         let (before, after): (Arc<Woken>, Arc<Woken>) = Default::default();
         let deadlines = Rc::new(Deadlines::default());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_goes_on_is_due_for_parking_and_others_are_not() {
+    fn a_long_wait_is_due_for_parking_and_others_are_not() {
         let deadlines = Rc::new(Deadlines::default());
         let guards = [(); 3].map(|()| deadlines.register());
         for guard in &guards {

@@ -175,7 +175,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_response_is_whole_and_each_variant_says_its_connection() {
+fn a_response_is_whole_and_each_variant_states_its_connection() {
     let site = Site::new(LIMITS);
     site.write("a", "hello");
     let core = &mut CoreCache::new(site.cache.clone(), 0);
@@ -348,7 +348,7 @@ fn a_newcomer_is_not_its_own_victim() {
 }
 
 #[test]
-fn bytes_are_limited_and_given_back() {
+fn bytes_are_limited_and_released() {
     let site = Site::new(CacheLimits { files: 100, bytes: 40_000, file_bytes: 20_000 });
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     for index in 0..20 {
@@ -397,7 +397,7 @@ fn many_threads_never_see_a_wrong_body() {
 }
 
 #[test]
-fn each_coding_is_made_once_and_says_what_it_is() {
+fn each_coding_is_made_once_and_named_in_its_fields() {
     let site = Site::with_codings(LIMITS, CODINGS);
     let lengths = [5_000, WHOLE_BODY_BYTES * 3];
     // All are written before the first one is read. From then on the directory is watched.
@@ -449,7 +449,7 @@ fn each_coding_is_made_once_and_says_what_it_is() {
 }
 
 #[test]
-fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
+fn while_a_form_is_made_others_get_the_file_and_it_is_made_once() {
     let site = Site::with_codings(LIMITS, CODINGS);
     site.write("a", page(5_000));
     let core = &mut CoreCache::new(site.cache.clone(), 0);

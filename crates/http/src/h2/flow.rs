@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_window_is_given_back_by_halves() {
+    fn a_receive_window_is_released_by_halves() {
         let mut window = ReceiveWindow::new(100);
         assert!(window.receive(100));
         assert!(!window.receive(1));

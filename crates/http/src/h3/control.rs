@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says() {
+    fn events_of_a_control_stream() {
         let events = receive(&[
             (FrameType(0x21), b"grease"),
             (FrameType::MAX_PUSH_ID, &[3]),

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_over_the_limits_is_told_as_such() {
+    fn a_head_over_the_limits_is_marked() {
         let long = "x".repeat(3000);
         for bytes in [request("GET", &[("a", &long)]), request("GET", &[("a", ""); 30])] {
             let message = receive(&bytes, 100).unwrap();

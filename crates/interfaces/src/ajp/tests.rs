@@ -240,7 +240,7 @@ fn outputs(state: &mut State, bytes: &[u8]) -> Result<Vec<Output>, String> {
 }
 
 #[test]
-fn a_body_is_sent_as_it_is_asked_for() {
+fn a_body_is_sent_as_it_is_requested() {
     let mut state = State::new(LIMITS, true);
     let mut sent = VecDeque::new();
     // The first piece is sent without a request for it.
@@ -259,7 +259,7 @@ fn a_body_is_sent_as_it_is_asked_for() {
 }
 
 #[test]
-fn what_comes_out_of_turn_is_refused() {
+fn packets_out_of_turn_are_refused() {
     let mut twice = State::new(LIMITS, true);
     assert!(outputs(&mut twice, &get_body(10)).is_err(), "the first piece is under way");
     for (bytes, has_body) in [
@@ -273,7 +273,7 @@ fn what_comes_out_of_turn_is_refused() {
 }
 
 #[test]
-fn an_answer_comes_out_as_it_was_meant() {
+fn an_answer_is_read_as_it_was_written() {
     let bytes = [&head(200, &[])[..], &chunk(b"one"), &chunk(b""), &chunk(b"two"), END].concat();
     let all = outputs(&mut State::new(LIMITS, false), &bytes).unwrap();
     let answer = |bytes: &'static [u8]| Output::Answer(Bytes::from_static(bytes));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_gone_and_one_that_hangs_are_told_apart() {
+    async fn a_closed_connection_and_a_hanging_program_are_distinguished() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         assert_eq!(PING.ask(&Stream::Unix(ours), &mut BytesMut::new()).await, PingResult::Refused);

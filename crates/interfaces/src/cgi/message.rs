@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn orders_come_through(
+        fn orders_are_read_back(
             id in any::<u64>(),
             flags in any::<[bool; 4]>(),
             umask in any::<u32>(),
@@ -370,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn reports_come_through(id in any::<u64>(), number in any::<i32>(), leaves_others in any::<bool>()) {
+        fn reports_are_read_back(id in any::<u64>(), number in any::<i32>(), leaves_others in any::<bool>()) {
             for report in [
                 Report::NotStarted { id, stage: Stage::User, errno: number },
                 Report::Started { id, process: number },

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_taken_where_the_function_rests() {
+    fn written_bytes_are_taken_while_the_function_pauses() {
         let (mut worker, mut core) = bridge(false);
         assert!(worker.begin());
         worker.start_with(head()).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_left_is_seen() {
+    fn a_disconnected_client_is_noticed() {
         let (mut worker, core) = bridge(true);
         drop(core);
         assert!(!worker.is_alive() && !worker.begin());

@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_from_a_broken_child_panics_nowhere(bytes: Vec<u8>) {
+        fn no_bytes_of_a_broken_child_cause_a_panic(bytes: Vec<u8>) {
             OwnedRequest::decode(&bytes);
             decode_head(&bytes);
             decode_request_end(&bytes);

@@ -294,7 +294,7 @@ fn a_file_that_cannot_be_opened_is_named() {
 }
 
 #[test]
-fn a_full_disk_is_said_with_the_number_of_lines() {
+fn a_full_disk_is_reported_with_the_number_of_lines() {
     let (log, reports) = start(Path::new("/dev/full"), LineFormat::Common);
     let mut buffer = log.core_buffer();
     for _ in 0..5 {
@@ -427,7 +427,7 @@ fn a_line_longer_than_a_buffer_is_written_whole() {
 }
 
 #[test]
-fn a_core_that_comes_too_late_is_counted() {
+fn a_core_after_the_end_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let (log, reports) = start(&path, LineFormat::Common);
@@ -442,7 +442,7 @@ fn a_core_that_comes_too_late_is_counted() {
 
 /// After the first buffers, records reuse memory: a buffer that was written is returned.
 #[test]
-fn buffers_come_back() {
+fn buffers_are_returned() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let (log, _) = start(&path, LineFormat::Combined);

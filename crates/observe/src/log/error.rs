@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_again_and_again_is_said_once_a_minute() {
+    fn a_repeated_failure_is_reported_once_a_minute() {
         let (_directory, path, log) = new_log(LogLevel::Info);
         let start = Instant::now();
         let fail = |seconds, name| log.failing_at(start + Duration::from_secs(seconds), name, "refused");

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_entry_comes_in_a_file() {
+    fn a_large_entry_is_sent_in_a_file() {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_said_once_a_second() {
+    fn a_flood_is_reported_once_a_second() {
         let (problems, reports) = problems();
         assert_eq!(problems.next_report(Instant::now()), None);
         problems.lost(1, None);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_what_was_meant() {
+    fn unknown_variables_are_refused_with_a_suggestion() {
         assert_eq!(problem("$clinet"), "unknown variable '$clinet'; did you mean '$client'?");
         assert_eq!(problem("$remote_addr"), "unknown variable '$remote_addr'; did you mean '$client'?");
         assert_eq!(

@@ -188,7 +188,7 @@ fn the_table_is_in_order() {
 }
 
 #[test]
-fn which_format_is_wanted() {
+fn the_format_for_an_accept_field() {
     let accepted = |accept: &str| Format::accepted(Some(accept.as_bytes()));
     // What Prometheus 2.x and 3.x send.
     assert_eq!(

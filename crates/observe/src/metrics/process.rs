@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_says_something_of_us() {
+    fn the_kernel_reports_this_process() {
         let facts = ProcessFacts::now();
         assert!(facts.resident_bytes > 100_000 && facts.virtual_bytes >= facts.resident_bytes);
         assert!(facts.threads >= 1 && facts.open_files >= 3 && facts.most_open_files >= facts.open_files);

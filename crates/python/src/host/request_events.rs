@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_beyond_what_was_wanted_counts() {
+    fn bytes_in_excess_of_the_window_count() {
         let request_events = RequestEvents::new(100);
         assert!(wants(&request_events));
         request_events.sent_body(1_000);

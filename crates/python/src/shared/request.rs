@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_do_no_harm(mut bytes: Vec<u8>, is_short: bool) {
+        fn other_bytes_cause_no_panic(mut bytes: Vec<u8>, is_short: bool) {
             if is_short && bytes.len() > TEXTS_AT {
                 for at in 0..TEXTS {
                     bytes[17 + 4 * at..20 + 4 * at].fill(0);

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_goes_on_behind_its_end() {
+    fn a_frame_may_cross_the_end_of_a_ring() {
         let segment = Segment::new().unwrap();
         for direction in [Direction::Requests, Direction::Answers] {
             let size = Segment::ring_bytes(direction);

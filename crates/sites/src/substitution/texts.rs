@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_if_the_body_came_whole(
+        fn pieces_give_the_same_result_as_a_whole_body(
             replace in prop::collection::btree_map("[abA]{1,4}", "[xab]{0,3}", 1..5),
             once in any::<bool>(),
             ignore_case in any::<bool>(),

@@ -321,7 +321,7 @@ fn sessions_outlive_a_reload_and_serve_all_endpoints() {
 // ---- files that change
 
 #[test]
-fn a_new_certificate_is_taken_up_and_connections_go_on() {
+fn a_new_certificate_is_used_and_connections_continue() {
     let scene = Scene::new();
     let config = Arc::new(without_resumption(scene.client()));
     let mut before = Pipe::connect(&scene.endpoint, &config, "localhost");
@@ -352,7 +352,7 @@ fn a_new_certificate_is_taken_up_and_connections_go_on() {
 }
 
 #[test]
-fn a_broken_certificate_leaves_the_old_one_and_is_said_once() {
+fn a_broken_certificate_keeps_the_old_one_and_is_reported_once() {
     let scene = Scene::new();
     let config = Arc::new(without_resumption(scene.client()));
     let first =
@@ -482,7 +482,7 @@ const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
     -----END CERTIFICATE-----\n";
 
 #[test]
-fn what_cannot_be_used_is_said_clearly() {
+fn unusable_files_are_reported_clearly() {
     let place = Place::new();
     let pair = place.authority.issue(&["a.org"]);
     let other = place.authority.issue(&["a.org"]);
@@ -525,7 +525,7 @@ fn what_cannot_be_used_is_said_clearly() {
 }
 
 #[test]
-fn all_problems_are_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let place = Place::new();
     let absent = |name: &str| CertificateSource::Files {
         chain: place.files.path(name),
@@ -566,7 +566,7 @@ fn all_problems_are_said_at_once() {
 }
 
 #[test]
-fn what_clients_will_not_like_is_a_warning() {
+fn what_clients_would_reject_is_a_warning() {
     let place = Place::new();
     let expired = place.authority.issue_with(&["a.org"], |params| {
         params.not_after = OffsetDateTime::now_utc() - Duration::days(3);
@@ -684,7 +684,7 @@ fn a_development_certificate_that_is_kept() {
 }
 
 #[test]
-fn a_kept_development_certificate_is_trusted_when_told_to() {
+fn a_kept_development_certificate_is_trusted_if_configured() {
     let files = Files::new();
     let directory = Some(files.path("kept"));
     let source = CertificateSource::SelfSigned { names: Vec::new(), directory };

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_kept_until_they_are_forgotten() {
+    fn texts_are_kept_until_they_are_evicted() {
         let mut list = FieldList::new();
         let one = list.store(b"one");
         let mark = list.text_end();

@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_table_of_no_size_may_be_asked_for() {
+    fn a_table_of_size_0_may_be_requested() {
         let mut stream = EncoderInstructions::default();
         assert!(stream.receive(&[0x20, 0x20]).is_ok());
         for byte in [0x21, 0x3f, 0x80, 0xc0, 0x40, 0x00] {

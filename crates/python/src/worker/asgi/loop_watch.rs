@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_that_does_not_come_back_is_told_of_once() {
+    fn a_blocked_loop_is_reported_once() {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_requests_nothing_is_asked() {
+    fn without_requests_the_loop_is_not_woken() {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
         assert_eq!(watch.check(1, true, start), WatchAction::Wake);

@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_read_however_it_is_cut(
+        fn a_message_is_read_however_it_is_split(
             messages in proptest::collection::vec((any::<bool>(), ".{0,300}"), 0..6), piece in 1usize..50
         ) {
             let bytes: Vec<u8> = messages

@@ -112,7 +112,7 @@ fn trailers_follow_the_last_byte() {
 }
 
 #[test]
-fn trailers_of_a_stream_that_is_reset_are_forgotten() {
+fn trailers_of_a_reset_stream_are_dropped() {
     let mut harness = Harness::new();
     harness.receive(Input::new().get(1));
     harness.respond(1, Body::Stream);

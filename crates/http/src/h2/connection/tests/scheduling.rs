@@ -101,7 +101,7 @@ fn a_small_response_does_not_overtake_what_is_more_urgent() {
 }
 
 #[test]
-fn frames_are_no_larger_than_the_caller_wants() {
+fn frames_are_no_larger_than_the_caller_allows() {
     let mut harness = Harness::new();
     harness.receive(Input::new().get(1));
     harness.respond(1, Body::Length(30));

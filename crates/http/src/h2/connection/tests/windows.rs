@@ -50,7 +50,7 @@ fn a_connection_gets_no_more_than_its_window() {
 }
 
 #[test]
-fn windows_are_given_back_as_bytes_are_released() {
+fn windows_grow_as_bytes_are_released() {
     let mut harness = Harness::with_limits(small_windows());
     harness.receive(Input::new().post(1).data(1, &[b'x'; 100], false));
     let key = harness.key(1);
@@ -102,7 +102,7 @@ fn the_window_of_the_connection_survives_its_streams() {
 
 /// Bytes that are not passed to the caller are released to the connection's window at once.
 #[test]
-fn bytes_that_nobody_gets_are_given_back() {
+fn dropped_bytes_are_released() {
     let half = |frame: &dyn Fn(Input) -> Input, times: usize| {
         let mut harness =
             Harness::with_limits(Limits { resets: u32::MAX, empty_frames: u32::MAX, ..small_windows() });
