@@ -71,7 +71,7 @@ pub struct CoreEnd {
 struct BridgeState {
     /// The client has disconnected.
     is_gone: AtomicBool,
-    /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
+    /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`ABANDONED`].
     job_state: AtomicU8,
     /// Counts the steps of the functions: reads, writes, and the begin of each function.
     steps: AtomicUsize,
