@@ -222,7 +222,7 @@ pub trait Server {
 
     /// Whether a request like this one, with another method and path, matches the same route, so that the
     /// same rules apply to it. `path` is in its normal form.
-    fn leads_here(&self, _request: &Request, _method: &[u8], _path: &[u8]) -> bool {
+    fn matches_same_route(&self, _request: &Request, _method: &[u8], _path: &[u8]) -> bool {
         true
     }
 

@@ -2,7 +2,7 @@
 //! could send.
 
 use crate::grammar::trim_optional_white_space;
-use crate::weight::{MOST_WANTED, NOT_ACCEPTABLE, parse_qvalue};
+use crate::weight::{FULL_WEIGHT, NOT_ACCEPTABLE, parse_qvalue};
 
 /// The weight of `media_type` (such as `text/html`, in lower case) for a client, in thousandths; 0: it is not
 /// acceptable.
@@ -27,7 +27,7 @@ pub fn weight_of<'a>(lines: impl IntoIterator<Item = &'a [u8]>, media_type: &str
     match best {
         Some((_, weight)) => weight,
         None if is_present => NOT_ACCEPTABLE,
-        None => MOST_WANTED,
+        None => FULL_WEIGHT,
     }
 }
 
@@ -55,7 +55,7 @@ fn matching_range(member: &[u8], (kind, subtype): (&str, &str)) -> Option<(Speci
         }
         _ => return None,
     };
-    let mut weight = MOST_WANTED;
+    let mut weight = FULL_WEIGHT;
     for piece in pieces {
         if let [b'q' | b'Q', b'=', qvalue @ ..] = piece {
             // What follows the weight was once an extension of Accept; RFC 9110 dropped it.

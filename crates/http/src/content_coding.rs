@@ -6,7 +6,7 @@
 //! which of the representations exist.
 
 use crate::grammar::list_members;
-use crate::weight::{MOST_WANTED, split_weight};
+use crate::weight::{FULL_WEIGHT, split_weight};
 
 /// A content coding that can be sent. `deflate` is missing, because browsers differ in the format that they
 /// accept under that name.
@@ -78,9 +78,9 @@ impl AcceptEncoding {
     pub fn add(&mut self, value: &[u8]) {
         // The values that nearly all browsers send need not be parsed.
         let [brotli, zstd, gzip] = match value {
-            b"gzip, deflate, br, zstd" => [MOST_WANTED; 3],
-            b"gzip, deflate, br" => [MOST_WANTED, UNLISTED, MOST_WANTED],
-            b"gzip, deflate" | b"gzip" => [UNLISTED, UNLISTED, MOST_WANTED],
+            b"gzip, deflate, br, zstd" => [FULL_WEIGHT; 3],
+            b"gzip, deflate, br" => [FULL_WEIGHT, UNLISTED, FULL_WEIGHT],
+            b"gzip, deflate" | b"gzip" => [UNLISTED, UNLISTED, FULL_WEIGHT],
             _ => return self.add_members(value),
         };
         self.is_present = true;
@@ -142,7 +142,7 @@ impl AcceptEncoding {
         let (mut packed, mut shift, mut before) = (0, 0, 0);
         for (weight, which) in candidates.into_iter().filter(|&(weight, _)| weight > 0) {
             let begins_group = if weight != before { CodingPreference::BEGINS_GROUP } else { 0 };
-            packed |= (CodingPreference::THERE | begins_group | which) << shift;
+            packed |= (CodingPreference::PRESENT | begins_group | which) << shift;
             shift += 4;
             before = weight;
         }
@@ -178,12 +178,12 @@ impl CodingGroup {
 impl CodingPreference {
     /// Each representation takes four bits, the most preferred in the lowest: one bit for the presence of the
     /// entry, one for the beginning of a group, and two for the representation (0: identity).
-    const THERE: u16 = 0b1000;
+    const PRESENT: u16 = 0b1000;
     const BEGINS_GROUP: u16 = 0b0100;
 
     /// Only the representation without a coding.
     pub const IDENTITY: CodingPreference =
-        CodingPreference(CodingPreference::THERE | CodingPreference::BEGINS_GROUP);
+        CodingPreference(CodingPreference::PRESENT | CodingPreference::BEGINS_GROUP);
 
     /// Whether the representation without a coding is acceptable.
     pub fn accepts_identity(self) -> bool {

@@ -91,7 +91,7 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
 
 /// Whether a field of a request is passed on to a program or an origin. The fields of an invalid trace
 /// context are not: a recipient could take them for a valid one, or begin a trace of its own.
-pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
+pub fn is_forwarded(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()
         || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
 }
@@ -254,9 +254,9 @@ mod tests {
     fn only_a_valid_context_is_passed_on() {
         let trace = TraceParent::parse(VALID.as_bytes());
         for name in [&b"traceparent"[..], b"TraceState"] {
-            assert!(is_handed_on(name, trace.as_ref()) && !is_handed_on(name, None));
+            assert!(is_forwarded(name, trace.as_ref()) && !is_forwarded(name, None));
         }
-        assert!(is_handed_on(b"accept", None));
+        assert!(is_forwarded(b"accept", None));
     }
 
     fn state(values: &[&str]) -> String {

@@ -156,7 +156,7 @@ extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mu
             what,
             c"\n".as_ptr(),
         ]);
-    } else if goes_on_here(index) {
+    } else if continues_process(index) {
         report_all(what);
     }
 }
@@ -183,7 +183,7 @@ fn has_thread_memory() -> bool {
 
 /// Whether the previous action is that of the system or of Rust's library: then the process ends now. A Java
 /// virtual machine uses such signals itself, and they are no crashes.
-fn goes_on_here(index: usize) -> bool {
+fn continues_process(index: usize) -> bool {
     // SAFETY: `install` has filled BEFORE.
     let before = unsafe { BEFORE[index].assume_init_ref() };
     let own = touchstone_code();

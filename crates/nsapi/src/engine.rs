@@ -13,7 +13,7 @@ use touchstone_files::mime::ContentTypes;
 use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
 use crate::breadcrumb::breadcrumb;
 use crate::builtin::FUNCTIONS;
-use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
+use crate::conf::magnus::{Setting, read_magnus, setting, touchstone_key};
 use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
 use crate::conf::templates::find_templates;
@@ -207,7 +207,7 @@ impl Engine {
                 None => problems.push(unknown_inline(name)),
             }
         }
-        self.note_settings_kept_elsewhere();
+        self.note_replaced_settings();
         for (location, media_type) in types_that_no_file_has(configuration, &self.types) {
             let media_type = String::from_utf8_lossy(media_type);
             self.log(
@@ -305,9 +305,9 @@ impl Engine {
         Program { objects, names, only_object, functions }
     }
 
-    fn note_settings_kept_elsewhere(&self) {
+    fn note_replaced_settings(&self) {
         for setting in &self.settings {
-            if let Some(location) = kept_elsewhere(&setting.name) {
+            if let Some(location) = touchstone_key(&setting.name) {
                 let text =
                     format!("{}: {} has no effect here: it is in {location}", setting.location, setting.name);
                 self.log(LOG_INFORM, &text);

@@ -195,7 +195,7 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
                 None => (rest, "[^/]*"),
             };
             // Without look-around the expression matches more names, and all of them are refused.
-            let patterns = [rest.to_string(), without_looks(rest)];
+            let patterns = [rest.to_string(), without_look_arounds(rest)];
             let patterns = patterns.map(|rest| format!("{begin}{front}(?:{rest}){back}"));
             let known = patterns.into_iter().find(|pattern| check_pattern(pattern).is_ok());
             match known {
@@ -208,7 +208,7 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
 }
 
 /// An expression without its look-around groups.
-fn without_looks(expression: &str) -> String {
+fn without_look_arounds(expression: &str) -> String {
     let mut out = String::new();
     let mut rest = expression;
     while let Some(character) = rest.chars().next() {
@@ -293,7 +293,7 @@ mod tests {
         let route = |forbidden| refusal("/a.b/", &forbidden);
         assert_eq!(route(Forbidden::Directory).path, "/a.b/");
         assert_eq!(route(Forbidden::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
-        assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
+        assert_eq!(without_look_arounds("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
         let looking = route(Forbidden::Matching("^\\.(?!well-known).*$".into()));
         assert_eq!(looking.pattern, "/a\\.b/(?:.*/)?(?:\\..*)");
         assert_eq!(route(Forbidden::Matching("(a".into())).path, "/a.b/");

@@ -65,7 +65,7 @@ impl DatagramListener {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
         // The library has switched fragmentation off, which QUIC does not need but other protocols do.
-        touchstone_transport::sys::let_fragment(socket.as_fd(), configured.is_ipv6())?;
+        touchstone_transport::sys::allow_fragments(socket.as_fd(), configured.is_ipv6())?;
         Ok(Rc::new(DatagramListener {
             configured,
             socket: UdpSocket::from_std(socket)?,

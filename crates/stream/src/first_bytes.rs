@@ -39,7 +39,7 @@ pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
     let mut may_ask_gss = true;
     loop {
         let mut first = [0; 8];
-        look_until(stream, |stream| {
+        peek_until(stream, |stream| {
             let count = peek(stream, &mut first)?;
             Ok((first[0] == HANDSHAKE_RECORD || count == first.len()).then_some(()))
         })
@@ -74,7 +74,7 @@ pub enum Hello {
 
 /// Waits for the ClientHello and reads it; it stays in the socket.
 pub async fn hello(stream: &TcpStream, scratch: &Scratch, most_bytes: usize) -> io::Result<Hello> {
-    look_until(stream, |stream| {
+    peek_until(stream, |stream| {
         scratch.with(most_bytes, |buffer| {
             let count = peek(stream, buffer)?;
             Ok(match peek_destination(&buffer[..count]) {
@@ -89,7 +89,7 @@ pub async fn hello(stream: &TcpStream, scratch: &Scratch, most_bytes: usize) -> 
 }
 
 /// Calls `look` whenever bytes have arrived, until it returns a result.
-async fn look_until<T>(
+async fn peek_until<T>(
     stream: &TcpStream,
     mut look: impl FnMut(&TcpStream) -> io::Result<Option<T>>,
 ) -> io::Result<T> {

@@ -21,7 +21,7 @@ use x509_parser::x509::X509Version;
 use super::pem::{self, PemProblem};
 
 /// How long before its end a certificate causes a warning, unless a third of its validity is shorter.
-const SOON_S: i64 = 7 * 24 * 3600;
+const WARNING_BEFORE_END_S: i64 = 7 * 24 * 3600;
 
 /// A certificate that can be served.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl LoadedCertificate {
 
     /// The state of the certificate at `now_s` seconds since 1970.
     pub fn age(&self, now_s: i64) -> Age {
-        let soon_s = ((self.not_after_s - self.not_before_s) / 3).clamp(0, SOON_S);
+        let soon_s = ((self.not_after_s - self.not_before_s) / 3).clamp(0, WARNING_BEFORE_END_S);
         if now_s > self.not_after_s {
             Age::Expired
         } else if now_s < self.not_before_s {

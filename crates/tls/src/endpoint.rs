@@ -55,7 +55,7 @@ impl TlsEndpoint {
         if !problems.is_empty() {
             return Err(UnusableTls(problems));
         }
-        sources.say_ages(&mut notices);
+        sources.report_ages(&mut notices);
         let active = assemble(&settings, &sources, shared, Some(&mut notices))
             .map_err(|error| UnusableTls(vec![error]))?;
         let endpoint = TlsEndpoint {
@@ -89,7 +89,7 @@ impl TlsEndpoint {
         let mut notices = Vec::new();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = sources.check(&self.shared.provider, &mut notices);
-        sources.say_ages(&mut notices);
+        sources.report_ages(&mut notices);
         if changed {
             match assemble(&self.settings, &sources, &self.shared, None) {
                 Ok(active) => *self.active.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(active),

@@ -85,7 +85,7 @@ impl Sources {
                 WatchResult::Same => {}
                 WatchResult::Renewed => {
                     changed = true;
-                    say_renewed(label, watched.value(), notices);
+                    report_renewed(label, watched.value(), notices);
                 }
                 WatchResult::Refused(problem) => {
                     let meanwhile =
@@ -113,7 +113,7 @@ impl Sources {
     }
 
     /// Reports the age of each certificate, once for each certificate and age.
-    pub fn say_ages(&mut self, notices: &mut Vec<Notice>) {
+    pub fn report_ages(&mut self, notices: &mut Vec<Notice>) {
         let now_s = OffsetDateTime::now_utc().unix_timestamp();
         for state in self.certificates.iter_mut().flatten() {
             let Some(loaded) = state.loaded().cloned() else { continue };
@@ -227,7 +227,7 @@ fn open_authorities(
     WatchedValue::open(files, || LoadedAuthorities::from_files(settings, provider).map(Arc::new))
 }
 
-fn say_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {
+fn report_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {
     let Some(loaded) = loaded else { return };
     let (origin, end) = (&loaded.origin, loaded.end_day());
     notices.push(Notice::info(format!("site {label}: new certificate {origin} loaded, valid until {end}")));

@@ -289,7 +289,7 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                tls.say_end();
+                tls.announce_end();
                 // An error is an end as well.
                 tls.flush_now().unwrap_or(true)
             }
@@ -341,7 +341,7 @@ impl Transport {
         match self {
             Transport::Plain(socket) => socket.shut_down_sending(),
             Transport::Tls(tls) => {
-                tls.say_end();
+                tls.announce_end();
                 let _ = tls.flush_now();
                 tls.socket.shut_down_sending();
             }
@@ -488,7 +488,7 @@ impl TlsTransport {
         Poll::Ready(Ok(()))
     }
 
-    fn say_end(&mut self) {
+    fn announce_end(&mut self) {
         if !self.ended {
             self.ended = true;
             let records = &mut *self.records.borrow_mut();

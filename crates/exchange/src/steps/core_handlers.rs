@@ -118,7 +118,7 @@ impl handler::Server for ServerOfCore {
         self.core.upgrade().map_or(0, |core| core.index)
     }
 
-    fn leads_here(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
+    fn matches_same_route(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
         leads_to_its_route(&self.snapshot, request, method, path)
     }
 

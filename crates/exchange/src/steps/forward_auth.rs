@@ -27,7 +27,7 @@ use crate::core::Core;
 const MOST_BODY_BYTES: usize = 256 * 1024;
 
 /// Fields that describe the request to an authority. Values of the client in these fields are never sent.
-const OF_QUESTION: [&str; 6] = [
+const QUESTION_FIELDS: [&str; 6] = [
     "x-auth-request-redirect",
     "x-forwarded-method",
     "x-forwarded-uri",
@@ -115,7 +115,7 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let stays = |name: &[u8]| {
         let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         let is_replaced = trace.is_some() && is_of_trace(name)
-            || OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()));
+            || QUESTION_FIELDS.iter().any(|other| is_alike(name, other.as_bytes()));
         !is_replaced
             && !ends_here(name, is_trusted)
             // The head is not valid without a host; the host that is sent is that of the authority.

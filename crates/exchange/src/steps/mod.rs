@@ -609,7 +609,7 @@ async fn carry_out(
             }
             let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
             if pages.is_some() {
-                includes::ask_for_a_page(&mut request);
+                includes::request_plain_page(&mut request);
             }
             let mut handled = handler_of(core, snapshot, interface).handle(request).await;
             if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
@@ -756,13 +756,13 @@ fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bo
 
 /// An error without its body and the fields that describe the body.
 fn without_its_page(mut answer: Answer) -> Answer {
-    const OF_BODIES: [&str; 6] =
+    const BODY_FIELDS: [&str; 6] =
         ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
     let mut fields = Vec::with_capacity(answer.fields.len() + 64);
     for line in answer.fields.split_inclusive(|byte| *byte == b'\n') {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let is_of_body = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
-            || OF_BODIES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+            || BODY_FIELDS.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         if !is_of_body {
             fields.extend_from_slice(line);
         }
@@ -824,7 +824,7 @@ fn prepare_head(snapshot: &Snapshot, request: &mut Request) {
     let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
     let is_trusted = request.trusted_proxy.is_some();
     let stays = |name: &[u8]| {
-        trace_context::is_handed_on(name, trace.as_ref())
+        trace_context::is_forwarded(name, trace.as_ref())
             && !is_id(name)
             && !forged_fields::ends_here(name, is_trusted)
     };

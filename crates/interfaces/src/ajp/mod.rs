@@ -74,7 +74,7 @@ impl Protocol for Ajp {
 
     const NAME: &'static str = "ajp";
 
-    const ASKS_FOR_BODY: bool = true;
+    const REQUESTS_BODY: bool = true;
 
     fn body_room(state: &State) -> usize {
         state.wanted_bytes

@@ -97,7 +97,7 @@ impl<P: Protocol> BackendCall<P> {
         limits: TimeLimits,
     ) -> BackendCall<P> {
         let now = Instant::now();
-        let has_no_body = upload.length() == 0 && !P::ASKS_FOR_BODY;
+        let has_no_body = upload.length() == 0 && !P::REQUESTS_BODY;
         BackendCall {
             connection,
             decoder,
@@ -213,7 +213,7 @@ impl<P: Protocol> BackendCall<P> {
     /// Whether everything that the program waits for was sent.
     pub fn is_all_sent(&self) -> bool {
         let is_satisfied =
-            if P::ASKS_FOR_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
+            if P::REQUESTS_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
         is_satisfied && self.outgoing.is_empty() && self.refuses_more.is_none()
     }
 
@@ -259,7 +259,7 @@ impl<P: Protocol> BackendCall<P> {
     /// Takes available bytes of the body, up to the limit for waiting bytes.
     fn fill(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let mut waiting: usize = self.outgoing.iter().map(Bytes::len).sum();
-        while waiting < OUTGOING_BYTES && (P::ASKS_FOR_BODY || !self.upload_ended) {
+        while waiting < OUTGOING_BYTES && (P::REQUESTS_BODY || !self.upload_ended) {
             let room = P::body_room(&self.decoder);
             if room == 0 {
                 break;

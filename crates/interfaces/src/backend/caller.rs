@@ -37,7 +37,7 @@ const GATHERED_BYTES: usize = 64 * 1024;
 
 /// If a request on a new connection has no answer after this time, kept connections may occupy the program.
 /// Each further pause is twice as long.
-const UNHEARD_PAUSE: Duration = Duration::from_millis(20);
+const UNANSWERED_PAUSE: Duration = Duration::from_millis(20);
 
 /// The rules for all calls.
 pub struct CallRules {
@@ -373,7 +373,7 @@ impl<P: Protocol> Caller<P> {
             return backend_call.next().await;
         }
         let mut close_requests = Vec::new();
-        let mut pause = UNHEARD_PAUSE;
+        let mut pause = UNANSWERED_PAUSE;
         loop {
             if let Ok(output) = tokio::time::timeout(pause, backend_call.next()).await {
                 return output;

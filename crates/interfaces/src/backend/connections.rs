@@ -328,8 +328,8 @@ impl Connections {
         // The oldest are first.
         let too_many = idle.len().saturating_sub(self.rules.most_idle);
         let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
-        let given_up = wanted.max(surplus).min(idle.len());
-        idle.drain(..given_up);
+        let abandoned = wanted.max(surplus).min(idle.len());
+        idle.drain(..abandoned);
         while !idle.is_empty() && self.shared.close_requests.serve() {
             idle.remove(0);
         }

@@ -17,7 +17,7 @@ pub trait Protocol: 'static {
     const NAME: &'static str;
 
     /// The program requests each piece of the body; otherwise the body is sent as fast as it arrives.
-    const ASKS_FOR_BODY: bool = false;
+    const REQUESTS_BODY: bool = false;
 
     /// How many bytes of the body may be sent now.
     fn body_room(_decoder: &Self::Decoder) -> usize {

@@ -22,7 +22,7 @@ use crate::stale_socket::{AtPath, remove_stale};
 const MOST_CONNECTIONS: usize = 16;
 
 /// The maximum time to receive or send a line.
-const LINE_PATIENCE: Duration = Duration::from_secs(5);
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The destination of an answer.
 pub struct Reply(Sender<Answer>);
@@ -187,8 +187,8 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
 
 fn serve(mut stream: UnixStream, owner: u32, take: &impl Fn(Request, Reply)) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(LINE_PATIENCE))?;
-    stream.set_write_timeout(Some(LINE_PATIENCE))?;
+    stream.set_read_timeout(Some(LINE_TIMEOUT))?;
+    stream.set_write_timeout(Some(LINE_TIMEOUT))?;
     let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
     let answer = if user != 0 && user != owner {
         Answer::refused(

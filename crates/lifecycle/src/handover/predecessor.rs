@@ -11,7 +11,7 @@ use super::VARIABLE;
 use super::packet::{Packet, PassedSocket, receive, send};
 
 /// The maximum time for the sockets to arrive: the old process sends them before it waits for anything.
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The old process.
 pub struct Predecessor {
@@ -42,7 +42,7 @@ impl Predecessor {
     }
 
     pub(super) fn take_over(channel: OwnedFd) -> io::Result<(Predecessor, Vec<Received>)> {
-        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        let deadline = Instant::now() + HANDOVER_TIMEOUT;
         let mut received = Vec::new();
         loop {
             match receive(&channel, Some(deadline))? {

@@ -17,7 +17,7 @@ use crate::descriptor::close_in_programs;
 use crate::systemd::ACTIVATION_VARIABLES;
 
 /// The time that a process may take to end after it has closed its end of the channel.
-const END_PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The new process.
 pub struct Successor {
@@ -62,7 +62,7 @@ impl Successor {
         match successor.hand_over(&sockets) {
             Ok(()) => Ok(successor),
             // It may have ended before it has received everything; it may have sent the reason.
-            Err(_) => match successor.wait_until_ready(END_PATIENCE) {
+            Err(_) => match successor.wait_until_ready(END_TIMEOUT) {
                 Err(reason) => Err(reason),
                 Ok(_) => {
                     successor.end();
@@ -88,12 +88,12 @@ impl Successor {
             match receive(&self.channel, Some(deadline)) {
                 Ok(Some((Packet::Ready(taken), _))) => return Ok(ReadyNotice { taken }),
                 Ok(Some((Packet::Failed(reasons), _))) => {
-                    self.ended(END_PATIENCE);
+                    self.ended(END_TIMEOUT);
                     return Err(reasons.join("; "));
                 }
                 // A later version may send packets that this one does not support.
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(self.how_it_ended()),
+                Ok(None) => return Err(self.exit_text()),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     self.end();
                     return Err(format!(
@@ -128,12 +128,12 @@ impl Successor {
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.child().kill();
-        self.ended(END_PATIENCE);
+        self.ended(END_TIMEOUT);
     }
 
-    fn how_it_ended(&self) -> String {
+    fn exit_text(&self) -> String {
         let program = self.program.display();
-        match self.ended(END_PATIENCE) {
+        match self.ended(END_TIMEOUT) {
             Some(status) => format!("'{program}' ended ({status}) before it was ready"),
             None => {
                 self.end();

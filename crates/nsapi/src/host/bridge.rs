@@ -29,7 +29,7 @@ pub enum Message {
     /// More of the body.
     Body(Vec<u8>),
     /// The worker requests the request's body; sent once. Until then another handler may still get the body.
-    WantsBody,
+    BodyRequested,
     /// The end.
     End(RequestEnd),
 }
@@ -44,7 +44,7 @@ pub enum Piece {
 }
 
 /// If a function does nothing for this time, the bytes that it has written are sent on.
-const MOMENT: Duration = Duration::from_millis(20);
+const FLUSH_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest time between two checks of the core whether something was written.
 const LONGEST_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -87,7 +87,7 @@ const WAITS: u8 = 0;
 const RUNS: u8 = 1;
 const ENDED: u8 = 2;
 /// The core has answered without it.
-const GIVEN_UP: u8 = 3;
+const ABANDONED: u8 = 3;
 
 /// The bytes that were written and not sent on yet.
 #[derive(Default)]
@@ -169,7 +169,7 @@ impl CoreEnd {
     /// gathered are taken from it. A limit of zero means no limit.
     pub async fn next(&mut self, limit: Duration) -> Event {
         let state = self.state.0.clone();
-        let mut wait = MOMENT;
+        let mut wait = FLUSH_PAUSE;
         let mut since = Instant::now();
         let mut steps = state.steps.load(Ordering::Relaxed);
         loop {
@@ -178,7 +178,7 @@ impl CoreEnd {
             }
             let now = state.steps.load(Ordering::Relaxed);
             if now != steps || state.reads.load(Ordering::Relaxed) {
-                (steps, since, wait) = (now, Instant::now(), MOMENT);
+                (steps, since, wait) = (now, Instant::now(), FLUSH_PAUSE);
                 continue;
             }
             if let Some(message) = self.take_unsent() {
@@ -188,10 +188,10 @@ impl CoreEnd {
             if limit.is_zero() || since.elapsed() < limit {
                 continue;
             }
-            if state.change_job_state(WAITS, GIVEN_UP) {
+            if state.change_job_state(WAITS, ABANDONED) {
                 return Event::NoWorker;
             }
-            if state.change_job_state(RUNS, GIVEN_UP) {
+            if state.change_job_state(RUNS, ABANDONED) {
                 return Event::Hangs;
             }
         }
@@ -290,7 +290,7 @@ impl Connection for WorkerEnd {
             if self.body.is_some() && !self.has_requested_body {
                 self.has_requested_body = true;
                 // A plug-in may write a part of the answer before it reads. That part is sent first.
-                self.send(Message::WantsBody)?;
+                self.send(Message::BodyRequested)?;
             }
             let Some(body) = &mut self.body else { return Ok(0) };
             self.state.reads.store(true, Ordering::Relaxed);

@@ -66,7 +66,7 @@ pub struct Nsapi {
 }
 
 enum FunctionHost {
-    Here(Arc<Engine>),
+    InProcess(Arc<Engine>),
     InChild(Arc<Child>),
 }
 
@@ -84,7 +84,7 @@ impl Nsapi {
         } else {
             crate::crash::install();
             crate::ending::install(crate::ending::Process::Server);
-            FunctionHost::Here(Engine::start(settings, log.clone())?)
+            FunctionHost::InProcess(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
         Ok(Nsapi { function_host, workers, hosting: hosting.clone(), log, programs })
@@ -94,7 +94,7 @@ impl Nsapi {
 impl Drop for Nsapi {
     fn drop(&mut self) {
         match &self.function_host {
-            FunctionHost::Here(engine) => engine.end(),
+            FunctionHost::InProcess(engine) => engine.end(),
             FunctionHost::InChild(child) => child.stop(),
         }
     }
@@ -115,7 +115,7 @@ impl Interface for Nsapi {
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let function_host = match &self.function_host {
-            FunctionHost::Here(engine) => FunctionHost::Here(engine.clone()),
+            FunctionHost::InProcess(engine) => FunctionHost::InProcess(engine.clone()),
             FunctionHost::InChild(child) => FunctionHost::InChild(child.clone()),
         };
         let (workers, log) = (self.workers.clone(), self.log.clone());
@@ -126,7 +126,7 @@ impl Interface for Nsapi {
     }
 
     fn answers_at_once(&self) -> bool {
-        matches!(&self.function_host, FunctionHost::Here(engine) if engine.always_answers_on_core())
+        matches!(&self.function_host, FunctionHost::InProcess(engine) if engine.always_answers_on_core())
     }
 }
 
@@ -187,7 +187,7 @@ impl Handler for NsapiOfCore {
             return Box::pin(self.of_unknown_length(request));
         }
         // Functions that may run on this core answer without a worker.
-        if let FunctionHost::Here(engine) = &self.function_host {
+        if let FunctionHost::InProcess(engine) = &self.function_host {
             let engine = engine.clone();
             let mut plugin_request =
                 self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
@@ -214,7 +214,7 @@ impl Handler for NsapiOfCore {
     }
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> ImmediateAnswer {
-        let FunctionHost::Here(engine) = &self.function_host else { return ImmediateAnswer::Handle };
+        let FunctionHost::InProcess(engine) = &self.function_host else { return ImmediateAnswer::Handle };
         let mut plugin_request = self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
         with_host_get(request, |host_request| plugin_request.begin(engine, host_request));
         let mut collected = CollectedAnswer { written: std::mem::take(body), ..CollectedAnswer::default() };
@@ -384,7 +384,7 @@ impl NsapiOfCore {
         let is_head = request.received.method_text() == b"HEAD";
         let limit = self.hosting.time_limit;
         let mut first = core_end.next(limit).await;
-        if let Event::Message(Some(Message::WantsBody)) = first {
+        if let Event::Message(Some(Message::BodyRequested)) = first {
             core_end.send_body(request.take_body());
             first = core_end.next(limit).await;
         }
@@ -406,7 +406,7 @@ impl NsapiOfCore {
             Event::Message(_) => Handled::Answer(Answer::error(502)),
             Event::NoWorker => self.no_worker("it waited for longer than function_timeout"),
             Event::Hangs => {
-                self.give_up(&core_end);
+                self.abandon(&core_end);
                 Handled::Answer(Answer::error(504))
             }
         }
@@ -418,9 +418,9 @@ impl NsapiOfCore {
     }
 
     /// Called when a function hangs. Its request is answered without it.
-    fn give_up(&self, core_end: &CoreEnd) {
+    fn abandon(&self, core_end: &CoreEnd) {
         self.workers.note_hanging();
-        counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        counts::FUNCTIONS_ABANDONED.fetch_add(1, Ordering::Relaxed);
         let most = self.hosting.most_threads;
         let message = format!(
             "{} has not returned, read or written for {:?} (function_timeout): its request is abandoned. \
@@ -447,7 +447,7 @@ impl NsapiOfCore {
             let message = match event {
                 Event::Message(message) => message,
                 Event::NoWorker | Event::Hangs => {
-                    self.give_up(&core_end);
+                    self.abandon(&core_end);
                     None
                 }
             };
@@ -457,7 +457,7 @@ impl NsapiOfCore {
                         return;
                     }
                 }
-                Some(Message::WantsBody) => {
+                Some(Message::BodyRequested) => {
                     if let Some(body) = body.take() {
                         core_end.send_body(body);
                     }

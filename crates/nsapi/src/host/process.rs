@@ -43,7 +43,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
 
 /// A younger directory is kept: its server may just be starting.
-const DEAD_AFTER: Duration = Duration::from_secs(60);
+const REMOVABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// How often a worker that waits for the child checks whether the client is still connected.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -350,7 +350,7 @@ fn plugin_request(
     let mut payload = Vec::new();
     let mut piece = vec![0u8; 64 * 1024];
     loop {
-        let kind = match read_patiently(&mut stream, &mut payload, client) {
+        let kind = match read_while_connected(&mut stream, &mut payload, client) {
             Ok(kind) => kind,
             Err(None) => return Err(Failed::ClientGone),
             Err(Some(_)) => return Err(failed),
@@ -386,7 +386,7 @@ fn plugin_request(
 }
 
 /// Reads a frame while the client is connected. An error without a reason means that it has disconnected.
-fn read_patiently(
+fn read_while_connected(
     stream: &mut UnixStream,
     payload: &mut Vec<u8>,
     client: &WorkerEnd,
@@ -440,7 +440,7 @@ fn remove_dead_directories(temporary: &Path) {
         // Links are not followed: their targets may belong to another user.
         let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
         let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
-        let is_old = facts.is_dir() && facts.uid() == ours && age >= DEAD_AFTER;
+        let is_old = facts.is_dir() && facts.uid() == ours && age >= REMOVABLE_AFTER;
         // A server that this process cannot see (another container) may still listen.
         let listens = || UnixStream::connect(entry.path().join("socket")).is_ok();
         if is_old && !Path::new(&format!("/proc/{server}")).exists() && !listens() {

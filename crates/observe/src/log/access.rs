@@ -229,7 +229,7 @@ impl CoreBuffer {
             write(line, clock);
             line.push(b'\n');
         });
-        self.hand_over_if_long();
+        self.pass_on_if_long();
     }
 
     /// Whether the line of this request is written: the log's condition holds, and the request belongs to the
@@ -266,7 +266,7 @@ impl CoreBuffer {
     pub fn flush(&mut self) {
         self.take_returned();
         if self.queued < QUEUED_WHEN_BEHIND {
-            self.hand_over();
+            self.pass_on();
         }
     }
 
@@ -285,14 +285,14 @@ impl CoreBuffer {
                 }
             }),
         }
-        self.hand_over_if_long();
+        self.pass_on_if_long();
     }
 
     #[inline]
-    fn hand_over_if_long(&mut self) {
+    fn pass_on_if_long(&mut self) {
         if self.lines.len() >= FLUSH_BYTES {
             self.take_returned();
-            self.hand_over();
+            self.pass_on();
         }
     }
 
@@ -315,7 +315,7 @@ impl CoreBuffer {
     #[cold]
     fn make_room(&mut self, line_bytes: usize) {
         self.take_returned();
-        self.hand_over();
+        self.pass_on();
         self.lines.reserve(line_bytes.max(BUFFER_BYTES));
     }
 
@@ -325,13 +325,13 @@ impl CoreBuffer {
         // message.
         fence(Ordering::Acquire);
         self.take_returned();
-        self.hand_over();
+        self.pass_on();
         (self.code, self.form) = self.setting.current();
     }
 
     /// Passes the buffer to the writer. If the queue is full, a full buffer is dropped and counted; one that
     /// is not full stays and is filled further.
-    fn hand_over(&mut self) {
+    fn pass_on(&mut self) {
         if self.lines.is_empty() {
             return;
         }

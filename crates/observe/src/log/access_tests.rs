@@ -450,7 +450,7 @@ fn buffers_are_returned() {
     for _ in 0..20 {
         buffer.record(&usual());
         buffer.take_returned();
-        buffer.hand_over();
+        buffer.pass_on();
         // Wait for the writer, so that the count is certain.
         while buffer.queued > 0 {
             buffer.take_returned();

@@ -642,7 +642,7 @@ pub static METRICS: &[Definition] = &[
         kind: Kind::Gauge,
         help: "The time of the last change of the configuration, in seconds since 1970.",
         labels: &[],
-        collect: |totals, samples| samples.add(&[], totals.taken_up_at),
+        collect: |totals, samples| samples.add(&[], totals.applied_at),
     },
     Definition {
         name: "touchstone_config_reloads",
@@ -700,7 +700,7 @@ pub static METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Functions of NSAPI plug-ins that did not return within `function_timeout`.",
         labels: &[],
-        collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
+        collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_abandoned()),
     },
     Definition {
         name: "touchstone_control_changes",

@@ -37,7 +37,7 @@ pub struct Metrics {
     lost_lines: LostLines,
     reloads: [AtomicU64; 2],
     generation: AtomicU64,
-    taken_up_at: AtomicU64,
+    applied_at: AtomicU64,
     draining: AtomicBool,
     started_at: f64,
     telemetry: Arc<TelemetryCounts>,
@@ -66,7 +66,7 @@ impl Metrics {
             lost_lines,
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             generation: AtomicU64::new(1),
-            taken_up_at: AtomicU64::new(unix_seconds() as u64),
+            applied_at: AtomicU64::new(unix_seconds() as u64),
             draining: AtomicBool::new(false),
             started_at: unix_seconds(),
             telemetry: Arc::default(),
@@ -105,10 +105,10 @@ impl Metrics {
     }
 
     /// Counts a reload that was applied.
-    pub fn reload_taken_up(&self) {
+    pub fn reload_applied(&self) {
         self.reloads[1].fetch_add(1, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
+        self.applied_at.store(unix_seconds() as u64, Ordering::Relaxed);
     }
 
     /// Counts a reload that failed.
@@ -133,7 +133,7 @@ impl Metrics {
 
     /// The configuration's generation, starting at 1, and since when it is in use (seconds since 1970).
     pub fn generation(&self) -> (u64, u64) {
-        (self.generation.load(Ordering::Relaxed), self.taken_up_at.load(Ordering::Relaxed))
+        (self.generation.load(Ordering::Relaxed), self.applied_at.load(Ordering::Relaxed))
     }
 
     /// When the process began (seconds since 1970).

@@ -91,7 +91,7 @@ pub struct Totals {
     /// The configuration's generation.
     pub generation: u64,
     /// Since when it is in use, seconds since 1970.
-    pub taken_up_at: u64,
+    pub applied_at: u64,
     /// When the process began, seconds since 1970.
     pub started_at: f64,
     /// Lines that the access log has lost.
@@ -146,7 +146,7 @@ pub struct CoreTotals {
 impl Totals {
     /// Computes the current sums.
     pub fn of(metrics: &Metrics) -> Totals {
-        let (generation, taken_up_at) = metrics.generation();
+        let (generation, applied_at) = metrics.generation();
         let mut totals = Totals {
             cache: metrics.cache_counters(),
             accelerator: metrics.accelerator_counters(),
@@ -154,7 +154,7 @@ impl Totals {
             process: ProcessFacts::now(),
             reloads: metrics.reloads(),
             generation,
-            taken_up_at,
+            applied_at,
             started_at: metrics.started_at(),
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),

@@ -198,7 +198,7 @@ impl RequestEvents {
     }
 
     /// The client does not need an answer any more.
-    pub fn give_up(&self) {
+    pub fn abandon(&self) {
         let mut state = self.state.borrow_mut();
         state.end();
         state.events.clear();

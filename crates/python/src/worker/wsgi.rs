@@ -528,7 +528,7 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
     match exc_info {
         Some(info) if is_head_sent => {
             let member = |index| gil.member(&info, index);
-            return Err(gil.raise_again(member(0)?, member(1)?, member(2)?));
+            return Err(gil.raise_with_trace(member(0)?, member(1)?, member(2)?));
         }
         None if has_response => {
             return Err(gil.raise(Class::Runtime, "start_response was called before, and without exc_info"));

@@ -76,7 +76,7 @@ impl Connection {
             return CacheAttempt::Not;
         };
         let is_trusted = self.is_from_trusted_proxy(&snapshot);
-        if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
+        if !head.fields.iter().all(|line| is_forwarded(line.name.of(bytes), is_trusted)) {
             return CacheAttempt::Not;
         }
         let started = Instant::now();
@@ -322,8 +322,8 @@ fn note_id(ids: &mut RequestIds, snapshot: &Snapshot, fields: &HeadFields<'_>, p
 
 /// Whether a field of a request is passed to programs unchanged. A request to switch protocols needs the
 /// exchange, because bytes follow its answer.
-fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
-    trace_context::is_handed_on(name, None)
+fn is_forwarded(name: &[u8], is_from_trusted_proxy: bool) -> bool {
+    trace_context::is_forwarded(name, None)
         && !forged_fields::ends_here(name, is_from_trusted_proxy)
         && !name.eq_ignore_ascii_case(b"upgrade")
 }

@@ -67,7 +67,7 @@ impl Substitution {
 
     /// Replaces the texts in an answer, if it is of a kind in which texts are replaced.
     pub fn apply(&self, mut answer: Answer, is_head: bool) -> Answer {
-        if !self.is_meant(&answer) {
+        if !self.applies_to(&answer) {
             return answer;
         }
         let others: &[&[u8]] = match self.keep_validators {
@@ -99,7 +99,7 @@ impl Substitution {
         answer.part(BodyPart::Stream { body: receiver, length: None })
     }
 
-    fn is_meant(&self, answer: &Answer) -> bool {
+    fn applies_to(&self, answer: &Answer) -> bool {
         if matches!(answer.status, 0..200 | 204..=206 | 304) {
             return false;
         }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_replaced_and_what_is_not() {
         let html = "Content-Type: Text/HTML; charset=utf-8\r\n";
-        for (status, fields, is_meant) in [
+        for (status, fields, applies_to) in [
             (200, html, true),
             (404, html, true),
             (206, html, false),
@@ -272,7 +272,7 @@ mod tests {
             (200, "Content-Type: text/html\r\nContent-Encoding: identity\r\n", true),
             (200, "Content-Type: text/html\r\nCache-Control: no-transform\r\n", false),
         ] {
-            let expected: &[u8] = if is_meant { b"twelve twelve" } else { b"one one" };
+            let expected: &[u8] = if applies_to { b"twelve twelve" } else { b"one one" };
             assert_eq!(applied(status, fields, false).1.as_deref(), Some(expected), "{status} {fields}");
         }
     }

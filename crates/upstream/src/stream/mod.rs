@@ -154,7 +154,7 @@ impl Stream {
     /// Ends sending.
     pub fn shut_down_sending(&self) {
         if let Stream::Tls(stream) = self {
-            stream.say_goodbye();
+            stream.send_close_notify();
         }
         // If it fails, the other side has already closed the connection.
         let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);

@@ -156,7 +156,7 @@ impl TlsStream {
         Ok(())
     }
 
-    pub(super) fn say_goodbye(&self) {
+    pub(super) fn send_close_notify(&self) {
         self.session.borrow_mut().send_close_notify();
         // Bytes that cannot be sent now are dropped.
         let _ = self.try_flush();

@@ -23,5 +23,5 @@ mod resolve;
 mod variables;
 
 pub use answer::{FoundPage, PageAnswer, answer};
-pub use from_program::{ask_for_a_page, evaluate};
+pub use from_program::{evaluate, request_plain_page};
 pub use load::{LoadError, kept, load};
