@@ -16,7 +16,7 @@
 //! | `client_stream` | the socket of a client |
 //! | `connection` | reads requests, writes answers |
 //! | `control_request` | requests to the control API |
-//! | `state` | what the threads of both share |
+//! | `state` | the state that the threads of both share |
 //! | `gate` | which clients and requests are allowed |
 //! | `pages` | the page of each path |
 //! | `history` | rates of the last minutes |
