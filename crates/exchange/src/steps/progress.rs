@@ -3,7 +3,7 @@
 //! logged, so they are not a part of its output.
 //!
 //! - [`LogFacts`] belong to the log: the exchange sets them, accounting reads them.
-//! - [`ConnectionSignals`] belong to the connection: they tell it what to do while it waits for the answer.
+//! - [`ConnectionSignals`] belong to the connection: they are its orders while it waits for the answer.
 //! - The rest is the exchange's own, and the entry among the requests under way.
 
 use std::cell::{Cell, Ref, RefCell};
