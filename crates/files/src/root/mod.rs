@@ -287,8 +287,8 @@ fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     pin_by_real_path(root, name)
 }
 
-/// Follows all links to an inode, then asks the kernel for the path of that inode. Only the pinned inode is
-/// used afterwards, so later changes of the names do not matter.
+/// Follows all links to an inode, then requests the path of that inode from the kernel. Only the pinned inode
+/// is used afterwards, so later changes of the names do not matter.
 fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     let pinned = fs::openat(&root.descriptor, name, PIN, Mode::empty())?;
     if lies_inside(&real_path(&pinned)?, &real_path(&root.descriptor)?) {
