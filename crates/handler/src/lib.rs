@@ -16,10 +16,10 @@
 //! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
 //! | `named_counts` | counts that are kept under a name, for the next two |
-//! | `component_counts` | what is counted of WebAssembly components |
-//! | `login_counts` | what is counted of logins |
-//! | `stream_counts` | what is counted of streams: connections without requests |
-//! | `webdav_counts` | what is counted of WebDAV |
+//! | `component_counts` | the counts of WebAssembly components |
+//! | `login_counts` | the counts of logins |
+//! | `stream_counts` | the counts of streams: connections without requests |
+//! | `webdav_counts` | the counts of WebDAV |
 //!
 //! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
 
