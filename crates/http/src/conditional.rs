@@ -240,7 +240,7 @@ mod tests {
             // If-None-Match is present, so If-Modified-Since is not looked at.
             (&[("If-None-Match", "\"old\""), ("If-Modified-Since", LATER)], Proceed, Proceed),
             (&[("If-None-Match", "\"now\""), ("If-Modified-Since", EARLIER)], NotModified, Failed),
-            // The conditions that give 412 come before those that give 304.
+            // The conditions with the answer 412 are evaluated before those with the answer 304.
             (&[("If-None-Match", "\"now\""), ("If-Match", "\"old\"")], Failed, Failed),
             (&[("If-Modified-Since", SAME), ("If-Unmodified-Since", EARLIER)], Failed, Failed),
         ];

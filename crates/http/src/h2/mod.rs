@@ -5,13 +5,13 @@
 //! responses to bytes for the client. It serves ALPN `h2` and, where [`detect_preface`] recognises it, HTTP/2
 //! without TLS ("prior knowledge").
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`connection`] | the state of a connection, seen from the server |
-//! | [`events`], [`stream_request`] | what was received: requests, bodies, resets |
+//! | [`events`], [`stream_request`] | received requests, bodies and resets |
 //! | [`frame`] | reading and writing all types of frame |
 //! | [`hpack`] | header compression (RFC 7541) |
-//! | [`limits`] | what a connection may cost, and the known attacks |
+//! | [`limits`] | the limits of a connection, and the known attacks |
 //! | [`priority`] | priorities (RFC 9218) |
 //! | [`settings`], [`error`], [`streams`] | parameters, error codes, the table of open streams |
 //!

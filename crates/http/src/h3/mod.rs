@@ -12,7 +12,7 @@
 //!
 //! For the other direction there are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`varint`] | QUIC's variable-length integers |
 //! | [`frame`] | reading and writing frames |

@@ -1,7 +1,7 @@
 //! Sends responses: header sections at once, bodies as the windows and the priorities allow (RFC 9113
 //! sections 5.2 and 8.1, RFC 9218).
 //!
-//! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one
+//! Bodies are never copied into the connection. It stores how many bytes of each the caller has, plans one
 //! frame at a time, writes the frame's header, and has the caller append the bytes.
 
 use super::super::error::ErrorCode;

@@ -1,4 +1,4 @@
-//! What each frame may be and when it may come, by table (RFC 9113 sections 3.4, 4 to 6 and 8).
+//! The rules for each frame and its position, by table (RFC 9113 sections 3.4, 4 to 6 and 8).
 
 use super::*;
 

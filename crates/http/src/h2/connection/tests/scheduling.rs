@@ -53,7 +53,7 @@ fn priorities_change() {
     assert_eq!(order(&[Some("u=1"), Some("u=1")], of_the_server), [3, 3, 1, 1]);
 }
 
-/// RFC 9218 section 7.1: an update may come before the request, and takes precedence over the request's
+/// RFC 9218 section 7.1: an update may arrive before the request, and takes precedence over the request's
 /// field.
 #[test]
 fn priorities_may_come_early() {
