@@ -74,7 +74,7 @@ impl RequestWriter {
         writer
     }
 
-    /// Adds a field. All fields come before the first attribute.
+    /// Adds a field. All fields must be added before the first attribute.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         match code::request_field_number(name) {
             Some(number) => self.bytes.extend_from_slice(&[code::CODED_FIELD, number]),

@@ -34,7 +34,7 @@ pub struct Upload {
 enum Source {
     /// All pieces were sent.
     Ended,
-    /// The body comes from the client.
+    /// The body is received from the client.
     Client(Receiver),
     /// The body is in a file without a name.
     File { file: File, at: u64 },

@@ -52,7 +52,7 @@ const WHOLE_BYTES: usize = 256 * 1024;
 const GATHER: Duration = Duration::from_millis(2);
 
 /// How long the server waits for the end of a program that has closed its output without a header, so that
-/// the log can say how it ended.
+/// the log can state how it ended.
 const END_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// CGI programs of one route.

@@ -1,7 +1,7 @@
 //! Answers requests through programs that get CGI variables: the handler of FastCGI, SCGI and uwsgi.
 //!
 //! ```text
-//! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it comes
+//! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it arrives
 //! ```
 //!
 //! This module does the steps up to the call; the [`Caller`] does the rest. A plain GET can take a shorter
