@@ -175,7 +175,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
         open.fetch_add(1, Ordering::Relaxed);
         let (count, take) = (open.clone(), take.clone());
         let serve = move || {
-            // The end of the connection tells the client about the error.
+            // The end of the connection informs the client about the error.
             let _ = serve(stream, owner, &*take);
             count.fetch_sub(1, Ordering::Relaxed);
         };
