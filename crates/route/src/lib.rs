@@ -4,7 +4,7 @@
 //! | module | |
 //! |---|---|
 //! | `matcher` | the conditions for a path, a field and a request |
-//! | `template` | where a redirect or rewrite leads |
+//! | `template` | the target of a redirect or rewrite |
 //! | `escape` | percent-encoding |
 //! | `answer_fields` | fields that the answer gets |
 
