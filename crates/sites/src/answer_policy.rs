@@ -11,7 +11,7 @@ use touchstone_http::request_view::RequestView;
 
 use crate::cors::Cors;
 
-/// The fields of answers that tell browsers what other sites and the page itself may do.
+/// The fields of answers with which browsers restrict other sites and the page itself.
 pub struct AnswerPolicy {
     /// For all answers; its policies have no nonce.
     added: AddedFields,

@@ -211,7 +211,7 @@ fn coding_for(settings: &CodingSettings, accepted: AcceptEncoding) -> Option<Con
     None
 }
 
-/// The form of the answer that a request asks for.
+/// The form of the answer that a request allows.
 pub struct AnswerForm {
     coding: Option<ContentCoding>,
     level: u8,

@@ -11,7 +11,7 @@
 //! statically linked program cannot serve, and [`archives`] the archives of applications. `file_access` is
 //! used by checks and interfaces.
 //!
-//! This crate knows no listeners and no connections.
+//! This crate does not depend on listeners or connections.
 
 pub mod accelerator;
 pub mod answer_policy;
