@@ -36,7 +36,7 @@ struct Direction {
     sent: usize,
     /// The sender has ended.
     is_ended: bool,
-    /// The receiver knows.
+    /// The end was passed on to the receiver.
     is_done: bool,
 }
 

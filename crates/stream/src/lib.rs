@@ -19,7 +19,7 @@
 //! | `first_bytes` | reads the first bytes, before a target is known |
 //! | `copy` | bytes in both directions |
 //! | `datagrams` | sessions of datagrams |
-//! | `stream_of_core` | one stream on a core, and what all of a core share |
+//! | `stream_of_core` | one stream on a core, and the state that all streams of a core share |
 //! | `record` | the log line and the counts of one of them |
 
 mod connection;
