@@ -308,7 +308,7 @@ impl Pipe {
         self.exchange();
     }
 
-    /// What the client has received since this was asked for the last time.
+    /// The bytes that the client has received since the last call.
     pub fn client_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.client_plaintext)
     }
