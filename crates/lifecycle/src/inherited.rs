@@ -106,5 +106,5 @@ pub fn bound_address(socket: &TcpListener) -> io::Result<ListenAddress> {
         return Ok(address.into());
     }
     let copy = OwnedFd::from(socket.try_clone()?);
-    unix_socket::bound_name(&copy).ok_or_else(|| io::Error::other("its address has no name that is text"))
+    unix_socket::bound_name(&copy).ok_or_else(|| io::Error::other("the name of its address is not text"))
 }

@@ -33,7 +33,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
         search.below(&directory, 0);
         if search.directories > DIRECTORIES {
             said.push(format!(
-                "{}: only {DIRECTORIES} directories were looked through for .htaccess files; 'htaccess = \
+                "{}: only {DIRECTORIES} directories were searched for .htaccess files; 'htaccess = \
                  \"ignore\"' of the site ends the search",
                 directory.display()
             ));

@@ -39,9 +39,8 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
         return Err("'proxy_protocol' goes with 'version' \"1.1\" only".to_string());
     }
     if config.version == Version::Negotiated && !is_tls {
-        return Err(
-            "'version' \"auto\" needs an origin with https://; without TLS nothing is agreed on".to_string()
-        );
+        return Err("'version' \"auto\" needs an origin with https://; without TLS no version is negotiated"
+            .to_string());
     }
     let tls = is_tls.then(|| OriginTls::open(config.tls.clone(), config.version)).transpose()?;
     let most = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

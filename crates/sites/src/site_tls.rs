@@ -30,7 +30,7 @@ pub fn open_endpoint(
     }
     let settings = EndpointSettings { sites, unknown_names: UnknownNames::DefaultCertificate };
     let (endpoint, notices) = TlsEndpoint::open(settings, shared).map_err(|unusable| {
-        Unusable(format!("cannot speak HTTPS on {address}: {}", unusable.0.join("; ")))
+        Unusable(format!("cannot serve HTTPS on {address}: {}", unusable.0.join("; ")))
     })?;
     log_notices(error_log, notices);
     Ok(Some(Arc::new(endpoint)))

@@ -215,7 +215,7 @@ fn check_chain(chain: &[X509Certificate<'_>], warnings: &mut Vec<String>) {
     for (index, pair) in chain.windows(2).enumerate() {
         if pair[0].issuer().as_raw() != pair[1].subject().as_raw() {
             warnings.push(format!(
-                "certificate {} did not issue certificate {}: clients may not find the way to the authority",
+                "certificate {} did not issue certificate {}: clients may be unable to verify it",
                 index + 2,
                 index + 1
             ));

@@ -93,7 +93,7 @@ impl TlsEndpoint {
         if changed {
             match assemble(&self.settings, &sources, &self.shared, None) {
                 Ok(active) => *self.active.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(active),
-                Err(error) => notices.push(Notice::warning(format!("{error}: what was there before stays"))),
+                Err(error) => notices.push(Notice::warning(format!("{error}: the previous value stays"))),
             }
         }
         notices

@@ -42,7 +42,7 @@ impl fmt::Display for TlsError {
             TlsError::TooMuch => {
                 formatter.write_str("the client sent too much before its handshake was complete")
             }
-            TlsError::KeysUsedUp => formatter.write_str("the keys are used up"),
+            TlsError::KeysUsedUp => formatter.write_str("the keys must not be used any more"),
             TlsError::NotOpen => formatter.write_str("the session is not open"),
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn classify(error: rustls::Error) -> TlsError {
                 false => text,
             })
         }
-        Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),
+        Error::NoCertificatesPresented => TlsError::ClientCertificate("the client sent none".to_string()),
         Error::InvalidCertRevocationList(what) => TlsError::ClientCertificate(format!("{what:?}")),
         // The error of rustls when the table has no certificate for the name.
         Error::General(what) if what == "no server certificate chain resolved" => TlsError::NoCertificate,

@@ -138,7 +138,7 @@ impl QuicSession {
         };
         let quic = &self.active.quic;
         let Some(policy) = quic.policy_of(hello.server_name.as_deref()) else {
-            let reason = "HTTP/3 is not spoken for that name";
+            let reason = "HTTP/3 is not available for that name";
             return Err(alert(AlertDescription::UnrecognisedName, reason));
         };
         let QuicConfig { config, chacha_config } = &quic.configs[policy];

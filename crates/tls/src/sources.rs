@@ -89,7 +89,7 @@ impl Sources {
                 }
                 WatchResult::Refused(problem) => {
                     let meanwhile =
-                        if had_one { "the certificate before stays" } else { "there is none yet" };
+                        if had_one { "the previous certificate stays" } else { "there is none yet" };
                     notices.push(Notice::warning(format!("site {label}: {problem}; {meanwhile}")));
                 }
             }
@@ -105,7 +105,7 @@ impl Sources {
                     )));
                 }
                 WatchResult::Refused(problem) => {
-                    notices.push(Notice::warning(format!("{problem}; the authorities before stay")));
+                    notices.push(Notice::warning(format!("{problem}; the previous authorities stay")));
                 }
             }
         }

@@ -192,7 +192,7 @@ fn serve(mut stream: UnixStream, owner: u32, take: &impl Fn(Request, Reply)) -> 
     let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
     let answer = if user != 0 && user != owner {
         Answer::refused(
-            format!("only root and user {owner} may ask this server, and you are {user}"),
+            format!("only root and user {owner} may use this server, and you are {user}"),
             Vec::new(),
         )
     } else {

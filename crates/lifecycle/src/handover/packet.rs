@@ -168,7 +168,9 @@ pub fn receive(channel: impl AsFd, deadline: Option<Instant>) -> io::Result<Opti
         }
     }
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("a packet was cut off; may this process open more files?"));
+        return Err(io::Error::other(
+            "a packet was cut off: this process may have reached its limit of open files",
+        ));
     }
     if received.bytes == 0 {
         return Ok(None);

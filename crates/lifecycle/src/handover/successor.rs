@@ -66,7 +66,7 @@ impl Successor {
                 Err(reason) => Err(reason),
                 Ok(_) => {
                     successor.end();
-                    Err(format!("'{}' did not take its sockets", successor.program.display()))
+                    Err(format!("'{}' did not receive its sockets", successor.program.display()))
                 }
             },
         }

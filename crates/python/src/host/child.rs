@@ -307,5 +307,5 @@ fn pid_of(process: &Child) -> io::Result<Pid> {
     i32::try_from(process.id())
         .ok()
         .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("a process without a number"))
+        .ok_or_else(|| io::Error::other("the process has no number"))
 }

@@ -46,7 +46,7 @@ impl Response {
     pub fn of_status(status: i64) -> Result<Response, String> {
         match u16::try_from(status) {
             Ok(status @ 200..=999) => Ok(Response { status, ..Response::default() }),
-            _ => Err(format!("{status} is not a status of an answer: it has one from 200 to 999")),
+            _ => Err(format!("{status} is not a status of an answer: it must be from 200 to 999")),
         }
     }
 

@@ -473,7 +473,7 @@ impl SiteRules {
                 }
             };
             if used.len() == MOST_REWRITES {
-                let reason = "a request was rewritten more than ten times; the routes lead in circles";
+                let reason = "a request was rewritten more than ten times; the routes form a loop";
                 resolved.outcome = Outcome::Failed { status: 500, reason };
                 return resolved;
             }

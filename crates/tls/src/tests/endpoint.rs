@@ -159,7 +159,7 @@ fn a_required_client_certificate() {
         let mut none =
             Pipe::new(&endpoint, &Arc::new(client_with(&place.authority, &[version], None)), "a.org");
         none.exchange();
-        assert_eq!(none.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+        assert_eq!(none.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
         assert!(
             matches!(none.client_error, Some(rustls::Error::AlertReceived(_))),
             "{:?}",
@@ -259,7 +259,7 @@ fn each_site_has_its_own_rules() {
 
     let mut refused = Pipe::new(&endpoint, &config, "closed.org");
     refused.exchange();
-    assert_eq!(refused.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+    assert_eq!(refused.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
     let ada = clients.issue(&["ada.org"]);
     let identified = Arc::new(client_with(&place.authority, &[&TLS13, &TLS12], Some(&ada)));
     let closed_session = Pipe::connect(&endpoint, &identified, "closed.org");
@@ -291,7 +291,7 @@ fn a_session_does_not_cross_to_other_rules() {
         assert!(Pipe::connect(&open_endpoint, &config, "a.org").session.is_resumed());
         let mut crossed = Pipe::new(&closed_endpoint, &config, "a.org");
         crossed.exchange();
-        assert_eq!(crossed.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+        assert_eq!(crossed.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
     }
 }
 
