@@ -408,7 +408,7 @@ fn new_authorities_for_clients_end_old_sessions() {
     place.files.write("clients.pem", "nothing");
     endpoint.refresh();
     let notices = endpoint.refresh();
-    assert!(texts(&notices)[0].ends_with("the authorities before stay"), "{notices:?}");
+    assert!(texts(&notices)[0].ends_with("the previous authorities stay"), "{notices:?}");
     Pipe::connect(&endpoint, &bob, "a.org");
 }
 
