@@ -19,7 +19,7 @@
 #ifndef TOUCHSTONE_NSAPI_H
 #define TOUCHSTONE_NSAPI_H
 
-/* Plug-ins ask for this one to know whether the header was included. */
+/* Plug-ins test this name to detect whether the header was included. */
 #ifndef PUBLIC_NSAPI_H
 #define PUBLIC_NSAPI_H
 #endif
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* The version that is compiled for: 303, or an older one with -DUSE_NSAPI_VERSION=300 to 302. */
+/* The version to compile for: 303, or an older one with -DUSE_NSAPI_VERSION=300 to 302. */
 #define NSAPI_VERSION 303
 #ifdef USE_NSAPI_VERSION
 #if USE_NSAPI_VERSION < 300 || USE_NSAPI_VERSION > 303
@@ -71,15 +71,15 @@ extern "C" {
 
 /* ---- Constants ----------------------------------------------------------------------------------------- */
 
-/* What a function answers. */
+/* The results of a function. */
 #define REQ_PROCEED 0   /* it did its work */
-#define REQ_ABORTED -1  /* the request has failed: the status says how */
+#define REQ_ABORTED -1  /* the request has failed; its status states why */
 #define REQ_NOACTION -2 /* it had nothing to do */
-#define REQ_EXIT -3     /* the connection is to be closed, without more */
-#define REQ_RESTART -4  /* the request begins anew, with the uri as it is now */
-#define REQ_TOOBUSY -5  /* not now */
+#define REQ_EXIT -3     /* close the connection, without further output */
+#define REQ_RESTART -4  /* the request begins again, with the current uri */
+#define REQ_TOOBUSY -5  /* the server is busy */
 
-/* What input and output answer. */
+/* The results of input and output. */
 #define IO_OKAY 1
 #define IO_ERROR -1
 #define IO_EOF 0
@@ -87,7 +87,7 @@ extern "C" {
 #define NETBUF_ERROR -2
 #define NETBUF_FULL -3
 
-/* How bad an entry of the error log is. */
+/* The severity of an entry of the error log. */
 #define LOG_WARN 0
 #define LOG_MISCONFIG 1
 #define LOG_SECURITY 2
@@ -130,7 +130,7 @@ extern "C" {
 
 #define SYSTHREAD_DEFAULT_PRIORITY 16
 
-/* What regexp_valid and shexp_valid answer: a plain text, a wrong pattern, a pattern. */
+/* The results of regexp_valid and shexp_valid: a plain text, an invalid pattern, a pattern. */
 #define NON_WILDPAT -1
 #define INVALID_WILDPAT -2
 #define VALID_WILDPAT 1
@@ -141,7 +141,7 @@ extern "C" {
 #define INVALID_REGEXP INVALID_SXP
 #define VALID_REGEXP VALID_SXP
 
-/* Patterns in parameters: shell expressions, or regular expressions where the plug-in asks for them. */
+/* Patterns in parameters: shell expressions, or regular expressions if the plug-in requests them. */
 #ifdef USE_REGEX
 #define WILDPAT_VALID(expression) regexp_valid(expression)
 #define WILDPAT_MATCH(str, expression) regexp_match(str, expression)
@@ -250,7 +250,7 @@ typedef int PRBool;
 
 /* ---- Types --------------------------------------------------------------------------------------------- */
 
-/* Files, sockets, locks and threads are known by handles only. */
+/* Files, sockets, locks and threads are represented by handles. */
 #ifndef SYS_FILE_T
 typedef void *SYS_FILE;
 #define SYS_FILE_T void *
@@ -283,7 +283,7 @@ typedef void *SYS_THREAD;
 typedef DIR *SYS_DIR;
 typedef struct dirent SYS_DIRENT;
 
-/* Known to the server only. */
+/* Only the server has their definitions. */
 typedef struct directive directive;
 typedef struct dtable dtable;
 typedef struct httpd_object httpd_object;
@@ -302,7 +302,7 @@ typedef struct filebuffer filebuffer;
 struct filebuffer {
     SYS_FILE fd;
     char *fp;             /* the bytes of the file */
-    int len;              /* how many there are */
+    int len;              /* their number */
     unsigned char *inbuf; /* the bytes of the last filebuf_grab */
     int cursize;
     int pos;
@@ -350,7 +350,7 @@ struct NSAPIIOVec {
 typedef struct iovec NSAPIIOVec;
 #endif
 
-/* What is known of a file from its endings. */
+/* The properties of a file that its extensions imply. */
 typedef struct cinfo cinfo;
 struct cinfo {
     char *type;
@@ -383,7 +383,7 @@ struct Session {
     netbuf *inbuf;  /* the body of the request */
     int csd_open;
     struct in_addr iaddr;
-    pool_handle_t *pool; /* memory that lasts until the request is over */
+    pool_handle_t *pool; /* memory that lasts until the end of the request */
     void *clauth;
     struct Session *next;
     int fill;
@@ -398,7 +398,7 @@ struct Session {
 /* A request. */
 #define RQATTR unsigned long
 struct Request {
-    pblock *vars;  /* what the stages tell each other: path, ppath, name, auth-user... */
+    pblock *vars;  /* values that stages pass on: path, ppath, name, auth-user... */
     pblock *reqpb; /* method, uri, query, protocol, clf-request */
     int loadhdrs;
     pblock *headers; /* the fields of the request, names in lower case */
@@ -440,7 +440,7 @@ struct Request {
         RQATTR vary_accept_language : 1;
         RQATTR reserved : 17;
     } rq_attr;
-    char *hostname; /* that the client has asked for; never NULL */
+    char *hostname; /* the host that the client requested; never NULL */
     int allowed;
     int byterange;
     short status_num;
@@ -472,7 +472,7 @@ struct FuncStruct {
     unsigned pool_resolved;
 };
 
-/* Told of virtual servers; with Touchstone, a site is one. */
+/* Notified of virtual servers; in Touchstone, a site is one. */
 typedef int VSInitFunc(VirtualServer *incoming, const VirtualServer *current);
 typedef void VSDestroyFunc(VirtualServer *outgoing);
 typedef VSInitFunc *VSInitFuncPtr;
@@ -539,7 +539,7 @@ struct shmem_s {
     SYS_FILE fd;
 };
 
-/* Of the server, and of the request that the calling thread is at. */
+/* The values of the server, and of the calling thread's request. */
 typedef struct conf_global_vars_s conf_global_vars_s;
 struct conf_global_vars_s {
     int Vport;
@@ -973,7 +973,7 @@ extern nsapi303_dispatch_t *__nsapi303_table;
 /* The server itself defines functions of these names, and leaves the macros out. */
 #ifndef INTNSAPI
 
-/* Memory that lasts until the request is over; for good where it is asked for in Init. */
+/* Memory that lasts until the end of the request; memory requested in Init is never freed. */
 #define MALLOC (*__nsapi30_table->f_system_malloc)
 #define CALLOC (*__nsapi30_table->f_system_calloc)
 #define REALLOC (*__nsapi30_table->f_system_realloc)
@@ -1301,7 +1301,7 @@ extern nsapi303_dispatch_t *__nsapi303_table;
 
 #endif /* !INTNSAPI */
 
-/* What is in libc already. */
+/* Functions that libc already has. */
 #define dir_open opendir
 #define dir_read readdir
 #define dir_close closedir

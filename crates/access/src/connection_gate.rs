@@ -53,7 +53,7 @@ impl ConnectionGate {
 
     /// Whether these rules need the peers' addresses.
     #[inline]
-    pub fn wants_peers(&self) -> bool {
+    pub fn needs_peers(&self) -> bool {
         self.most_per_client.is_some() || !self.trusted.is_empty()
     }
 

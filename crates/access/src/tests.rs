@@ -419,7 +419,7 @@ fn admits(gate: &ConnectionGate, peer: &str) -> Option<Option<ConnectionPermit>>
 fn without_rules_connections_cost_nothing() {
     let quick = quick(PathBuf::from("/"), "127.0.0.1:80".parse().unwrap());
     let gate = ConnectionGate::new(&quick, &shared());
-    assert!(!gate.wants_peers());
+    assert!(!gate.needs_peers());
     assert!(matches!(gate.admit_connection(None), Admission::Admitted(None)));
     assert!(admits(&gate, "192.0.2.1").unwrap().is_none());
     assert!(!gate.expects_proxy_header("127.0.0.1:80".parse().unwrap(), Some(address("127.0.0.1"))));
@@ -432,7 +432,7 @@ fn connections_per_client() {
     let text = "[limits]\nconnections_per_client = 2\n[proxies]\ntrusted = ['10.0.0.0/8']";
     let shared = shared();
     let gate = ConnectionGate::new(&config(text), &shared);
-    assert!(gate.wants_peers());
+    assert!(gate.needs_peers());
     let first = admits(&gate, "192.0.2.1");
     let _second = admits(&gate, "192.0.2.1");
     assert!(admits(&gate, "192.0.2.1").is_none());
@@ -453,7 +453,7 @@ fn proxies() {
     let text =
         "[proxies]\ntrusted = ['10.0.0.0/8']\nclient_field = 'forwarded'\nproxy_protocol = ['127.0.0.1:81']";
     let gate = ConnectionGate::new(&config(text), &shared());
-    assert!(gate.wants_peers());
+    assert!(gate.needs_peers());
     let listeners: [ListenAddress; 2] = ["127.0.0.1:80", "127.0.0.1:81"].map(|text| text.parse().unwrap());
     assert!(gate.expects_proxy_header(listeners[1], Some(address("10.0.0.1"))));
     assert!(!gate.expects_proxy_header(listeners[0], Some(address("10.0.0.1"))));

@@ -217,7 +217,7 @@ impl Worker {
     async fn ask(&self, name: &str) -> Result<bool, String> {
         // The semaphore is never closed.
         let _permit = self.questions.acquire().await.ok();
-        self.authority.counts.on_demand_asked.fetch_add(1, Ordering::Relaxed);
+        self.authority.counts.on_demand_queries.fetch_add(1, Ordering::Relaxed);
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let request = http::Request::get(ask_url(&self.rules.ask, name))
             .body(http_body_util::Empty::<bytes::Bytes>::new())

@@ -36,8 +36,8 @@ impl ClientStream {
         }
     }
 
-    /// Reads on for a moment, and ignores what comes: if a socket is closed with bytes that were not read,
-    /// the client may lose the answer.
+    /// Continues to read for a moment, and ignores the data: if a socket is closed with unread bytes, the
+    /// client may lose the answer.
     pub(super) fn take_the_rest(&mut self) {
         let ended = match self {
             ClientStream::Tcp(stream) => stream.shutdown(Shutdown::Write),

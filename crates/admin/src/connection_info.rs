@@ -1,4 +1,5 @@
-//! What the admin listener shows of a connection: the client, its age, and the requests under way.
+//! The data about a connection that the admin listener shows: the client, its age, and the requests in
+//! progress.
 //!
 //! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit is not
 //! recorded; any other request is recorded while it is answered. To list the sessions, a thread sends a
@@ -143,7 +144,7 @@ impl UnderWayGuard {
         UnderWayGuard { request, owner }
     }
 
-    /// Gives access to the request, to add facts to it.
+    /// Provides access to the request, to add facts to it.
     pub fn request(&self) -> &Rc<UnderWay> {
         &self.request
     }
@@ -167,7 +168,7 @@ impl UnderWay {
         *self.route.borrow_mut() = Some((table.clone(), table.slot(site, route)));
     }
 
-    /// Sets what answers the request.
+    /// Sets the handler or action that answers the request.
     pub fn set_handler(&self, handler: &'static str) {
         self.handler.set(handler);
     }
@@ -207,7 +208,7 @@ pub struct RequestFacts {
     pub site: String,
     /// The route.
     pub route: String,
-    /// What answers it; empty: not known.
+    /// The handler or action that answers it; empty: unknown.
     pub handler: &'static str,
     /// How long it has taken so far, in milliseconds.
     pub age_ms: u64,
@@ -220,7 +221,7 @@ pub struct CoreSessions {
     pub core: usize,
     /// How many connections wait on it.
     pub connections: usize,
-    /// Some of them: those with requests under way come first.
+    /// Some of them: those with requests in progress are first.
     pub sessions: Vec<SessionFacts>,
 }
 

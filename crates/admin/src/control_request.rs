@@ -1,4 +1,4 @@
-//! Requests to the control API: reads the body, finds out who sends it, and passes both on.
+//! Requests to the control API: reads the body, identifies the client, and passes both on.
 
 use std::io;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ fn call(
         let value = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?.1;
         Some(String::from_utf8_lossy(value).into_owned())
     };
-    // The user of a proxy says nothing about its clients.
+    // The user of a proxy is no information about its clients.
     let is_passed_on =
         [&b"via"[..], b"x-forwarded-for", b"forwarded"].iter().any(|name| field(name).is_some());
     let user = stream.user().filter(|_| !is_passed_on);
@@ -95,8 +95,8 @@ fn call(
     }
 }
 
-/// Reads the body; its beginning may have come with the head.
-fn receive_body(stream: &mut ClientStream, head: &RequestHead, begun: &[u8]) -> Result<Vec<u8>, Failure> {
+/// Reads the body, whose beginning may have arrived with the head.
+fn receive_body(stream: &mut ClientStream, head: &RequestHead, received: &[u8]) -> Result<Vec<u8>, Failure> {
     let length = match head.body {
         RequestBody::None => return Ok(Vec::new()),
         RequestBody::Chunked => {
@@ -109,7 +109,7 @@ fn receive_body(stream: &mut ClientStream, head: &RequestHead, begun: &[u8]) -> 
     }
     let broken = |_| Failure::new(400, "the body was not received");
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let mut body = begun[..begun.len().min(length)].to_vec();
+    let mut body = received[..received.len().min(length)].to_vec();
     if head.expectation == Expectation::Continue && body.is_empty() {
         stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(broken)?;
     }

@@ -34,12 +34,12 @@ pub struct Gate {
 pub enum Refusal {
     /// It shows no token, or a wrong one.
     Token,
-    /// It asks for an unknown host.
+    /// It requests an unknown host.
     Host,
 }
 
 impl Gate {
-    /// Creates the gate of a configuration; the error says what is wrong with a file of tokens.
+    /// Creates the gate of a configuration; the error states what is wrong with a file of tokens.
     pub fn open(config: &Config) -> Result<Gate, String> {
         let owner = rustix::process::geteuid().as_raw();
         let (config, control) = (&config.admin, &config.control);
@@ -72,11 +72,11 @@ impl Gate {
             return if shows(&fields, token) { Ok(()) } else { Err(Refusal::Token) };
         }
         let host = head.host.map(|host| host.of(buffer)).unwrap_or_default();
-        if self.is_unix || self.knows(host) { Ok(()) } else { Err(Refusal::Host) }
+        if self.is_unix || self.has_host(host) { Ok(()) } else { Err(Refusal::Host) }
     }
 
-    /// Whether a request may change something: it shows the token as a bearer token, which a browser never
-    /// adds to requests of a foreign page, or it came over a unix socket.
+    /// Whether a request may change something: it has the token as a bearer token, which a browser never adds
+    /// to requests of a foreign page, or it arrived over a unix socket.
     pub fn may_change(&self, head: &RequestHead, buffer: &[u8]) -> bool {
         let fields = HeadFields { head, buffer };
         let mut all = (0..).map_while(|position| fields.field(position));
@@ -87,7 +87,7 @@ impl Gate {
         self.is_unix || (self.token.is_some() && all.any(is_bearer))
     }
 
-    fn knows(&self, host: &[u8]) -> bool {
+    fn has_host(&self, host: &[u8]) -> bool {
         let name = split_port(host).0;
         let Ok(name) = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)) else { return false };
         let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);

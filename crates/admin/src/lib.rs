@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The listener has its own threads, so that its clients do not load the cores: counters are read in place,
-//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD. Changes
-//! are made only with a token or on a unix socket: by POST to `/cache/purge`, which removes stored responses
-//! of the accelerator, and by the control API below `/control`, if there is one.
+//! and only a list of sessions requires a copy from each core. It uses HTTP/1 and answers GET and HEAD.
+//! Changes are made only with a token or on a unix socket: by POST to `/cache/purge`, which removes stored
+//! responses of the accelerator, and by the control API below `/control`, if there is one.
 //!
 //! | module | |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `client_stream` | the socket of a client |
 //! | `connection` | reads requests, writes answers |
 //! | `control_request` | requests to the control API |
-//! | `state` | what the threads of both share |
+//! | `state` | the state that the threads of both share |
 //! | `gate` | which clients and requests are allowed |
 //! | `pages` | the page of each path |
 //! | `history` | rates of the last minutes |
@@ -68,8 +68,8 @@ pub type ControlFunction = Arc<dyn Fn(Call) -> CallAnswer + Send + Sync>;
 pub struct Sources {
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Asks each core for a copy of up to this many sessions, and waits for at most a second; cores that did
-    /// not answer are missing.
+    /// Requests a copy of up to this many sessions from each core, and waits for at most a second; cores that
+    /// did not answer are missing.
     pub sessions: Arc<dyn Fn(usize) -> Vec<CoreSessions> + Send + Sync>,
     /// The number of cores.
     pub cores: usize,

@@ -59,7 +59,7 @@ struct SocketFile {
 
 impl Admin {
     /// Binds the configured address and starts to answer, unless the listener must wait for another process.
-    /// The error says what cannot be done.
+    /// The error states what cannot be done.
     pub fn start(
         config: &Config,
         must_wait: bool,

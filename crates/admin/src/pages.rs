@@ -121,7 +121,7 @@ impl Pages {
         }
     }
 
-    /// Removes responses from the cache of programs and origins, as the query says.
+    /// Removes responses from the cache of programs and origins, according to the query.
     pub fn purge(&self, query: &[u8]) -> Page {
         let decoded = |text: &[u8]| percent_decode(text).decode_utf8_lossy().into_owned();
         let pairs: Vec<(String, String)> = query
@@ -132,9 +132,9 @@ impl Pages {
                 None => (decoded(pair), String::new()),
             })
             .collect();
-        let said: Vec<(&str, String)> =
+        let parameters: Vec<(&str, String)> =
             pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        match PurgeOrder::parse(&said).map(|order| (self.sources.purge)(&order)) {
+        match PurgeOrder::parse(&parameters).map(|order| (self.sources.purge)(&order)) {
             Ok(Some(purged)) => Page::json(&json!({ "purged": purged })),
             Ok(None) => {
                 Page { body: "404 Not Found: no route has a cache\n".to_string(), ..Page::error(404) }

@@ -24,7 +24,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         },
         "config": {
             "generation": totals.generation,
-            "taken_up_unix_seconds": totals.taken_up_at,
+            "taken_up_unix_seconds": totals.applied_at,
             "reloads_taken_up": totals.reloads[1],
             "reloads_failed": totals.reloads[0],
         },

@@ -232,7 +232,7 @@ fn routes_table(totals: &Totals) -> Markup {
     };
     html! {
         @if routes.is_empty() {
-            p.note { "No request has come yet." }
+            p.note { "No request has arrived yet." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Sites and routes" {
                 table {

@@ -5,7 +5,7 @@ use touchstone_observe::metrics::StreamTotals;
 
 use super::words;
 
-/// The table; nothing where there is no stream.
+/// The table; empty if there is no stream.
 pub fn stream_table(streams: &[StreamTotals]) -> Markup {
     html! {
         @if !streams.is_empty() {

@@ -7,7 +7,7 @@ use touchstone_control::{SHORTEST_TOKEN, is_token_byte};
 /// The maximum size of a token's file in bytes.
 const MOST_BYTES: u64 = 4096;
 
-/// Reads the token from the first line of a file. The error says what is wrong with the file; it never
+/// Reads the token from the first line of a file. The error states what is wrong with the file; it never
 /// contains the token.
 pub fn read_token(path: &Path) -> Result<String, String> {
     use std::io::Read as _;

@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number that was given last.
+/// The last number that was assigned.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The number of one connection. It is given when it is first needed, because all cores share the counter.
+/// The number of one connection. It is assigned when it is first needed, because all cores share the counter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ConnectionNumber(Option<NonZeroU64>);
 
@@ -18,7 +18,7 @@ impl ConnectionNumber {
             .get()
     }
 
-    /// The same number, given.
+    /// The same number, assigned.
     pub fn given(mut self) -> ConnectionNumber {
         self.get();
         self

@@ -73,7 +73,7 @@ pub enum CodingSource {
 }
 
 impl Codings {
-    /// No coded forms, for a file that is always sent as it is.
+    /// No coded forms, for a file that is always sent unchanged.
     pub const NONE: Codings = Codings { original: None, twins: None, levels: [None; 3] };
 
     /// The source of this coding; `None`: there is none.
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_comes_before_compressing() {
+    fn a_twin_takes_precedence_over_compressing() {
         let directory = tempfile::tempdir().unwrap();
         write(&directory, "a.html", 1000, 5_900);
         write(&directory, "a.html.br", 10, 5_000);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_shrink_is_left_alone() {
+    fn content_that_does_not_shrink_is_sent_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         write(&directory, "a.html", 1000, 5_000);
         write(&directory, "a.html.gz", 10, 6_000);

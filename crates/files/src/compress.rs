@@ -231,7 +231,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn any_pieces_come_back(
+        fn any_pieces_are_decompressed_to_the_same(
             pieces in proptest::collection::vec(
                 (proptest::collection::vec(any::<u8>(), 0..2000), any::<bool>()),
                 0..6,

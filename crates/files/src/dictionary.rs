@@ -29,7 +29,7 @@ const MOST_ZSTD_WINDOW_LOG: u32 = 27;
 pub struct Pattern(Arc<str>);
 
 impl Pattern {
-    /// Parses a pattern; the error says what is wrong. The pattern is sent in `Use-As-Dictionary` as a URL
+    /// Parses a pattern; the error states what is wrong. The pattern is sent in `Use-As-Dictionary` as a URL
     /// pattern, so characters that are special there are refused.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         if !text.starts_with('/') {

@@ -1,6 +1,6 @@
 //! Content types by file name suffix (RFC 9110 section 8.3).
 //!
-//! There are three sources, and the first that knows the suffix wins: the site's own `mime_types`, the
+//! There are three sources, and the first that contains the suffix is used: the site's own `mime_types`, the
 //! corrections below, and the table of the `mime_guess` crate, which is long but in parts older than RFC 9239
 //! (JavaScript), RFC 8081 (fonts) and other recent registrations. The type is looked up once for each cache
 //! entry, not on a cache hit.
@@ -72,9 +72,10 @@ impl ContentTypes {
         Ok(ContentTypes { overrides: table, charset })
     }
 
-    /// The value of the Content-Type field for the file at `path`; only the part after the last slash
-    /// matters. The longest suffix that the site names wins, or else the part after the last dot: for
-    /// `a.tar.gz` first `tar.gz`, then `gz`. A name whose only dot comes first (`.profile`) has no suffix.
+    /// The value of the Content-Type field for the file at `path`; only the part after the last slash is
+    /// used. The longest suffix that the site configures is chosen, or else the part after the last dot: for
+    /// `a.tar.gz` first `tar.gz`, then `gz`. A name whose only dot is its first character (`.profile`) has no
+    /// suffix.
     pub fn content_type(&self, path: &[u8]) -> Cow<'_, str> {
         let media_type = self.media_type(path);
         match &self.charset {
@@ -125,7 +126,7 @@ fn built_in(ending: &str) -> Option<&'static str> {
     corrected(ending).or_else(|| mime_guess::from_ext(ending).first_raw())
 }
 
-/// Corrections for suffixes that `mime_guess` does not know, or for which browsers and registries now use
+/// Corrections for suffixes that `mime_guess` does not contain, or for which browsers and registries now use
 /// another type.
 fn corrected(ending: &str) -> Option<&'static str> {
     Some(match ending {

@@ -245,7 +245,7 @@ impl WatchState {
             None => batch.add(event.wd(), None),
         }
         if events.contains(ReadFlags::MOVE_SELF) {
-            // The directory now has a path that no caller has asked for.
+            // The directory now has a path that no caller has requested.
             self.forget(&mut watched, event.wd());
         } else if events.contains(ReadFlags::IGNORED) {
             watched.directories.remove(&event.wd());
@@ -369,7 +369,7 @@ mod tests {
         watcher: Watcher,
         changes: Receiver<Change>,
         directory: TempDir,
-        /// A second directory: a change made there marks the end of what was reported before it.
+        /// A second directory: a change made there marks the end of the reports before it.
         mark: TempDir,
         mark_id: DirectoryId,
     }
@@ -387,8 +387,7 @@ mod tests {
             self.directory.path()
         }
 
-        /// All changes that were reported up to now. The kernel keeps events in order, so the mark comes
-        /// last.
+        /// All changes that were reported up to now. The kernel keeps events in order, so the mark is last.
         fn drain(&self) -> Vec<Change> {
             let name = OsString::from("mark");
             File::create(self.mark.path().join(&name)).unwrap();
@@ -425,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_change_tells_its_name() {
+    fn every_kind_of_change_reports_its_name() {
         let probe = Probe::new();
         let file = probe.path().join("page");
         let id = probe.watcher.watch(probe.path()).unwrap();
@@ -471,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_directory_is_told_and_forgotten() {
+    fn a_deleted_directory_is_reported_and_removed() {
         let probe = Probe::new();
         let sub = probe.path().join("sub");
         fs::create_dir(&sub).unwrap();
@@ -487,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_directory_is_told_and_forgotten() {
+    fn a_moved_directory_is_reported_and_removed() {
         let probe = Probe::new();
         let (sub, away) = (probe.path().join("sub"), probe.path().join("away"));
         fs::create_dir(&sub).unwrap();
@@ -504,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_loses_a_permission_is_told_as_a_whole() {
+    fn a_directory_that_loses_a_permission_is_reported_as_a_whole() {
         let probe = Probe::new();
         let id = probe.watcher.watch(probe.path()).unwrap();
         fs::set_permissions(probe.path(), fs::Permissions::from_mode(0o711)).unwrap();
@@ -541,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn one_batch_tells_each_name_once() {
+    fn one_batch_reports_each_name_once() {
         let mut batch = Batch::default();
         for name in ["a", "b", "a", "a"] {
             batch.add(1, Some(OsStr::new(name)));
@@ -558,7 +557,7 @@ mod tests {
     /// While the thread is blocked, more events occur than the kernel queues (fs.inotify.max_queued_events).
     /// All directories must be reported as changed, because the lost events are unknown.
     #[test]
-    fn a_lost_event_is_told_for_every_directory() {
+    fn a_lost_event_is_reported_for_every_directory() {
         let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
         let limit: usize = limit.trim().parse().unwrap();
         let (told, changes) = channel();
@@ -593,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_after_the_drop() {
+    fn nothing_is_reported_after_the_drop() {
         let (sender, changes) = channel();
         let watcher = Watcher::start(move |change| drop(sender.send(change))).unwrap();
         let directory = tempdir().unwrap();

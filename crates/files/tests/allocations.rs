@@ -1,4 +1,4 @@
-//! A cache hit and the parsing of its request allocate nothing: the allocator itself counts.
+//! A cache hit and the parsing of its request allocate nothing: the test's allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,4 +1,5 @@
-//! An answer before it is written: status, fields, and a body in parts, which may lie in different places.
+//! An answer before it is written: status, fields, and a body in parts, which may be stored in different
+//! places.
 //!
 //! Handlers make answers. The connection writes them, adds its own fields (Date, Connection, the framing) and
 //! leaves the body out for HEAD.
@@ -25,9 +26,9 @@ pub enum BodyPart {
     File {
         /// The file.
         file: Arc<OwnedFd>,
-        /// Where the piece begins.
+        /// The position of the piece in the file.
         offset: u64,
-        /// How long it is.
+        /// The length of the piece.
         length: u64,
     },
     /// The output of a program, sent as it arrives. It can only be the last part.
@@ -80,27 +81,27 @@ pub struct Answer {
     pub is_error_page: bool,
     /// The Date of the origin's answer; `None`: now.
     pub date: Option<[u8; 29]>,
-    /// What a cache before the handler did.
+    /// The result of a cache before the handler.
     pub cache: CacheResult,
     /// The next request like this one may be given to a [`Caller`](crate::handler::Caller).
     pub may_be_called: bool,
 }
 
-/// What a cache has done with a request.
+/// The result of a cache for a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheResult {
-    /// There is none.
+    /// There is no cache.
     #[default]
     None,
-    /// It had the answer.
+    /// The cache had the answer.
     Hit,
-    /// It had no answer that could be used.
+    /// The cache had no usable answer.
     Miss,
-    /// It had the answer, which was stale.
+    /// The cache had the answer, which was stale.
     Stale,
-    /// It had the answer, and the origin has confirmed it.
+    /// The cache had the answer, and the origin has confirmed it.
     Revalidated,
-    /// It was not searched.
+    /// The cache was not searched.
     Bypass,
 }
 
@@ -211,7 +212,7 @@ impl Answer {
         self.status == 101
     }
 
-    /// How the body's end is marked for a client that understands chunks, or does not.
+    /// How the body's end is marked, depending on whether the client supports chunks.
     pub fn framing(&self, is_head: bool, understands_chunks: bool) -> Framing {
         // RFC 9110 section 8.6: 204 has no length, and 304 only that of the answer with status 200. The
         // length of an answer to HEAD without a body and a declared length is unknown, which is not 0.
@@ -235,7 +236,7 @@ impl Answer {
         self.declared_length.or(of_body)
     }
 
-    /// The head's bytes. `form` says whether the connection stays open.
+    /// The head's bytes. `form`: whether the connection stays open.
     pub fn head(&self, date: &DateSecond, form: ConnectionForm, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
         self.append_head(date, form, framing, &mut head);
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_what_the_connection_does() {
+    fn a_head_states_whether_the_connection_persists() {
         let date = DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" };
         let head = Answer::redirect(301, b"/a/").head(&date, ConnectionForm::Close, Framing::Length(7));
         let text = String::from_utf8(head).unwrap();

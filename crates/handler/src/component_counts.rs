@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::named_counts::{Count, NamedCounts};
 
-/// Why a component gave no answer, or only a part of one.
+/// Why a component has returned no answer, or only a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A trap, or an invalid answer.
@@ -32,7 +32,7 @@ impl Cause {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Counts {
-    /// Requests that it was given.
+    /// Requests that were passed to it.
     pub requests: Count,
     /// Requests in progress.
     pub busy: Count,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_while_a_component_is_in_use() {
+    fn counts_continue_while_a_component_is_in_use() {
         let name = |component: &str| Name {
             site: "example.org".to_string(),
             route: "/app/".to_string(),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use crate::named_counts::{Count, NamedCounts};
 
-/// What the rules on crawlers did with a request.
+/// The result of the rules on crawlers for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Result {
-    /// A signature of the bot was right.
+    /// A signature of the bot is valid.
     Verified = 0,
-    /// A signature was wrong.
+    /// A signature is invalid.
     Invalid = 1,
     /// A signature could not be verified.
     Unverified = 2,
-    /// A request pretended to be of the bot.
+    /// A request falsely claimed to be from the bot.
     Imitated = 3,
     /// The bot has no access.
     Denied = 4,
@@ -21,18 +21,18 @@ pub enum Result {
     Limited = 5,
     /// A visitor must pass the check first.
     Challenged = 6,
-    /// A visitor has passed by work.
+    /// A visitor has passed by solving a task.
     Worked = 7,
     /// A visitor has passed by waiting.
     Waited = 8,
-    /// What a visitor sent to pass was not right.
+    /// The visitor's data for passing the check is invalid.
     Failed = 9,
     /// A visitor had passed before.
     Admitted = 10,
 }
 
 impl Result {
-    /// All of them, in the order of their numbers.
+    /// All results, in the order of their numbers.
     pub const ALL: [Result; 11] = [
         Result::Verified,
         Result::Invalid,
@@ -47,7 +47,7 @@ impl Result {
         Result::Admitted,
     ];
 
-    /// Its name in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         [
             "verified",
@@ -65,7 +65,7 @@ impl Result {
     }
 }
 
-/// The counts of a bot, or of everything else, at a site.
+/// The counts of a bot, or of all other clients, at a site.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Counts {
@@ -100,7 +100,7 @@ pub fn of(name: Name) -> Arc<Counts> {
     KNOWN.of(name)
 }
 
-/// All that are in use, by their names.
+/// All counts that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
     KNOWN.all()
 }

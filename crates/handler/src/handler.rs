@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A handler's future runs on its core and is dropped when the client disconnects. Everything that it holds
-//! (a process, a connection to a program) must end or be given back when it is dropped. Work that takes long
+//! (a process, a connection to a program) must end or be released when it is dropped. Work that takes long
+//! without waiting must run on another thread.
 //! without waiting must run on another thread.
 
 use std::any::Any;
@@ -43,7 +44,7 @@ pub trait Interface: Send + Sync {
     /// refused.
     fn takes_escapes(&self) -> bool;
 
-    /// Whether an HTTP/1.0 request that should have a body but does not give its length is taken as one
+    /// Whether an HTTP/1.0 request that should have a body but does not state its length is accepted as one
     /// without a body. If not, the server answers 411.
     fn takes_missing_length(&self) -> bool {
         false
@@ -57,7 +58,7 @@ pub trait Interface: Send + Sync {
         false
     }
 
-    /// Whether its programs may be called on a thread that has connections and can wait for the program.
+    /// Whether its programs may be called on a thread that holds connections and can wait for the program.
     fn is_called(&self) -> bool {
         false
     }
@@ -69,8 +70,8 @@ pub trait Interface: Send + Sync {
     }
 }
 
-/// Calls programs on a thread that has connections. The thread receives, calls and sends, so nothing is
-/// handed from one thread to another. If a call takes long, the connections continue elsewhere, see
+/// Calls programs on a thread that holds connections. The thread receives, calls and sends, so no data is
+/// passed from one thread to another. If a call takes long, the connections continue elsewhere, see
 /// [`ConnectionReturn`].
 pub trait Caller {
     /// Whether the program may be called for this request: it is ready, and its calls are known to be short.
@@ -91,17 +92,17 @@ pub trait Caller {
 pub enum CallResult {
     /// The answer.
     Answer(Answer),
-    /// The answer without its body, which stays where the program has written it, see [`Caller::body`].
+    /// The answer without its body, which remains where the program has written it, see [`Caller::body`].
     Written(Answer),
-    /// The connection has gone back to its core by [`ConnectionReturn`], and gets the answer there.
+    /// The connection was returned to its core by [`ConnectionReturn`], and gets the answer there.
     ConnectionReturned,
 }
 
-/// Moves connections back from a thread for calls to their core.
+/// Returns connections from a thread for calls to their core.
 pub trait ConnectionReturn: Send + Sync {
-    /// Says that the current call takes long, or sends an interim response. Its connection goes back to its
-    /// core, where [`Handler::await_call`] gets `call`. All other connections of the thread go back too. This
-    /// may be called at most once during a call.
+    /// Called when the current call takes long or sends an interim response. The connection of the call
+    /// returns to its core, where [`Handler::await_call`] gets `call`. All other connections of the thread
+    /// return too. This may be called at most once during a call.
     fn return_connection(&self, call: CallUnderWay);
 }
 
@@ -135,45 +136,46 @@ pub enum ImmediateAnswer {
     Written(Answer),
     /// A program has the request; the server must wait for the answer.
     Pending(Box<dyn PendingCall>),
-    /// The request cannot be answered this way: [`Handler::handle`] must have it.
+    /// The request cannot be answered this way: it must be passed to [`Handler::handle`].
     Handle,
 }
 
 /// A call that [`Handler::answer_at_once`] has started. Dropping it ends the request.
 pub trait PendingCall {
-    /// How long to wait for the answer before the request [continues](PendingCall::go_on), which may end it.
+    /// How long to wait for the answer before the request [continues](PendingCall::continue_request), which
+    /// may end it.
     fn limit(&self) -> Duration;
 
-    /// Ready when `give` was called with the complete answer: the answer without its body, and the body as it
-    /// lies in the receive buffer. Ready without a call of `give`: the answer is of another kind, or none
-    /// will come, and the request must continue in the usual way.
+    /// Ready after a call of `give` with the complete answer: the answer without its body, and the body in
+    /// the receive buffer. Ready without a call of `give`: the answer is of another kind, or there will be
+    /// none, and the request must continue in the usual way.
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Continues with the request for which the call was started.
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled>;
 }
 
 /// The result of [`Handler::handle`].
 pub enum Handled {
     /// The answer.
     Answer(Answer),
-    /// The request is to be answered like a request for this path (RFC 3875 section 6.2.2): with GET, without
+    /// The request must be answered like a request for this path (RFC 3875 section 6.2.2): with GET, without
     /// a body, and with the same user. A request that is redirected in a circle gets 500.
     LocalRedirect {
         /// Path and query.
         target: Vec<u8>,
     },
-    /// The request is to be routed again. Its path has changed to the one that the program would see, and the
-    /// rules for that path must apply. Its body must not have been read.
+    /// The request must be routed again. Its path has changed to the one that the program would receive, and
+    /// the rules for that path must apply. Its body must not have been read.
     Again(Box<Request>),
-    /// The request is for a file, so a handler can be before a tree of files. The handler returns the
+    /// The request is for a file, so a handler can be placed before a tree of files. The handler returns the
     /// request, because it may have changed the path. Its body must not have been read.
     File(Box<Request>),
-    /// A file or directory is to be shown, for a handler that finds files itself.
+    /// A file or directory must be shown, for a handler that finds files itself.
     OnDisk(Box<FileAnswer>),
 }
 
-/// A file or directory that the server is to show.
+/// A file or directory that the server must show.
 pub struct FileAnswer {
     /// The request. Its body must not have been read.
     pub request: Request,
@@ -207,7 +209,8 @@ pub trait Server {
     /// first failure at once, and then once a minute the number of failures, until [`Server::log_recovered`].
     fn log_failing(&self, name: &str, reason: &str);
 
-    /// Reports that `name` works again. Returns true if the log says so, because it had reported a failure.
+    /// Reports that `name` works again. Returns true if the log states it, because a failure had been
+    /// reported.
     fn log_recovered(&self, name: &str) -> bool;
 
     /// Answers a request that the server itself makes, such as for a page's inclusion, through routes and
@@ -217,14 +220,14 @@ pub trait Server {
     /// The number of the core, from 0.
     fn core(&self) -> usize;
 
-    /// Whether a request like this one, with another method and path, leads to the same route, so that the
-    /// same rules hold for it. `path` is in its normal form.
-    fn leads_here(&self, _request: &Request, _method: &[u8], _path: &[u8]) -> bool {
+    /// Whether a request like this one, with another method and path, matches the same route, so that the
+    /// same rules apply to it. `path` is in its normal form.
+    fn matches_same_route(&self, _request: &Request, _method: &[u8], _path: &[u8]) -> bool {
         true
     }
 
-    /// Forgets what is known about files that have changed on the disk: all of which a name in the path is
-    /// one of `names`.
+    /// Drops what is cached of files that have changed on the disk: all files whose path contains one of
+    /// `names`.
     fn forget_files(&self, _names: &[&[u8]]) {}
 }
 
@@ -241,5 +244,5 @@ pub enum Level {
     Debug,
 }
 
-/// Handlers that make small pieces of a body gather them up to about this size before they send them.
+/// Handlers that make small pieces of a body collect them up to about this size before they send them.
 pub const PIECE_BYTES: usize = 16 * 1024;

@@ -1,9 +1,9 @@
-//! What answers a request where no file does: a program, an origin, a plug-in.
+//! Interfaces for requests that no file answers: those for programs, origins and plug-ins.
 //!
 //! An [`Interface`](handler::Interface) is the configuration of one of these, shared by all cores. Each core
-//! makes a [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into an
-//! [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`]: the slower end sets the pace, and
-//! each end notices when the other is dropped.
+//! makes a [`Handler`](handler::Handler) of it, which converts a [`Request`](request::Request) to an
+//! [`Answer`](answer::Answer). Bodies are streamed in both directions through a [`pipe`]: the slower end
+//! determines the speed, and each end notices when the other is dropped.
 //!
 //! | module | |
 //! |---|---|
@@ -16,10 +16,10 @@
 //! | `trace` | the trace of a request, and the spans in it |
 //! | `variables` | the values of variables of conditions and texts |
 //! | `named_counts` | counts that are kept under a name, for the next two |
-//! | `component_counts` | what is counted of WebAssembly components |
-//! | `login_counts` | what is counted of logins |
-//! | `stream_counts` | what is counted of streams: connections without requests |
-//! | `webdav_counts` | what is counted of WebDAV |
+//! | `component_counts` | the counts of WebAssembly components |
+//! | `login_counts` | the counts of logins |
+//! | `stream_counts` | the counts of streams: connections without requests |
+//! | `webdav_counts` | the counts of WebDAV |
 //!
 //! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
 

@@ -8,22 +8,22 @@ use crate::named_counts::{Count, NamedCounts};
 /// Why a login was refused, by the status of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// What the browser brought back is not right: the state, the code, another provider.
+    /// The data from the browser is invalid: the state, the code, or it names another provider.
     Callback = 0,
     /// The provider or the user has refused.
     Denied = 1,
-    /// The provider cannot be reached, or what it says is wrong.
+    /// The provider cannot be reached, or its answer is invalid.
     Provider = 2,
-    /// The provider's metadata are not there, or too many logins wait.
+    /// The provider's metadata are not available, or too many logins wait.
     Busy = 3,
-    /// The provider was late.
+    /// The provider did not answer in time.
     Late = 4,
-    /// The server could not do it.
+    /// An error of the server.
     Failed = 5,
 }
 
 impl Refusal {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Refusal; 6] = [
         Refusal::Callback,
         Refusal::Denied,
@@ -33,7 +33,7 @@ impl Refusal {
         Refusal::Failed,
     ];
 
-    /// The reason that a status tells.
+    /// The reason for a status.
     pub fn of_status(status: u16) -> Refusal {
         match status {
             403 => Refusal::Denied,
@@ -45,47 +45,47 @@ impl Refusal {
         }
     }
 
-    /// Its name in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         ["callback", "denied", "provider", "busy", "timeout", "failed"][self as usize]
     }
 }
 
-/// What came of the question whether a session goes on.
+/// The result of a check with the provider whether a session continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// It goes on.
+    /// It continues.
     Renewed = 0,
     /// The provider has ended it.
     Ended = 1,
-    /// The provider could not be asked, or its answer is wrong: it goes on.
+    /// The provider could not be reached, or its answer is invalid: the session continues.
     Failed = 2,
 }
 
 impl Renewal {
-    /// All of them, in the order of their numbers.
+    /// All results, in the order of their numbers.
     pub const ALL: [Renewal; 3] = [Renewal::Renewed, Renewal::Ended, Renewal::Failed];
 
-    /// Its name in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         ["renewed", "ended", "failed"][self as usize]
     }
 }
 
-/// What came of a logout token of the provider.
+/// The result of a logout token of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogoutToken {
     /// Its sessions have ended.
     Accepted = 0,
-    /// It is not right.
+    /// It is invalid.
     Refused = 1,
 }
 
 impl LogoutToken {
-    /// All of them, in the order of their numbers.
+    /// All results, in the order of their numbers.
     pub const ALL: [LogoutToken; 2] = [LogoutToken::Accepted, LogoutToken::Refused];
 
-    /// Its name in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         ["accepted", "refused"][self as usize]
     }
@@ -96,10 +96,10 @@ impl LogoutToken {
 #[repr(align(64))]
 pub struct Counts {
     /// Browsers that were sent to the provider.
-    pub begun: Count,
+    pub started: Count,
     /// Logins that have ended with a session.
     pub completed: Count,
-    /// Sessions that users have ended here.
+    /// Sessions that users have ended at this server.
     pub signed_out: Count,
     refusals: [Count; Refusal::ALL.len()],
     renewals: [Count; Renewal::ALL.len()],
@@ -112,13 +112,13 @@ impl Counts {
         self.refusals[Refusal::of_status(status) as usize].add(1);
     }
 
-    /// Counts the answer to the question whether a session goes on.
+    /// Counts the result of a check whether a session continues.
     pub fn renewed(&self, renewal: Renewal) {
         self.renewals[renewal as usize].add(1);
     }
 
     /// Counts a logout token.
-    pub fn told_of_logout(&self, token: LogoutToken) {
+    pub fn logout_token_received(&self, token: LogoutToken) {
         self.logout_tokens[token as usize].add(1);
     }
 
@@ -127,7 +127,7 @@ impl Counts {
         Refusal::ALL.map(|reason| self.refusals[reason as usize].get())
     }
 
-    /// The answers to the question whether a session goes on, by [`Renewal`].
+    /// The results of checks whether a session continues, by [`Renewal`].
     pub fn renewals(&self) -> [u64; Renewal::ALL.len()] {
         Renewal::ALL.map(|renewal| self.renewals[renewal as usize].get())
     }
@@ -154,7 +154,7 @@ pub fn of_client(name: Name) -> Arc<Counts> {
     KNOWN.of(name)
 }
 
-/// All clients that are in use, by their names.
+/// All counts that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
     KNOWN.all()
 }
@@ -176,7 +176,7 @@ mod tests {
         }
         counts.renewed(Renewal::Ended);
         assert_eq!(counts.renewals(), [1, 2, 1]);
-        counts.told_of_logout(LogoutToken::Refused);
+        counts.logout_token_received(LogoutToken::Refused);
         assert_eq!(counts.logout_tokens(), [0, 1]);
     }
 }

@@ -14,7 +14,7 @@ impl Count {
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
-    /// Takes from it what was added before.
+    /// Subtracts what was added before.
     pub fn take(&self, number: u64) {
         self.0.fetch_sub(number, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl<N: Ord + Clone, C: Default> Default for NamedCounts<N, C> {
 }
 
 impl<N: Ord + Clone, C: Default> NamedCounts<N, C> {
-    /// None yet.
+    /// No counts yet.
     pub const fn new() -> NamedCounts<N, C> {
         NamedCounts { known: Mutex::new(BTreeMap::new()) }
     }
@@ -54,7 +54,7 @@ impl<N: Ord + Clone, C: Default> NamedCounts<N, C> {
         counts
     }
 
-    /// All that are in use, by their names.
+    /// All counts that are in use, by their names.
     pub fn all(&self) -> Vec<(N, Arc<C>)> {
         self.lock().iter().filter_map(|(name, counts)| Some((name.clone(), counts.upgrade()?))).collect()
     }

@@ -1,9 +1,9 @@
 //! A pipe that carries a body from the connection to a handler, or back.
 //!
-//! It holds a limited number of bytes; a sender that sends more waits. It never leaves its core, so it needs
-//! no lock. Each end notices when the other is dropped: if the client disconnects, the handler's [`Receiver`]
+//! It holds a limited number of bytes; a sender that sends more waits. It stays on its core, so it needs no
+//! lock. Each end notices when the other is dropped: if the client disconnects, the handler's [`Receiver`]
 //! fails or its [`Sender`] refuses to send; if a handler is dropped in the middle of a body, the connection
-//! sees an error instead of the end.
+//! gets an error instead of the end.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ struct PipeState {
     end: End,
     /// The trailers: field lines, each with its CRLF.
     trailers: Vec<u8>,
-    /// The receiver has asked for a piece.
+    /// The receiver has requested a piece.
     is_wanted: bool,
     /// The usual limit for the length of a body does not apply.
     is_unlimited: bool,
@@ -56,11 +56,11 @@ struct PipeState {
 }
 
 enum End {
-    /// More may come.
+    /// More may follow.
     Open,
     /// Nothing follows the held pieces.
     Finished,
-    /// The body broke off after the held pieces; `None` once the receiver has got the error.
+    /// The body broke off after the held pieces; `None` once the receiver has received the error.
     Failed(Option<io::Error>),
 }
 
@@ -96,8 +96,8 @@ impl Sender {
         Poll::Pending
     }
 
-    /// Ready when the receiver waits for a piece and there is none. A client is asked for its body only then,
-    /// so that it does not send a body that the handler never reads.
+    /// Ready when the receiver waits for a piece and there is none. Only then is 100 (Continue) sent to the
+    /// client, so that it does not send a body that the handler never reads.
     pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiverDropped>> {
         let state = &mut *self.state.borrow_mut();
         if state.receiver_is_gone {
@@ -158,7 +158,7 @@ impl Sender {
         .await;
     }
 
-    /// Has the task woken when a piece is received or the receiver is dropped.
+    /// Wakes this task when a piece is received or the receiver is dropped.
     pub fn wake_when_read(&mut self, context: &mut Context<'_>) {
         self.state.borrow_mut().sender_waker = Some(context.waker().clone());
     }
@@ -222,7 +222,7 @@ impl Receiver {
         let Source::Pipe(state) = &self.source else { return };
         let state = &mut *state.borrow_mut();
         state.most_bytes = Some(most_bytes);
-        // Nothing was received of it yet: what is held is all that was sent.
+        // Nothing was received yet, so the held bytes are all that was sent.
         if state.held_bytes as u64 > most_bytes {
             state.pieces.clear();
             state.held_bytes = 0;
@@ -231,7 +231,7 @@ impl Receiver {
         }
     }
 
-    /// The next piece; `None` at the end. After an error there is nothing more.
+    /// The next piece; `None` at the end, and after an error.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let state = match &mut self.source {
             Source::Whole(body) if body.is_empty() => return Poll::Ready(None),
@@ -256,7 +256,7 @@ impl Receiver {
         }
     }
 
-    /// The next piece; `None` at the end. After an error there is nothing more.
+    /// The next piece; `None` at the end, and after an error.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -305,7 +305,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Wakes the task that waits, if one does.
+/// Wakes the waiting task, if there is one.
 pub fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order() {
+    fn pieces_are_received_in_order() {
         let (mut sender, mut receiver) = pipe(10);
         sender.push(Bytes::from_static(b"one"));
         sender.push(Bytes::from_static(b"two"));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wanted_before_somebody_asks() {
+    fn no_piece_is_wanted_before_the_receiver_waits() {
         let (mut sender, mut receiver) = pipe(4);
         assert!(poll_once(poll_fn(|context| sender.poll_wanted(context))).is_pending());
         assert!(poll_once(receiver.next()).is_pending());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_notices_that_the_other_is_gone() {
+    fn each_end_notices_that_the_other_was_dropped() {
         let (mut sender, receiver) = pipe(4);
         drop(receiver);
         assert_eq!(poll_once(sender.send(Bytes::from_static(b"1"))), Poll::Ready(Err(ReceiverDropped)));

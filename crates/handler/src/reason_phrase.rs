@@ -1,5 +1,5 @@
-//! The reason phrase that a program or an origin gives its status (RFC 9112 section 4). Clients of HTTP/1
-//! get it; HTTP/2 and HTTP/3 have none.
+//! The reason phrase of a program or an origin for its status (RFC 9112 section 4). Clients of HTTP/1 receive
+//! it; HTTP/2 and HTTP/3 have none.
 
 /// The longest phrase in bytes that is passed on.
 pub const LONGEST_BYTES: usize = 256;

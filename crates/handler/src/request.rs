@@ -23,7 +23,7 @@ use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
 use crate::trace::RequestTrace;
 
-/// The version of HTTP that the client speaks.
+/// The version of HTTP that the client uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.0
@@ -71,7 +71,7 @@ pub struct TlsFacts {
     pub client_certificates: Arc<[Vec<u8>]>,
 }
 
-/// A head with the bytes that its spans lie in. Only an HTTP/1 head lies there as it was sent.
+/// A head with the bytes that its spans refer to. Only an HTTP/1 head is stored there as it was sent.
 #[derive(Debug)]
 pub struct ReceivedHead {
     /// The head.
@@ -81,14 +81,14 @@ pub struct ReceivedHead {
 }
 
 impl ReceivedHead {
-    /// Returns a part of the head that can be kept. It shares the head's bytes if it lies in them.
+    /// Returns a part of the head that can be kept. It shares the head's bytes if it is a part of them.
     pub fn share(&self, part: &[u8]) -> Bytes {
         let whole = self.buffer.as_ptr_range();
         let ends = part.as_ptr_range();
         if whole.start <= ends.start && ends.end <= whole.end {
             return self.buffer.slice_ref(part);
         }
-        // An absolute target without a path has an implied one, which does not lie in the head's bytes.
+        // An absolute target without a path has an implied one, which is not a part of the head's bytes.
         Bytes::copy_from_slice(part)
     }
 
@@ -146,10 +146,10 @@ impl ReceivedHead {
     }
 }
 
-/// Answers a request for a handler that stands before something else.
+/// Answers a request on behalf of a handler that is placed before another action.
 pub trait NextHandler {
-    /// Answers the request. Its path, query and method must be those of the request that the handler got,
-    /// because the rules have judged these.
+    /// Answers the request. Its path, query and method must be those of the request that the handler
+    /// received, because the rules were applied to these.
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>>;
 }
 
@@ -157,11 +157,11 @@ pub trait NextHandler {
 pub struct Request {
     /// Shared with other parts of the server while a handler has the request. A change copies them.
     details: Rc<RequestDetails>,
-    /// The body. Reading it asks a client that has sent `Expect: 100-continue` for its body.
+    /// The body. Reading it sends 100 (Continue) to a client that has sent `Expect: 100-continue`.
     pub body: Receiver,
     /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
-    /// What answers after this handler, if the handler is before something.
+    /// The action after this handler, if the handler is placed before one.
     pub next: Option<Rc<dyn NextHandler>>,
 }
 
@@ -179,18 +179,18 @@ impl DerefMut for Request {
     }
 }
 
-/// What a token or a provider says of a user.
+/// The claims of a token or a provider about a user.
 pub trait ClaimValues: Send + Sync {
-    /// The value of a claim as text; `None`: there is none, or none that is text.
+    /// The value of a claim as text; `None`: there is none, or it is not text.
     fn value(&self, name: &str) -> Option<String>;
 }
 
-/// What is known of the bot that has signed a request.
+/// The facts about the bot that has signed a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BotFacts {
     /// Its name; empty: the signature is not verified.
     pub name: Arc<str>,
-    /// What is known of the signature: `verified`, `invalid` or `unverified`; empty: there is none.
+    /// The state of the signature: `verified`, `invalid` or `unverified`; empty: there is none.
     pub state: &'static str,
 }
 
@@ -199,26 +199,26 @@ pub struct BotFacts {
 pub struct RequestDetails {
     /// The head, which the connection keeps for its log.
     pub received: Rc<ReceivedHead>,
-    /// The version of HTTP that the client speaks.
+    /// The version of HTTP that the client uses.
     pub protocol: Protocol,
     /// The path in its normal form, which rules are applied to: decoded, without dot segments and repeated
     /// slashes. An escaped slash is a zero byte; only interfaces that [take
     /// escapes](crate::handler::Interface::takes_escapes) get such a path.
     pub path: Bytes,
-    /// The same path encoded again, which origins and programs are asked for. If `path` is empty, it is the
+    /// The same path in encoded form, for requests to origins and programs. If `path` is empty, it is the
     /// path as the client sent it.
     pub path_as_sent: Bytes,
     /// The query as the client sent it, without its question mark.
     pub query: Option<Bytes>,
-    /// The requested host, with its port if the client gave one.
+    /// The requested host, with its port if the client sent one.
     pub host: Option<Bytes>,
     /// The position of its site in the configuration.
     pub site: usize,
-    /// The address of the client behind trusted proxies, as rules judge it: also
+    /// The address of the client behind trusted proxies, to which rules apply: also
     /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
     /// known.
     pub client: Option<SocketAddr>,
-    /// The proxy that forwarded it, if trusted. The server believes the proxy's fields about the client.
+    /// The proxy that forwarded it, if trusted. The server trusts the proxy's fields about the client.
     pub trusted_proxy: Option<IpAddr>,
     /// The configured address at which the request arrived.
     pub server: SocketAddr,
@@ -226,12 +226,12 @@ pub struct RequestDetails {
     pub tls: Option<Arc<TlsFacts>>,
     /// The user that the server has authenticated.
     pub user: Option<Box<str>>,
-    /// What a token or a provider says of that user.
+    /// The claims of a token or a provider about that user.
     pub claims: Option<Arc<dyn ClaimValues>>,
-    /// What is known of the bot that has signed it; without a state: none has, and the rules have let it
-    /// pass. `None`: nothing has asked.
+    /// The facts about the bot that has signed it; without a state: no bot has, and the rules have admitted
+    /// it. `None`: no rule has checked it.
     pub bot: Option<BotFacts>,
-    /// An authority has allowed it, so answers to it may be for this client alone.
+    /// An authority has allowed it, so answers to it may be for this client only.
     pub is_admitted: bool,
     /// The session of the user who has signed in, for requests that are derived from this one.
     pub session: Option<Rc<dyn Any>>,
@@ -270,9 +270,9 @@ pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 pub struct PlainGet<'a> {
     /// The head.
     pub head: &'a RequestHead,
-    /// The bytes that it was parsed from.
+    /// The bytes from which it was parsed.
     pub buffer: &'a [u8],
-    /// The version of HTTP that the client speaks.
+    /// The version of HTTP that the client uses.
     pub protocol: Protocol,
     /// The path, which is already in its normal form.
     pub path: &'a [u8],
@@ -280,13 +280,13 @@ pub struct PlainGet<'a> {
     pub target: &'a [u8],
     /// The query as the client sent it, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The requested host, with its port if the client gave one.
+    /// The requested host, with its port if the client sent one.
     pub host: Option<&'a [u8]>,
-    /// The address of the client behind trusted proxies, as rules judge it: also
+    /// The address of the client behind trusted proxies, to which rules apply: also
     /// [`UNIX_CLIENT`](touchstone_http::request_view::UNIX_CLIENT). The port is 0 if only the address is
     /// known.
     pub client: Option<SocketAddr>,
-    /// A trusted proxy forwarded it. The server believes the proxy's fields about the client.
+    /// A trusted proxy forwarded it. The server trusts the proxy's fields about the client.
     pub is_from_trusted_proxy: bool,
     /// The configured address at which the request arrived.
     pub server: SocketAddr,
@@ -318,16 +318,16 @@ impl<'a> PlainGet<'a> {
 
     /// Whether the client used HTTPS, see [`Request::is_https`].
     pub fn is_https(&self) -> bool {
-        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.proxy_field(name)).unwrap_or(self.tls.is_some())
     }
 
     /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
-        forwarded_port(|name| self.said_by_proxy(name))
+        forwarded_port(|name| self.proxy_field(name))
     }
 
     /// The first value of a field, if a trusted proxy sent it.
-    fn said_by_proxy(&self, name: &str) -> Option<&'a [u8]> {
+    fn proxy_field(&self, name: &str) -> Option<&'a [u8]> {
         let is_it = |other: &[u8]| self.is_from_trusted_proxy && other.eq_ignore_ascii_case(name.as_bytes());
         self.fields().find(|(other, _)| is_it(other)).map(|(_, value)| value)
     }
@@ -349,18 +349,18 @@ impl Request {
         self.received.head.method
     }
 
-    /// Whether the client uses HTTPS, to this server or to a trusted proxy that says so.
+    /// Whether the client uses HTTPS, to this server or, as reported by a trusted proxy, to that proxy.
     pub fn is_https(&self) -> bool {
-        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.proxy_field(name)).unwrap_or(self.tls.is_some())
     }
 
     /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
-        forwarded_port(|name| self.said_by_proxy(name))
+        forwarded_port(|name| self.proxy_field(name))
     }
 
     /// The first value of a field, if a trusted proxy sent it.
-    fn said_by_proxy(&self, name: &'static str) -> Option<&[u8]> {
+    fn proxy_field(&self, name: &'static str) -> Option<&[u8]> {
         self.trusted_proxy.and_then(|_| self.received.values(name).next())
     }
 

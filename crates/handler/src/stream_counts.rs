@@ -1,5 +1,5 @@
 //! Counts of streams in this process, for metrics and status: connections and datagrams that are passed on
-//! as they are.
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::named_counts::{Count, NamedCounts};
 /// Why a connection, or a client's exchange of datagrams, has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Both sides have ended it, or all expected replies have come.
+    /// Both sides have ended it, or all expected replies have arrived.
     Done = 0,
     /// The client has broken it off.
     Client = 1,
@@ -22,7 +22,7 @@ pub enum End {
     Stopped = 5,
     /// No origin could be reached.
     NoOrigin = 6,
-    /// The client's address is not let in.
+    /// The client's address is not admitted.
     Denied = 7,
     /// A limit on connections.
     Limit = 8,
@@ -30,16 +30,16 @@ pub enum End {
     Rate = 9,
     /// No PROXY header, or one that is wrong.
     ProxyHeader = 10,
-    /// The first bytes did not come in time, or are too many.
+    /// The first bytes did not arrive in time, or are too many.
     Hello = 11,
-    /// No route is for the name that the client asks for.
+    /// No route matches the name that the client requests.
     NoRoute = 12,
     /// The TLS handshake with the client has failed.
     Tls = 13,
 }
 
 impl End {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [End; 14] = [
         End::Done,
         End::Client,
@@ -105,7 +105,7 @@ impl Counts {
         self.ends[end as usize].add(1);
     }
 
-    /// How many have ended so.
+    /// How many have ended for this reason.
     pub fn ends(&self, end: End) -> u64 {
         self.ends[end as usize].get()
     }
@@ -121,7 +121,7 @@ pub fn of_stream(name: Name) -> Arc<Counts> {
     KNOWN.of(name)
 }
 
-/// All streams that are in use, by their names.
+/// All counts that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
     KNOWN.all()
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_while_a_stream_is_in_use() {
+    fn counts_continue_while_a_stream_is_in_use() {
         let name = ("counts-go-on".to_string(), "tcp");
         let counts = of_stream(name.clone());
         counts.accepted.add(2);

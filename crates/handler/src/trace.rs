@@ -1,8 +1,10 @@
-//! The trace that a request belongs to, and the spans in it: what took how long, for OpenTelemetry.
+//! The trace that a request belongs to, and its spans: parts of the work with their durations, for
+//! OpenTelemetry.
 //!
-//! A request whose site is traced has a [`RequestTrace`]: the ids that programs and origins are told, and
-//! whether the trace is recorded. Where it is, parts of the server record their work as [`ActiveSpan`]s below
-//! it. A span is given to the [`SpanSink`] when it is dropped, so that work whose client has left is
+//! A request whose site is traced has a [`RequestTrace`]: the ids that programs and origins receive, and
+//! whether the trace is recorded. If it is, parts of the server record their work as [`ActiveSpan`]s below
+//! it. A span is passed to the [`SpanSink`] when it is dropped, so that work whose client has disconnected is
+//! recorded, too.
 //! recorded, too.
 
 use std::cell::Cell;
@@ -24,7 +26,7 @@ pub const SAMPLED: u8 = 1;
 /// The flag of a trace whose id is random (W3C Trace Context, level 2).
 pub const RANDOM: u8 = 2;
 
-/// The longest text of an attribute; more is cut off.
+/// The longest text of an attribute; longer text is cut off.
 pub const MOST_TEXT_BYTES: usize = 1024;
 
 /// Takes finished spans. It must not wait.
@@ -33,7 +35,7 @@ pub trait SpanSink: Send + Sync {
     fn take(&self, span: Span);
 }
 
-/// What the work of a span was, as OpenTelemetry has it.
+/// The kind of a span's work, as in OpenTelemetry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SpanKind {
     /// Work inside the server.
@@ -57,7 +59,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// A text of any bytes: what is not UTF-8 is replaced, and what is too long is cut off.
+    /// A text of any bytes: invalid UTF-8 is replaced, and a text that is too long is cut off.
     pub fn text(bytes: &[u8]) -> Value {
         let cut = &bytes[..bytes.len().min(MOST_TEXT_BYTES)];
         Value::Text(String::from_utf8_lossy(cut).into())
@@ -72,13 +74,13 @@ impl Value {
 /// A moment in a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// The event's name.
     pub name: &'static str,
-    /// When, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub unix_ns: u64,
 }
 
-/// Another trace that a span has to do with.
+/// Another trace that a span is related to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// The trace.
@@ -94,7 +96,7 @@ pub struct Span {
     pub trace_id: TraceId,
     /// Its id.
     pub span_id: SpanId,
-    /// The span that it is a part of.
+    /// The parent of the span.
     pub parent: Option<SpanId>,
     /// Whether that span is of another server.
     pub has_remote_parent: bool,
@@ -102,17 +104,17 @@ pub struct Span {
     pub state: Arc<[u8]>,
     /// The flags of the trace.
     pub flags: u8,
-    /// What the work was.
+    /// The kind of the work.
     pub kind: SpanKind,
     /// Its name.
     pub name: Box<str>,
-    /// When it began, in nanoseconds since 1970.
+    /// The time of its beginning, in nanoseconds since 1970.
     pub began_unix_ns: u64,
-    /// When it ended.
+    /// The time of its end.
     pub ended_unix_ns: u64,
-    /// What is known about it.
+    /// Its attributes.
     pub attributes: Vec<(&'static str, Value)>,
-    /// What happened meanwhile.
+    /// Its events.
     pub events: Vec<Event>,
     /// The span of a caller whose trace is not continued.
     pub link: Option<Link>,
@@ -120,12 +122,12 @@ pub struct Span {
     pub is_error: bool,
 }
 
-/// The trace of a request, at the span that is the parent of what is done for the request next.
+/// The trace of a request, at the span that is the parent of the next work for the request.
 #[derive(Clone)]
 pub struct RequestTrace {
     /// Its id.
     pub trace_id: TraceId,
-    /// The present span.
+    /// The current span.
     pub span_id: SpanId,
     /// The span of the caller whose trace is continued.
     pub parent: Option<SpanId>,
@@ -135,7 +137,7 @@ pub struct RequestTrace {
     pub flags: u8,
     /// The value of `tracestate`; empty: none.
     pub state: Arc<[u8]>,
-    /// What takes the spans.
+    /// The receiver of the spans.
     pub sink: Arc<dyn SpanSink>,
     /// The seed of the ids of spans below this one.
     pub next_id: Cell<u64>,
@@ -147,12 +149,12 @@ impl RequestTrace {
         self.flags & SAMPLED != 0
     }
 
-    /// The value of `traceparent` for what is called in the present span.
+    /// The value of `traceparent` for calls in the current span.
     pub fn trace_parent(&self) -> [u8; 55] {
         write_trace_parent(self.trace_id, self.span_id, self.flags)
     }
 
-    /// Begins a span below the present one; `None` if the trace is not recorded.
+    /// Begins a span below the current one; `None` if the trace is not recorded.
     pub fn begin(self: &Rc<RequestTrace>, kind: SpanKind, name: &str) -> Option<ActiveSpan> {
         if !self.is_sampled() {
             return None;
@@ -176,7 +178,7 @@ impl RequestTrace {
         Some(ActiveSpan { span, began: Instant::now(), trace: self.clone(), is_finished: false })
     }
 
-    /// A new id: SplitMix64 (Steele, Lea, Flood), which has each number once.
+    /// A new id: SplitMix64 (Steele, Lea, Flood), which returns each number once.
     fn new_id(&self) -> SpanId {
         let seed = self.next_id.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.next_id.set(seed);
@@ -186,7 +188,7 @@ impl RequestTrace {
     }
 }
 
-/// A span whose work continues. Dropping it ends it.
+/// A span whose work is in progress. Dropping it ends it.
 pub struct ActiveSpan {
     span: Span,
     began: Instant,
@@ -200,32 +202,32 @@ impl ActiveSpan {
         self.span.attributes.push((name, value));
     }
 
-    /// Sets an attribute that may have a value already.
+    /// Sets an attribute that may already have a value.
     pub fn replace(&mut self, name: &'static str, value: Value) {
         self.span.attributes.retain(|(other, _)| *other != name);
         self.set(name, value);
     }
 
-    /// Adds a moment: now.
+    /// Adds an event at the current time.
     pub fn note(&mut self, name: &'static str) {
         let unix_ns = self.span.began_unix_ns.saturating_add(self.age_ns());
         self.span.events.push(Event { name, unix_ns });
     }
 
-    /// The trace for what is done in this span.
+    /// The trace for the work in this span.
     pub fn inside(&self) -> Rc<RequestTrace> {
         let trace = &*self.trace;
         let first = u64::from_be_bytes(self.span.span_id) ^ trace.next_id.get();
         Rc::new(RequestTrace { span_id: self.span.span_id, next_id: Cell::new(first), ..trace.clone() })
     }
 
-    /// The work failed: `kind` is a word for a class of failures.
+    /// Records that the work failed: `kind` is a word for a class of failures.
     pub fn fail(&mut self, kind: &str) {
         self.span.is_error = true;
         self.set("error.type", Value::Text(kind.into()));
     }
 
-    /// The work is done. A span that is dropped before is one that was abandoned.
+    /// Records that the work is done. A span that is dropped before was abandoned.
     pub fn finish(mut self) {
         self.is_finished = true;
     }
@@ -252,7 +254,7 @@ pub fn unix_ns_now() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The method for spans, where HTTP defines it. Others are the client's words.
+/// The method for spans, if HTTP defines it. Other methods may be any text of the client.
 pub fn known_method(method: &[u8]) -> Option<&'static str> {
     const METHODS: [&str; 10] =
         ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "TRACE", "CONNECT"];
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_recorded() {
+    fn abandoned_work_is_recorded() {
         let sink = Arc::new(Kept::default());
         drop(trace(&sink, SAMPLED).begin(SpanKind::Internal, "cgi"));
         let spans = sink.0.lock().unwrap();

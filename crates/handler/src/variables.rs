@@ -26,7 +26,7 @@ impl Request {
     }
 }
 
-/// The same, without what only the request as a whole knows.
+/// The same, without the facts that only the whole request has.
 fn connection_of(details: &RequestDetails) -> ConnectionView<'_> {
     ConnectionView {
         is_secure: details.tls.is_some(),
@@ -56,7 +56,7 @@ impl Source for Request {
             Fact::Bot => self.bot.as_ref().map(|bot| bot.name.as_bytes()),
             Fact::BotVerified => self.bot.as_ref().map(|bot| bot.state.as_bytes()),
             Fact::User => self.user.as_deref().map(str::as_bytes),
-            // A scheme is that of the client's connection to a trusted proxy.
+            // The scheme is that of the client's connection to a trusted proxy.
             Fact::Scheme => Some(if self.is_https() { &b"https"[..] } else { b"http" }),
             fact => return source::of_connection(&connection_of(self), fact),
         };

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::named_counts::{Count, NamedCounts};
 
-/// The methods that are counted, in the order of the counts. GET, HEAD and OPTIONS are those of files.
+/// The methods that are counted, in the order of the counts. GET, HEAD and OPTIONS count as those of files.
 pub const METHODS: [&str; 9] =
     ["PROPFIND", "PROPPATCH", "MKCOL", "PUT", "DELETE", "COPY", "MOVE", "LOCK", "UNLOCK"];
 
@@ -15,26 +15,26 @@ pub enum Refusal {
     Locked = 0,
     /// A condition of the request does not hold.
     Condition = 1,
-    /// A collection on the way is missing, or something else is there.
+    /// A parent collection is missing, or the path names something else.
     Conflict = 2,
     /// The resource may not be read or changed.
     Forbidden = 3,
     /// There is no such resource.
     NotFound = 4,
-    /// The method is not allowed here, or not known.
+    /// The method is not allowed here, or unknown.
     Method = 5,
     /// The body is too long.
     TooLarge = 6,
-    /// There is no room: on the disk, or within the limits on locks, properties and resources.
+    /// There is no space: on the disk, or within the limits on locks, properties and resources.
     Storage = 7,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     Request = 8,
-    /// The server could not do it.
+    /// An error of the server.
     Failed = 9,
 }
 
 impl Refusal {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Refusal; 10] = [
         Refusal::Locked,
         Refusal::Condition,
@@ -48,7 +48,7 @@ impl Refusal {
         Refusal::Failed,
     ];
 
-    /// The reason that a status tells.
+    /// The reason for a status.
     pub fn of_status(status: u16) -> Refusal {
         match status {
             423 => Refusal::Locked,
@@ -65,7 +65,7 @@ impl Refusal {
         }
     }
 
-    /// Its name in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         [
             "locked",
@@ -82,9 +82,9 @@ impl Refusal {
     }
 }
 
-/// What knows the locks of a tree.
+/// The table of the locks of a tree.
 pub trait LockTable: Send + Sync {
-    /// How many locks there are now. It must not wait long.
+    /// The number of locks now. It must not wait long.
     fn locks_held(&self) -> u64;
 }
 
@@ -152,7 +152,7 @@ pub fn of_route(name: Name) -> Arc<Counts> {
     KNOWN.of(name)
 }
 
-/// All routes that are in use, by their names.
+/// All counts that are in use, by their names.
 pub fn all() -> Vec<(Name, Arc<Counts>)> {
     KNOWN.all()
 }

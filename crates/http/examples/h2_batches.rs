@@ -5,7 +5,7 @@
 //! cargo run --release -p touchstone-http --example h2_batches [BODY_BYTES [BATCHES]]
 //! ```
 //!
-//! Under `valgrind --tool=callgrind --toggle-collect='*serve*'`, 2,000 batches are enough to tell the
+//! Under `valgrind --tool=callgrind --toggle-collect='*serve*'`, 2,000 batches are enough to measure the
 //! instructions for each request.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]

@@ -7,7 +7,7 @@
 //! h2load -n 100000 -c 1 -m 100 http://127.0.0.1:PORT/64
 //! ```
 //!
-//! `GET /N` is answered with N bytes; the body of a POST comes back. Each connection has one thread, which
+//! `GET /N` is answered with N bytes; the body of a POST is returned. Each connection has one thread, which
 //! does not read while it writes: sufficient for tools, not for production.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
@@ -49,7 +49,7 @@ enum Sending {
 struct Server {
     connection: ServerConnection,
     cache: HashMap<Vec<u8>, Arc<Prepared>>,
-    /// By stream index: what is being sent.
+    /// By stream index: the body that is being sent.
     sending: Vec<Option<Sending>>,
     out: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Server {
             self.fill();
             socket.write_all(&self.out)?;
             self.out.clear();
-            if self.connection.wants_to_send() {
+            if self.connection.has_data_to_send() {
                 continue;
             }
             if self.connection.is_finished() {

@@ -1,15 +1,15 @@
-//! Media types that a client accepts (RFC 9110 section 12.5.1): how much it wants one that the server could
-//! send.
+//! Media types that a client accepts (RFC 9110 section 12.5.1): the weight of a media type that the server
+//! could send.
 
 use crate::grammar::trim_optional_white_space;
-use crate::weight::{MOST_WANTED, NOT_ACCEPTABLE, parse_qvalue};
+use crate::weight::{FULL_WEIGHT, NOT_ACCEPTABLE, parse_qvalue};
 
-/// How much a client wants `media_type` (such as `text/html`, in lower case), in thousandths; 0: it is not
+/// The weight of `media_type` (such as `text/html`, in lower case) for a client, in thousandths; 0: it is not
 /// acceptable.
 ///
-/// `lines` are the values of its Accept fields. Without any, everything is wanted. The most specific range
-/// that matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that before `*/*`.
-/// Ranges that cannot be read are skipped.
+/// `lines` are the values of its Accept fields. Without any, every type has the full weight. The most
+/// specific range that matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that
+/// before `*/*`. Ranges that cannot be read are skipped.
 pub fn weight_of<'a>(lines: impl IntoIterator<Item = &'a [u8]>, media_type: &str) -> u16 {
     let wanted = media_type.split_once('/').unwrap_or((media_type, ""));
     let mut is_present = false;
@@ -27,7 +27,7 @@ pub fn weight_of<'a>(lines: impl IntoIterator<Item = &'a [u8]>, media_type: &str
     match best {
         Some((_, weight)) => weight,
         None if is_present => NOT_ACCEPTABLE,
-        None => MOST_WANTED,
+        None => FULL_WEIGHT,
     }
 }
 
@@ -55,7 +55,7 @@ fn matching_range(member: &[u8], (kind, subtype): (&str, &str)) -> Option<(Speci
         }
         _ => return None,
     };
-    let mut weight = MOST_WANTED;
+    let mut weight = FULL_WEIGHT;
     for piece in pieces {
         if let [b'q' | b'Q', b'=', qvalue @ ..] = piece {
             // What follows the weight was once an extension of Accept; RFC 9110 dropped it.
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_field_everything_is_wanted() {
+    fn without_the_field_everything_is_acceptable() {
         assert_eq!(weight_of([], "text/html"), 1000);
         assert_eq!(weight_of([&b"application/json"[..], b"text/*;q=0.5"], "text/html"), 500);
     }

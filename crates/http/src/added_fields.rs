@@ -1,5 +1,5 @@
-//! Field lines that a server adds to answers. A rule for each name says what happens when the answer already
-//! has lines of that name: both stay, the new line replaces them, or the new line is left out.
+//! Field lines that a server adds to answers. A rule for each name determines the result if the answer
+//! already has lines of that name: both stay, the new line replaces them, or the new line is left out.
 
 /// A name in lower case, and its line.
 type NamedLine = (Box<[u8]>, Box<[u8]>);

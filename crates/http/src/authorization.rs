@@ -14,7 +14,7 @@ mod tests {
     use super::authentication_scheme;
 
     #[test]
-    fn basic_is_told_from_tokens() {
+    fn basic_is_distinguished_from_tokens() {
         let scheme =
             |fields: &[(&'static [u8], &'static [u8])]| authentication_scheme(fields.iter().copied());
         assert_eq!(scheme(&[(b"Host", b"a"), (b"authorization", b"bAsic YTpi")]), "Basic");

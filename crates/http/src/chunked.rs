@@ -1,10 +1,10 @@
 //! The chunked transfer coding (RFC 9112 section 7.1): a decoder for bytes as they arrive, and what a sender
 //! writes.
 //!
-//! [`ChunkedDecoder`] holds the state between reads and no bytes: it says which part of the input is data. It
-//! is strict, because a lenient reader that comes after a strict one lets a request hide in a body (section
-//! 11.2): lines end in CRLF, a size is hexadecimal digits and nothing else, extensions and trailers are
-//! checked against the grammar and then dropped.
+//! [`ChunkedDecoder`] holds the state between reads and no bytes: it returns which part of the input is data.
+//! It is strict, because a lenient reader after a strict one allows a request to be hidden in a body (section
+//! 11.2): lines end in CRLF, a size consists only of hexadecimal digits, extensions and trailers are checked
+//! against the grammar and then dropped.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// The most hexadecimal digits that a chunk size may have, leading zeros included: as many as 64 bits need.
 const MAX_SIZE_DIGITS: u8 = 16;
 
-/// The limits for what a chunked body contains beside its data.
+/// The limits for the parts of a chunked body that are not data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkedLimits {
     /// Bytes of chunk extensions in all chunks of the body together. They have no meaning here, but each byte
@@ -134,7 +134,7 @@ enum State {
 ///     body.extend_from_slice(&input[decoded.data]);
 ///     input = &input[decoded.consumed..];
 ///     if decoded.done || input.is_empty() {
-///         break; // Not done: read more, then go on with that.
+///         break; // Not done: read more, then continue with that.
 ///     }
 /// }
 /// assert_eq!((body.as_slice(), input), (&b"hello"[..], &b"GET / "[..]));
@@ -145,7 +145,7 @@ pub struct ChunkedDecoder {
     state: State,
     /// Digits of the present chunk size so far.
     size_digits: u8,
-    /// The present chunk size while it is read, then how much of the chunk is still to come.
+    /// The current chunk size while it is read, then the number of bytes of the chunk that follow.
     chunk_remaining: u64,
     extension_bytes_remaining: u32,
     trailer_bytes_remaining: u32,
@@ -174,7 +174,7 @@ impl ChunkedDecoder {
     /// Decodes `input` up to the end of the first piece of data, of the body, or of the input.
     ///
     /// At least one byte is consumed as long as there is input and the body is not done. After an error the
-    /// decoder must not be used again: it gives the same error, or another, but never data.
+    /// decoder must not be used again: it returns an error each time, and never data.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
         let mut position = 0;
         while self.state != State::Done {
@@ -204,7 +204,7 @@ impl ChunkedDecoder {
         self.state == State::Done
     }
 
-    /// How many data bytes of the present chunk are still to come, once its size line has been read; else 0.
+    /// How many data bytes of the current chunk follow, once its size line has been read; else 0.
     ///
     /// With it, a caller can refuse a chunk that would exceed a limit on the body before reading the chunk.
     pub fn chunk_remaining(&self) -> u64 {
@@ -325,8 +325,7 @@ fn spend(remaining: &mut u32, error: ChunkError) -> Result<(), ChunkError> {
 
 /// Writes the line that a sender puts before `length` bytes of data; CRLF follows the data.
 ///
-/// A `length` of 0 gives the line of the last chunk, after which the trailer section comes; see
-/// [`LAST_CHUNK`].
+/// A `length` of 0 gives the line of the last chunk, which the trailer section follows; see [`LAST_CHUNK`].
 pub fn chunk_head(length: u64, buffer: &mut [u8; 18]) -> &[u8] {
     let digits = length.checked_ilog2().unwrap_or(0) as usize / 4 + 1;
     for (index, place) in buffer[..digits].iter_mut().enumerate() {
@@ -342,7 +341,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What became of a body: its data, how much of the input belongs to it, and whether it was complete.
+    /// The result for a body: its data, how much of the input belongs to it, and whether it was complete.
     type Outcome = Result<(Vec<u8>, usize, bool), ChunkError>;
 
     /// Decodes pieces of input one after the other; the data before an error is dropped.

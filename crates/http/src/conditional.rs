@@ -1,8 +1,8 @@
-//! Conditional requests (RFC 9110 section 13): whether a request is to be answered in full, with 304 or with
-//! 412, and whether its `Range` still counts.
+//! Conditional requests (RFC 9110 section 13): whether a request is answered in full, with 304 or with 412,
+//! and whether its `Range` applies.
 //!
-//! The caller gathers the condition fields of a request in [`Conditions`] and gives what it knows of the
-//! selected representation as [`Validators`]; [`evaluate`] follows the order of section 13.2.2.
+//! The caller collects the condition fields of a request in [`Conditions`] and the properties of the selected
+//! representation in [`Validators`]; [`evaluate`] follows the order of section 13.2.2.
 
 use crate::date::parse_http_date;
 use crate::entity_tag::{EntityTag, entity_tags, is_any};
@@ -58,7 +58,7 @@ impl<'a> From<&'a [u8]> for FieldLines<'a> {
     }
 }
 
-/// The condition fields of a request, as they came.
+/// The condition fields of a request, as received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Conditions<'a> {
     /// `If-Match` (section 13.1.1).
@@ -83,10 +83,10 @@ pub struct Validators<'a> {
     pub last_modified: i64,
 }
 
-/// What the conditions of a request ask for.
+/// The result of the conditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// Answer as if there were no conditions; a `Range` counts if [`if_range_holds`].
+    /// Answer as if there were no conditions; a `Range` applies if [`if_range_holds`].
     Proceed,
     /// 304 Not Modified.
     NotModified,
@@ -130,8 +130,8 @@ pub fn evaluate(
     Precondition::Proceed
 }
 
-/// Whether the `Range` of a request counts (RFC 9110 section 13.1.5): there is no `If-Range`, or it names the
-/// current representation, by a strong entity tag or by exactly its modification date.
+/// Whether the `Range` of a request applies (RFC 9110 section 13.1.5): there is no `If-Range`, or it names
+/// the current representation, by a strong entity tag or by exactly its modification date.
 ///
 /// When the value cannot be read, the condition does not hold: sending the whole representation is always
 /// correct.
@@ -146,8 +146,7 @@ pub fn if_range_holds(if_range: FieldLines<'_>, validators: &Validators<'_>, now
 
 /// Whether a list of tags, over all its field lines, is `*` or holds one that matches the current tag.
 ///
-/// `*` counts only where it is the whole value: beside other members it is not valid (RFC 9110 section
-/// 13.1.1).
+/// `*` is valid only as the whole value, not together with other members (RFC 9110 section 13.1.1).
 fn any_matches(
     lines: &FieldLines<'_>,
     current: Option<EntityTag<'_>>,
@@ -241,7 +240,7 @@ mod tests {
             // If-None-Match is present, so If-Modified-Since is not looked at.
             (&[("If-None-Match", "\"old\""), ("If-Modified-Since", LATER)], Proceed, Proceed),
             (&[("If-None-Match", "\"now\""), ("If-Modified-Since", EARLIER)], NotModified, Failed),
-            // The conditions that give 412 come before those that give 304.
+            // The conditions with the answer 412 are evaluated before those with the answer 304.
             (&[("If-None-Match", "\"now\""), ("If-Match", "\"old\"")], Failed, Failed),
             (&[("If-Modified-Since", SAME), ("If-Unmodified-Since", EARLIER)], Failed, Failed),
         ];

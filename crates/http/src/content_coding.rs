@@ -1,12 +1,12 @@
 //! Content codings and their negotiation (RFC 9110 sections 8.4 and 12.5.3).
 //!
 //! [`AcceptEncoding`] holds the fields of a request, read once while its head is parsed. Together with the
-//! server's order of codings it gives a [`CodingPreference`]: the acceptable representations, the most wanted
-//! first. The preference is one small number, so a cache can use it as a key. The caller knows which of the
-//! representations exist.
+//! server's order of codings it gives a [`CodingPreference`]: the acceptable representations, the most
+//! preferred first. The preference is one small number, so a cache can use it as a key. The caller checks
+//! which of the representations exist.
 
 use crate::grammar::list_members;
-use crate::weight::{MOST_WANTED, split_weight};
+use crate::weight::{FULL_WEIGHT, split_weight};
 
 /// A content coding that can be sent. `deflate` is missing, because browsers differ in the format that they
 /// accept under that name.
@@ -60,7 +60,7 @@ pub struct AcceptEncoding {
 
 impl AcceptEncoding {
     /// A request without the field, which gets an answer without a coding. (RFC 9110 would allow any coding.
-    /// A client that names none probably knows none.)
+    /// A client that names none probably supports none.)
     pub const ABSENT: AcceptEncoding =
         AcceptEncoding { codings: [UNLISTED; 3], identity: UNLISTED, any: UNLISTED, is_present: false };
 
@@ -73,14 +73,14 @@ impl AcceptEncoding {
     /// Adds the value of one field line.
     ///
     /// A member that is not `coding` or `coding;q=weight` is skipped. If a coding is listed more than once,
-    /// the least of its weights counts.
+    /// the least of its weights applies.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
         // The values that nearly all browsers send need not be parsed.
         let [brotli, zstd, gzip] = match value {
-            b"gzip, deflate, br, zstd" => [MOST_WANTED; 3],
-            b"gzip, deflate, br" => [MOST_WANTED, UNLISTED, MOST_WANTED],
-            b"gzip, deflate" | b"gzip" => [UNLISTED, UNLISTED, MOST_WANTED],
+            b"gzip, deflate, br, zstd" => [FULL_WEIGHT; 3],
+            b"gzip, deflate, br" => [FULL_WEIGHT, UNLISTED, FULL_WEIGHT],
+            b"gzip, deflate" | b"gzip" => [UNLISTED, UNLISTED, FULL_WEIGHT],
             _ => return self.add_members(value),
         };
         self.is_present = true;
@@ -123,8 +123,8 @@ impl AcceptEncoding {
     fn sorted(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         let wildcard = if self.any == UNLISTED { 0 } else { self.any };
         let given = |weight: u16, otherwise: u16| if weight == UNLISTED { otherwise } else { weight };
-        // Identity that is not listed is acceptable, and less wanted than every listed coding. It gets half
-        // of the least weight, so weights are doubled here.
+        // Identity that is not listed is acceptable, but less preferred than every listed coding. It gets
+        // half of the least weight, so weights are doubled here.
         let identity = match (self.identity, self.any) {
             (UNLISTED, UNLISTED) => 1,
             (UNLISTED, any) => 2 * any,
@@ -142,7 +142,7 @@ impl AcceptEncoding {
         let (mut packed, mut shift, mut before) = (0, 0, 0);
         for (weight, which) in candidates.into_iter().filter(|&(weight, _)| weight > 0) {
             let begins_group = if weight != before { CodingPreference::BEGINS_GROUP } else { 0 };
-            packed |= (CodingPreference::THERE | begins_group | which) << shift;
+            packed |= (CodingPreference::PRESENT | begins_group | which) << shift;
             shift += 4;
             before = weight;
         }
@@ -156,7 +156,7 @@ impl Default for AcceptEncoding {
     }
 }
 
-/// The acceptable representations, the most wanted first, in groups of equal weight.
+/// The acceptable representations, the most preferred first, in groups of equal weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CodingPreference(u16);
 
@@ -176,21 +176,21 @@ impl CodingGroup {
 }
 
 impl CodingPreference {
-    /// Each representation takes four bits, the most wanted in the lowest: one bit says that the entry is
-    /// present, one that it begins a group, and two name the representation (0: identity).
-    const THERE: u16 = 0b1000;
+    /// Each representation takes four bits, the most preferred in the lowest: one bit for the presence of the
+    /// entry, one for the beginning of a group, and two for the representation (0: identity).
+    const PRESENT: u16 = 0b1000;
     const BEGINS_GROUP: u16 = 0b0100;
 
     /// Only the representation without a coding.
     pub const IDENTITY: CodingPreference =
-        CodingPreference(CodingPreference::THERE | CodingPreference::BEGINS_GROUP);
+        CodingPreference(CodingPreference::PRESENT | CodingPreference::BEGINS_GROUP);
 
     /// Whether the representation without a coding is acceptable.
     pub fn accepts_identity(self) -> bool {
         self.groups().any(|group| group.identity)
     }
 
-    /// The groups, the most wanted first.
+    /// The groups, the most preferred first.
     pub fn groups(self) -> impl Iterator<Item = CodingGroup> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_cannot_be_read_says_nothing() {
+    fn a_member_that_cannot_be_read_has_no_effect() {
         for value in
             ["gzip;q=2", "gzip;q=", "gzip;level=9", "gzip;q=0.1234", "gzip q=1", "g\u{fc}zip", ";q=1"]
         {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_orders_what_is_wanted_alike() {
+    fn the_server_orders_codings_of_equal_weight() {
         let order = [ContentCoding::Gzip, ContentCoding::Brotli, ContentCoding::Zstd];
         assert_eq!(shown(read(&["gzip, deflate, br, zstd"]).preference(&order)), "gzip br zstd | identity");
         assert_eq!(shown(read(&["gzip;q=0.9, br, zstd"]).preference(&order)), "br zstd | gzip | identity");

@@ -1,9 +1,9 @@
 //! Dates as HTTP writes them (RFC 9110 section 5.6.7), and the calendar behind them.
 //!
-//! Time is a number of seconds since 1970-01-01 00:00:00 UTC, as the operating system gives it; nothing here
-//! asks a clock. [`format_imf_fixdate`] writes `Date` and `Last-Modified`; [`parse_http_date`] reads the
-//! three forms that a recipient must accept; [`civil_from_unix`] gives the parts from which the access log
-//! makes its own form; [`retry_after_seconds`] reads `Retry-After`.
+//! Time is a number of seconds since 1970-01-01 00:00:00 UTC, as the operating system returns it; nothing
+//! here reads a clock. [`format_imf_fixdate`] writes `Date` and `Last-Modified`; [`parse_http_date`] reads
+//! the three forms that a recipient must accept; [`civil_from_unix`] returns the parts from which the access
+//! log makes its own form; [`retry_after_seconds`] reads `Retry-After`.
 
 /// The names of the days, beginning with Sunday as [`Civil::weekday`] does.
 pub const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
@@ -105,11 +105,11 @@ fn two_digits(value: u8) -> [u8; 2] {
 /// Reads an HTTP-date in any of its three forms: IMF-fixdate, the obsolete form of RFC 850, and that of C's
 /// `asctime`.
 ///
-/// `now_unix_seconds` settles the century of RFC 850's two-digit years: the latest one that is not more than
-/// 50 years ahead of it (RFC 9110 section 5.6.7). A day name must be valid, but it need not match the date,
-/// as in other servers. Second 60, a leap second, is the first second of the next minute. Names may be in
-/// upper or lower case, as RFC 9111 section 4.2 asks of caches. Anything else gives `None`, including a zone
-/// other than `GMT` and white space around the date.
+/// `now_unix_seconds` determines the century of RFC 850's two-digit years: the latest one that is not more
+/// than 50 years ahead of it (RFC 9110 section 5.6.7). A day name must be valid, but it need not match the
+/// date, as in other servers. Second 60, a leap second, is the first second of the next minute. Names may be
+/// in upper or lower case, as RFC 9111 section 4.2 requires of caches. Anything else returns `None`,
+/// including a zone other than `GMT` and white space around the date.
 pub fn parse_http_date(value: &[u8], now_unix_seconds: i64) -> Option<i64> {
     match value.get(3)? {
         b',' => parse_imf_fixdate(value),

@@ -1,4 +1,4 @@
-//! Decimal numbers as HTTP writes them: digits and nothing else (`1*DIGIT`, as in `Content-Length`).
+//! Decimal numbers as HTTP writes them: only digits (`1*DIGIT`, as in `Content-Length`).
 
 /// The most digits that a `u64` has.
 pub const MAX_DIGITS: usize = 20;
@@ -28,7 +28,7 @@ pub fn digits(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Reads a decimal number: one or more digits and nothing else, that fit in a `u64`.
+/// Reads a decimal number: one or more digits and no other byte, that fits in a `u64`.
 ///
 /// Signs, spaces and an empty value are refused: two readers that disagree about such a length can be made to
 /// disagree about where a message ends (RFC 9112 section 11.2).

@@ -85,8 +85,8 @@ impl AvailableDictionary {
         (weights != [0, 0]).then_some(AvailableDictionary { hash, weights })
     }
 
-    /// The codings that the client takes, the most wanted first, and of those wanted alike the first in
-    /// `order`.
+    /// The codings that the client accepts, the most preferred first; codings of equal weight are in the
+    /// order of `order`.
     pub fn codings(&self, order: &[ContentCoding; 3]) -> impl Iterator<Item = DictionaryCoding> + use<> {
         let place = |coding: DictionaryCoding| order.iter().position(|other| *other == coding.plain());
         let weight = |coding: DictionaryCoding| self.weights[coding as usize];

@@ -1,8 +1,8 @@
 //! Entity tags (RFC 9110 section 8.8.3): reading one, reading the lists of `If-Match` and `If-None-Match`,
 //! comparing.
 //!
-//! A comma may be inside a tag, so a list of tags cannot be cut at its commas; [`entity_tags`] reads it as it
-//! comes.
+//! A comma may be inside a tag, so a list of tags cannot be split at its commas; [`entity_tags`] reads it
+//! from left to right.
 
 use crate::grammar::trim_optional_white_space;
 
@@ -16,7 +16,7 @@ pub struct EntityTag<'a> {
 }
 
 impl<'a> EntityTag<'a> {
-    /// Reads a field value that is one entity tag and nothing else.
+    /// Reads a field value that is exactly one entity tag.
     pub fn parse(value: &'a [u8]) -> Option<EntityTag<'a>> {
         match EntityTag::parse_prefix(value)? {
             (tag, []) => Some(tag),
@@ -34,7 +34,7 @@ impl<'a> EntityTag<'a> {
         self.opaque == other.opaque
     }
 
-    /// Reads the entity tag at the beginning of `bytes`; gives it and what follows.
+    /// Reads the entity tag at the beginning of `bytes`; returns it and the rest.
     fn parse_prefix(bytes: &'a [u8]) -> Option<(EntityTag<'a>, &'a [u8])> {
         let (weak, quoted) = match bytes {
             // "W" is case-sensitive.
@@ -57,17 +57,17 @@ fn is_entity_tag_byte(byte: u8) -> bool {
 /// skipped.
 ///
 /// The iterator ends before the first member that is not an entity tag: what cannot be read matches nothing.
-/// So does `*`, which is not a tag; ask [`is_any`] first.
+/// The same applies to `*`, which is not a tag; check [`is_any`] first.
 pub fn entity_tags(value: &[u8]) -> EntityTags<'_> {
     EntityTags { rest: value }
 }
 
-/// Whether a field value is `*`, which stands for any current representation.
+/// Whether a field value is `*`, which means any current representation.
 pub fn is_any(value: &[u8]) -> bool {
     trim_optional_white_space(value) == b"*"
 }
 
-/// The iterator that [`entity_tags`] gives.
+/// The iterator that [`entity_tags`] returns.
 #[derive(Debug, Clone)]
 pub struct EntityTags<'a> {
     rest: &'a [u8],

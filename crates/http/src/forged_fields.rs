@@ -3,7 +3,7 @@
 
 /// Fields in which proxies describe the client, under all their names; the path that the rules have judged;
 /// and the identity that a user has proved.
-const OF_PROXIES: [&str; 26] = [
+const PROXY_FIELDS: [&str; 26] = [
     "cf-connecting-ip",
     "client-ip",
     "forwarded",
@@ -34,7 +34,7 @@ const OF_PROXIES: [&str; 26] = [
 
 /// Fields that are never passed on: many programs take `HTTP_PROXY` for a setting (httpoxy), and the settings
 /// of HTTP/2 belong to one connection.
-const OF_NOBODY: [&str; 2] = ["http2-settings", "proxy"];
+const NEVER_FORWARDED: [&str; 2] = ["http2-settings", "proxy"];
 
 /// Fields that have a meaning only in their correct spelling. Many programs treat an underscore as a hyphen
 /// and would take the misspelled field for the real one.
@@ -54,8 +54,8 @@ const SPELLED_WITH_HYPHENS: [&str; 9] = [
 pub fn ends_here(name: &[u8], is_from_trusted_proxy: bool) -> bool {
     let is_one_of = |names: &[&str]| names.iter().any(|other| is_alike(name, other.as_bytes()));
     let is_misspelled = name.contains(&b'_');
-    is_one_of(&OF_NOBODY)
-        || (!is_from_trusted_proxy || is_misspelled) && is_one_of(&OF_PROXIES)
+    is_one_of(&NEVER_FORWARDED)
+        || (!is_from_trusted_proxy || is_misspelled) && is_one_of(&PROXY_FIELDS)
         || is_misspelled && is_one_of(&SPELLED_WITH_HYPHENS)
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn framing_by_another_spelling_is_told_from_framing() {
+    fn misspelled_framing_is_recognised() {
         for name in ["Content_Length", "content_length", "TRANSFER_ENCODING"] {
             assert!(looks_like_framing(name.as_bytes()), "{name}");
         }

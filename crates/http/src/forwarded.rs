@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_hop_says_which_port_the_client_asked() {
+    fn the_first_hop_states_the_port_of_the_client() {
         for (value, expected) in
             [("8443", Some(8443)), (" 443 , 80", Some(443)), ("0", None), ("-1", None), ("65536", None)]
         {
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_hop_says_what_the_client_used() {
+    fn the_first_hop_states_the_scheme_of_the_client() {
         let read = |x_proto: &'static str, forwarded: &'static str| {
             forwarded_is_https(|name| match name {
                 "x-forwarded-proto" => (!x_proto.is_empty()).then_some(x_proto.as_bytes()),

@@ -48,8 +48,8 @@ pub fn is_field_value_byte(byte: u8) -> bool {
 
 /// How many bytes at the beginning of `bytes` may be in a field value.
 ///
-/// The byte after them, where there is one, is the CR that ends the line or a control byte that no value may
-/// hold: one pass both finds the end and checks what is before it. Eight bytes are looked at in one step.
+/// The byte after them, if there is one, is the CR that ends the line or a control byte that no value may
+/// contain: one pass both finds the end and checks what is before it. Eight bytes are checked in one step.
 #[inline]
 pub fn field_value_length(bytes: &[u8]) -> usize {
     let mut rest = bytes;
@@ -97,7 +97,7 @@ pub fn trim_optional_white_space(mut value: &[u8]) -> &[u8] {
 
 /// The members of a comma-separated list (RFC 9110 section 5.6.1) whose members hold no quoted strings, such
 /// as `Connection` or `Transfer-Encoding`. White space is trimmed and empty members are skipped, as section
-/// 5.6.1.2 asks.
+/// 5.6.1.2 requires.
 pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_optional_white_space).filter(|member| !member.is_empty())
 }

@@ -5,11 +5,11 @@
 //!
 //! A request goes through [`request`] (the head), [`target`] and [`host`] (the resource and the server that
 //! it names), [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in
-//! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which
-//! representation the client wants, [`status`] names the answer. [`request_view`] is a request of any version
-//! as rules see it. [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a
-//! server adds to answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and
-//! [`decimal`] hold what all of them share; [`addresses`] are those that pages lead browsers to.
+//! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] determine the
+//! representation that the client prefers, [`status`] names the answer. [`request_view`] is a request of any
+//! version as rules use it. [`response`] is the other side: the head as a client reads it. [`added_fields`]
+//! are fields that a server adds to answers. [`trace_context`] is the trace that a request belongs to.
+//! [`grammar`] and [`decimal`] are used by all of them; [`addresses`] are those to which pages send browsers.
 //! [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing

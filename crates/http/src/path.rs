@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use crate::target::{PathError, decode_escape, end_segment};
 
-/// Stands for an escaped slash in the form that rules judge. A path cannot contain a zero byte otherwise.
+/// Represents an escaped slash in the form that rules judge. A path cannot contain a zero byte otherwise.
 pub const ESCAPED_SLASH: u8 = 0;
 
 /// How paths are read.
@@ -193,9 +193,9 @@ fn features(judged: &[u8]) -> u8 {
     })
 }
 
-/// The other paths that a reader may see in a judged path: an escaped slash or a backslash as a slash, a
+/// The other paths that a reader may find in a judged path: an escaped slash or a backslash as a slash, a
 /// segment without its parameters, and each combination of these. Most paths have no other reading. Readings
-/// without parameters are left out if the handler asks the rules about them itself.
+/// without parameters are left out if the handler checks the rules for them itself.
 pub fn other_readings(judged: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
     let found = features(judged) & if with_parameters { !0 } else { !PARAMETERS };
     (1..=found).filter(move |reading| reading & !found == 0).map(move |reading| read_as(judged, reading))
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_is_what_is_written() {
+    fn the_written_path_is_the_judged_one() {
         for (path, judged, written) in [
             ("/", "/", "/"),
             ("/a//b/", "/a/b/", "/a/b/"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_would_resolve_in_two_ways_is_refused() {
+    fn ambiguous_paths_are_refused() {
         use PathError::*;
         for (path, error) in [
             ("/x/..;/a", Ambiguous),
@@ -337,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_do_no_harm(path: Vec<u8>, keep_slashes: bool, refuse_escapes: bool) {
+        fn any_bytes_cause_no_panic(path: Vec<u8>, keep_slashes: bool, refuse_escapes: bool) {
             let _ = PathRules { keep_slashes, refuse_escapes }.read(&path);
         }
     }

@@ -1,9 +1,9 @@
 //! Range requests (RFC 9110 section 14): reading `Range`, writing `Content-Range` and `multipart/byteranges`.
 //!
-//! [`parse`] decides what a `Range` field asks of a representation of a known length; the caller first makes
-//! sure that the method is GET and that `If-Range` holds. One range is answered with 206 and
-//! [`append_content_range`]; several with the parts that [`MultipartByteRanges`] frames; none that fits with
-//! 416 and [`append_unsatisfied_range`].
+//! [`parse`] decides which parts of a representation of a known length a `Range` field requests; the caller
+//! first checks that the method is GET and that `If-Range` holds. One range is answered with 206 and
+//! [`append_content_range`]; several with the parts that [`MultipartByteRanges`] frames; if none is
+//! satisfiable, the answer is 416 with [`append_unsatisfied_range`].
 
 use crate::decimal;
 use crate::grammar::list_members;
@@ -25,7 +25,7 @@ impl ByteRange {
     }
 }
 
-/// What a `Range` field asks for.
+/// The parts that a `Range` field requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
     /// The field is ignored: answer 200 with the whole representation.
@@ -40,10 +40,10 @@ pub enum Ranges {
 /// Reads a `Range` field for a representation of `complete_length` bytes. Allocates for the ranges it
 /// returns.
 ///
-/// A unit other than `bytes` and a malformed value are ignored, as RFC 9110 section 14.2 allows and asks. So
-/// are requests that look like an attack (section 17.15): more than `max_ranges` ranges, or ranges that
-/// overlap so much that, sent as asked, they would be more than the whole. Other ranges that overlap or touch
-/// are merged.
+/// A unit other than `bytes` and a malformed value are ignored, as RFC 9110 section 14.2 allows and requires.
+/// So are requests that look like an attack (section 17.15): more than `max_ranges` ranges, or ranges that
+/// overlap so much that they would be longer than the whole representation. Other ranges that overlap or
+/// touch are merged.
 pub fn parse(value: &[u8], complete_length: u64, max_ranges: usize) -> Ranges {
     let Some(range_set) = bytes_range_set(value) else { return Ranges::Ignore };
     let mut ranges = Vec::new();
@@ -184,12 +184,13 @@ impl MultipartByteRanges<'_> {
         out.extend_from_slice(self.boundary);
     }
 
-    /// Appends what comes before the bytes of the range at `index`.
+    /// Appends the bytes before those of the range at `index`.
     ///
     /// # Panics
     /// Where there is no range at `index`.
     pub fn append_part_head(&self, index: usize, out: &mut Vec<u8>) {
-        // The line break before a delimiter belongs to it; the first one stands at the beginning of the body.
+        // The line break before a delimiter belongs to it; the first delimiter is at the beginning of the
+        // body.
         out.extend_from_slice(if index == 0 { b"--" } else { b"\r\n--" });
         out.extend_from_slice(self.boundary);
         if !self.content_type.is_empty() {
@@ -201,7 +202,7 @@ impl MultipartByteRanges<'_> {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Appends what comes after the bytes of the last range.
+    /// Appends the bytes after those of the last range.
     pub fn append_closing(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(self.boundary);

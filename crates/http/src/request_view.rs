@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::request::RequestHead;
 
-/// Stands for the clients of a unix socket, which have no address. No connection of TCP comes from `::`.
+/// Represents the clients of a unix socket, which have no address. No connection of TCP comes from `::`.
 pub const UNIX_CLIENT: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// Stands for a client whose connection ended before its address was asked for. No rule admits it.
+/// Represents a client whose connection ended before its address was read. No rule admits it.
 pub const LOST_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// How the clients of a unix socket are called in logs, in rules, and by programs, as in nginx.
@@ -24,8 +24,8 @@ pub fn client_name(client: IpAddr) -> String {
 /// The parts of a request that rules use.
 #[derive(Clone, Copy)]
 pub struct RequestView<'a> {
-    /// The client's address, behind proxies that are trusted, or [`UNIX_CLIENT`]; `None`: nothing has asked
-    /// for it.
+    /// The client's address, behind trusted proxies, or [`UNIX_CLIENT`]; `None`: it was not read, because no
+    /// rule needs it.
     pub client: Option<IpAddr>,
     /// The method.
     pub method: &'a [u8],
@@ -34,7 +34,7 @@ pub struct RequestView<'a> {
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The host that was asked, with its port if it was given.
+    /// The requested host, with its port if the client has sent one.
     pub host: Option<&'a [u8]>,
     /// The header fields.
     pub fields: &'a dyn RequestFields,

@@ -20,7 +20,7 @@ pub struct ResponseLimits {
     pub head_bytes: u32,
     /// Field lines.
     pub fields: u32,
-    /// Whether a line may end in LF alone (RFC 9112 section 2.2).
+    /// Whether a line may end in a bare LF (RFC 9112 section 2.2).
     pub bare_line_feeds: bool,
 }
 

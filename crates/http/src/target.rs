@@ -7,25 +7,25 @@ use memchr::memchr;
 
 use crate::host::{is_valid_host, split_port};
 
-/// What a request is for, in one of the four forms.
+/// The target of a request, in one of the four forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTarget<'a> {
     /// `/path?query`, for the authority that `Host` names.
     Origin {
-        /// The path as it came, percent-encoded; it begins with a slash.
+        /// The path as received, percent-encoded; it begins with a slash.
         path: &'a [u8],
-        /// What follows the first question mark, if there is one.
+        /// The part after the first question mark, if there is one.
         query: Option<&'a [u8]>,
     },
-    /// `http://authority/path?query`; its authority counts instead of `Host` (RFC 9112 section 3.2.2).
+    /// `http://authority/path?query`; its authority replaces `Host` (RFC 9112 section 3.2.2).
     Absolute {
-        /// The scheme, in the case in which it came.
+        /// The scheme, in the case in which it was received.
         scheme: &'a [u8],
         /// Host and perhaps port: [valid](is_valid_host) and not empty.
         authority: &'a [u8],
-        /// The path as it came, percent-encoded; `/` where the URI has none.
+        /// The path as received, percent-encoded; `/` if the URI has none.
         path: &'a [u8],
-        /// What follows the first question mark, if there is one.
+        /// The part after the first question mark, if there is one.
         query: Option<&'a [u8]>,
     },
     /// `host:port`, with CONNECT only.
@@ -152,7 +152,7 @@ pub fn is_plain_path(path: &[u8]) -> bool {
     if not_plain != 0 || current.is_empty() {
         return not_plain == 0;
     }
-    // The last bytes: as the end of a word that overlaps the one before, or one by one where there is none.
+    // The last bytes: as the end of a word that overlaps the previous one, or byte by byte if there is none.
     if let (Some(before_word), Some(word)) =
         (path[..path.len() - 1].last_chunk::<8>(), rest.last_chunk::<8>())
     {
@@ -175,8 +175,8 @@ pub fn is_plain_path(path: &[u8]) -> bool {
 fn not_plain_bytes(before: u64, word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // High bit set in each byte that equals `byte`, the high bits of the word being clear: 0x80 minus the
-    // difference keeps its high bit only where that is 0, and no byte borrows from the next.
+    // Sets the high bit of each byte that equals `byte`, if the high bits of the word are clear: 0x80 minus
+    // the difference keeps its high bit only if the difference is 0, and no byte borrows from the next.
     let equals = |word: u64, byte: u8| (HIGHS - ((word ^ (ONES * u64::from(byte))) & !HIGHS)) & HIGHS;
     // Adding 0x5f carries into the high bit from 0x21 on.
     let up_to_space = !((word & !HIGHS) + ONES * 0x5f) & HIGHS;
@@ -228,7 +228,7 @@ impl std::error::Error for PathError {}
 ///
 /// The result begins with a slash, and none of its segments is `.`, `..` or, except for the last, empty. Its
 /// bytes are those of a file name: any but control bytes, not necessarily UTF-8. The first fault from the
-/// left is the one reported. What `out` holds after an error is not specified.
+/// left is reported. The contents of `out` after an error are not specified.
 pub fn normalise_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     let [b'/', rest @ ..] = path else { return Err(PathError::ForbiddenByte) };
@@ -252,8 +252,8 @@ pub fn normalise_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 }
 
 fn push_visible(byte: u8, out: &mut Vec<u8>) -> Result<(), PathError> {
-    // A space is not a control byte: escaped, it is part of many file names. Plain, it cannot come from a
-    // request line.
+    // A space is not a control byte: escaped, it is part of many file names. A request line cannot contain an
+    // unescaped one.
     if byte < b' ' || byte == 0x7f {
         return Err(PathError::ForbiddenByte);
     }

@@ -5,8 +5,8 @@
 //! version  trace id (16 bytes)         parent id (8)   flags
 //! ```
 //!
-//! A field that is not valid counts as missing, and without the field `tracestate` has no meaning (sections
-//! 2.2 and 3.3). [`trace_state`] reads that second field, with the limits of section 3.3.1.5.
+//! A field that is not valid is treated as missing, and without it the field `tracestate` has no meaning
+//! (sections 2.2 and 3.3). [`trace_state`] reads that second field, with the limits of section 3.3.1.5.
 
 /// The length of a value of version 00. Values of later versions begin with as many bytes of the same form.
 const LENGTH: usize = 55;
@@ -91,7 +91,7 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
 
 /// Whether a field of a request is passed on to a program or an origin. The fields of an invalid trace
 /// context are not: a recipient could take them for a valid one, or begin a trace of its own.
-pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
+pub fn is_forwarded(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()
         || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
 }
@@ -120,7 +120,7 @@ const MOST_MEMBERS: usize = 32;
 /// The most bytes of a `tracestate` that is passed on: this is the minimum of the standard (section 3.3.1.5).
 const MOST_STATE_BYTES: usize = 512;
 
-/// Members longer than this are the first to be left out.
+/// Members longer than this are left out first.
 const LONG_MEMBER_BYTES: usize = 128;
 
 /// The value of `tracestate` from all fields of this name, as it is passed on: without empty members, of at
@@ -251,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on() {
+    fn only_a_valid_context_is_passed_on() {
         let trace = TraceParent::parse(VALID.as_bytes());
         for name in [&b"traceparent"[..], b"TraceState"] {
-            assert!(is_handed_on(name, trace.as_ref()) && !is_handed_on(name, None));
+            assert!(is_forwarded(name, trace.as_ref()) && !is_forwarded(name, None));
         }
-        assert!(is_handed_on(b"accept", None));
+        assert!(is_forwarded(b"accept", None));
     }
 
     fn state(values: &[&str]) -> String {

@@ -3,7 +3,7 @@
 use crate::grammar::trim_optional_white_space;
 
 /// The weight of a member without a weight, which is also the largest weight.
-pub const MOST_WANTED: u16 = 1000;
+pub const FULL_WEIGHT: u16 = 1000;
 
 /// The weight of a member that is not acceptable.
 pub const NOT_ACCEPTABLE: u16 = 0;
@@ -25,14 +25,14 @@ pub fn parse_qvalue(text: &[u8]) -> Option<u16> {
         }
         thousandths = thousandths * 10 + u16::from(digit - b'0');
     }
-    (thousandths <= MOST_WANTED).then_some(thousandths)
+    (thousandths <= FULL_WEIGHT).then_some(thousandths)
 }
 
 /// Splits a list member that has no parameter except its weight, such as `gzip;q=0.5`, into the name and the
 /// weight. `None`: something else follows, or the weight is not valid.
 pub fn split_weight(member: &[u8]) -> Option<(&[u8], u16)> {
     let Some(semicolon) = member.iter().position(|&byte| byte == b';') else {
-        return Some((trim_optional_white_space(member), MOST_WANTED));
+        return Some((trim_optional_white_space(member), FULL_WEIGHT));
     };
     let parameter = trim_optional_white_space(&member[semicolon + 1..]);
     let [b'q' | b'Q', b'=', qvalue @ ..] = parameter else { return None };
@@ -88,8 +88,8 @@ mod tests {
 
         #[test]
         fn any_bytes_give_a_weight_in_range(bytes in proptest::collection::vec(any::<u8>(), 0..8)) {
-            prop_assert!(parse_qvalue(&bytes).is_none_or(|weight| weight <= MOST_WANTED));
-            prop_assert!(split_weight(&bytes).is_none_or(|(_, weight)| weight <= MOST_WANTED));
+            prop_assert!(parse_qvalue(&bytes).is_none_or(|weight| weight <= FULL_WEIGHT));
+            prop_assert!(split_weight(&bytes).is_none_or(|(_, weight)| weight <= FULL_WEIGHT));
         }
     }
 }

@@ -20,19 +20,19 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|place| (place % 251) as u8).collect()
 }
 
-/// What is being sent on a stream.
+/// The body that is being sent on a stream.
 #[derive(Default)]
 struct Sending {
     bytes: Vec<u8>,
     sent: usize,
-    /// Bytes of the request to give back when they were sent.
+    /// Bytes of the request to release when they were sent.
     is_echo: bool,
     /// Bytes of a stream that are still to be offered.
     unoffered: usize,
     trailers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A small server: everything that a server has to do with the engine, over a pipe.
+/// A small server: everything that a server must do with the engine, over a pipe.
 struct Server {
     connection: ServerConnection,
     sending: HashMap<StreamKey, Sending>,
@@ -140,7 +140,7 @@ impl Server {
         let (kind, length) = path[1..].split_once('/').unwrap_or((&path[1..], "0"));
         let length: usize = length.parse().unwrap();
         let status = if kind == "nothing" { 204 } else { 200 };
-        // Every field comes back, so that the client can compare.
+        // Every field is returned, so that the client can compare.
         let mut fields: Vec<(Vec<u8>, Vec<u8>)> = request
             .fields()
             .filter(|field| field.known != KnownName::ContentLength)
@@ -226,7 +226,7 @@ impl Server {
     }
 }
 
-/// What both sides are like in a test.
+/// The settings of both sides in a test.
 #[derive(Clone)]
 struct Setup {
     limits: Limits,
@@ -246,7 +246,7 @@ impl Setup {
         }
     }
 
-    /// Runs a client with a connection to a server; returns what the server reports at the end.
+    /// Connects a client to a server; returns what the server reports at the end.
     fn run<F: Future<Output = ()>>(
         self,
         shut_down_after: usize,
@@ -313,7 +313,7 @@ async fn exchange(
         Ok((parts, received, stream.trailers().await?))
     };
     let (sent, received): (Result<(), h2::Error>, Result<_, h2::Error>) = tokio::join!(sender, receiver);
-    // A server that has answered may not want the rest of the request.
+    // A server that has answered may not need the rest of the request.
     if let Err(error) = sent
         && error.reason() != Some(h2::Reason::NO_ERROR)
         && received.is_ok()
@@ -373,7 +373,7 @@ async fn check(send_request: h2::client::SendRequest<Bytes>, number: usize) {
     assert_eq!(received.len(), expected_length, "{kind}/{length}");
     assert!(received == pattern(expected_length), "{kind}/{length}");
     match kind {
-        // A request that was sent without a body has ended; there are no trailers to give back.
+        // A request that was sent without a body has ended; there are no trailers to return.
         "echo" => assert_eq!(received_trailers, trailers),
         "stream" if length > 0 => assert_eq!(received_trailers.unwrap()["last"], "yes"),
         _ => assert_eq!(received_trailers, None),
@@ -478,7 +478,7 @@ fn pings_are_answered() {
     assert_eq!(served, Ok(1));
 }
 
-/// Requests that were sent before the client heard of the shutdown are served; later ones are not begun.
+/// Requests that were sent before the client received the shutdown are served; later ones are not started.
 #[test]
 fn a_graceful_shutdown_loses_nothing() {
     let served = Setup::new().run(5, |send_request, _| async move {
@@ -525,7 +525,7 @@ fn resets_in_the_middle() {
     assert_eq!(served, Ok(100));
 }
 
-/// An answer before the end of the request: the client gets all of it, and is told to stop.
+/// The answer precedes the end of the request: the client gets all of it, and is requested to stop.
 #[test]
 fn an_early_answer() {
     let served = Setup::new().run(usize::MAX, |send_request, _| async move {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_is_asked_once_a_second() {
+    fn the_disk_is_checked_once_a_second() {
         let page = page(5);
         assert!(page.is_current(10, || panic!("it was read in this second")));
         assert!(page.is_current(11, || Some(facts(5))));

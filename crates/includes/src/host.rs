@@ -14,7 +14,7 @@ use super::template::{ShellCommand, Variable};
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DependsOn {
-    /// Nothing else: the output is the same until a file changes.
+    /// Only files: the output is the same until a file changes.
     Nothing,
     /// The time, in whole seconds.
     Second,
@@ -64,8 +64,8 @@ pub struct PageSource {
 /// The kind of a target.
 #[derive(Debug)]
 pub enum Resolved {
-    /// A page with directives, which is evaluated as part of the page that includes it, and what this result
-    /// depends on.
+    /// A page with directives, which is evaluated as part of the page that includes it, and the dependencies
+    /// of this result.
     Page(PageSource, DependsOn),
     /// Anything else, which must be fetched.
     Content,
@@ -76,7 +76,7 @@ pub enum Resolved {
 pub struct Fetched {
     /// The content.
     pub body: Vec<Bytes>,
-    /// What it depends on.
+    /// The dependencies of the result.
     pub depends_on: DependsOn,
     /// Why fetching failed. The content is then an error page.
     pub failure: Option<String>,
@@ -100,13 +100,13 @@ pub struct Problem<'a> {
     pub file_path: &'a [u8],
     /// The line where the directive begins.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub message: &'a str,
 }
 
 /// The server as a page sees it. Errors are messages for the log; clients get the configured error text.
 pub trait Host: 'static {
-    /// Finds out what a target is, without running it.
+    /// Determines the kind of a target, without running it.
     fn resolve(&self, target: &Target) -> impl Future<Output = Result<Resolved, String>>;
 
     /// Fetches a target's content; `variables` are those that the page has set.

@@ -45,7 +45,7 @@ pub(super) enum Node {
 
 #[derive(Debug)]
 pub(super) struct Directive {
-    /// The line where it begins, from 1.
+    /// The line at which it begins, from 1.
     pub(super) line: usize,
     pub(super) command: Command,
 }

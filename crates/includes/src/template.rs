@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn no_value_comes_into_a_command(value in "[$\\\\{}a_0 -]{0,20}") {
+        fn no_value_becomes_part_of_a_command(value in "[$\\\\{}a_0 -]{0,20}") {
             let command = Template::new(value.as_bytes()).command(|_| Some(b"!".to_vec()));
             prop_assert!(!command.text.contains(&b'!'));
         }

@@ -1,5 +1,5 @@
-//! Measures the cost of starting programs through the spawner: many of one program, a given number at a time,
-//! on one core.
+//! Measures the cost of starting programs through the spawner: starts one program many times, a given number
+//! at a time, on one core.
 //!
 //! ```text
 //! taskset -c 0 target/release/examples/spawn_rate 1000 8 target/programs/cgi-bin/spice

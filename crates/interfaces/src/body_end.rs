@@ -1,15 +1,15 @@
-//! Where the body of a program's answer ends: at the declared length, at its last chunk, or with the end of
-//! the output.
+//! The end of the body of a program's answer: at the declared length, at its last chunk, or at the end of the
+//! output.
 
 use bytes::Bytes;
 use touchstone_http::chunked::ChunkedDecoder;
 
 use crate::cgi_response::DocumentHead;
 
-/// Where a body ends, and how much of it has arrived. By default it ends with the output.
+/// The end of a body, and how much of the body has arrived. By default it ends with the output.
 #[derive(Default)]
 pub struct BodyEnd {
-    /// How many bytes are still to come according to Content-Length.
+    /// How many bytes are still missing according to Content-Length.
     left: Option<u64>,
     chunks: Option<ChunkedDecoder>,
 }
@@ -75,7 +75,7 @@ impl BodyEnd {
         self.left == Some(0) || self.chunks.as_ref().is_some_and(ChunkedDecoder::is_done)
     }
 
-    /// What is missing if the output ends now.
+    /// The missing part if the output ends now.
     pub fn missing(&self) -> Option<String> {
         match (self.left, &self.chunks) {
             (Some(left @ 1..), _) => {

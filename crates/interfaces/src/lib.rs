@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `meta_variables` | the variables of a request (RFC 3875 section 4.1), for CGI, FastCGI and SCGI |
 //! | `cgi_response` | reads a program's answer (RFC 3875 section 6), for the same three |
-//! | `body_end` | where the body of such an answer ends, for the same three |
+//! | `body_end` | the end of the body of such an answer, for the same three |
 //! | `cgi` | CGI/1.1: a program for each request |
 //! | `backend` | programs that listen: backends, kept connections, time limits; for the next three |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |

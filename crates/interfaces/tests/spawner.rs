@@ -52,7 +52,7 @@ fn order<'a>(program: &'a CStr, arguments: &[&'a CStr]) -> Start<'a> {
     }
 }
 
-/// Starts a program; gives the ends of its output as well.
+/// Starts a program; also returns the ends of its output.
 async fn begin(start: Start<'_>) -> (Ticket, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let descriptors = [write.as_fd(), write.as_fd()];
@@ -90,7 +90,7 @@ fn programs_run_and_their_ends_are_reported() {
 }
 
 #[test]
-fn what_cannot_be_started_says_at_which_step() {
+fn a_failed_start_names_its_step() {
     on_a_core(async {
         let mut wrong_directory = order(c"/bin/true", &[c"true"]);
         wrong_directory.directory = c"/none";
@@ -110,12 +110,13 @@ fn what_cannot_be_started_says_at_which_step() {
 }
 
 #[test]
-fn a_dropped_ticket_ends_the_program_also_one_that_would_not() {
+fn a_dropped_ticket_ends_the_program_also_one_that_ignores_signals() {
     on_a_core(async {
         for script in [c"sleep 1000", c"trap '' TERM; echo; sleep 1000; sleep 1000"] {
             let (ticket, output) = begin(order(c"/bin/sh", &[c"sh", c"-c", script])).await;
             drop(ticket);
-            // The pipe ends with the last process that holds it. Elsewhere, because this core must send on.
+            // The pipe ends with the last process that holds it. The read is on another thread, because this
+            // core must continue to send.
             tokio::task::spawn_blocking(|| read(output)).await.unwrap();
         }
     });

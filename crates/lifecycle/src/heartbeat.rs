@@ -1,4 +1,4 @@
-//! Signs of life of the cores, for systemd's watchdog, which must know that each core still runs.
+//! Heartbeats of the cores, for systemd's watchdog, which must detect a core that does not run any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What this process inherited when it started: listening sockets from systemd, or those of the server that
-//! it replaces.
+//! The sockets that this process inherited when it started: listening sockets from systemd, or those of the
+//! server that it replaces.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -14,11 +14,11 @@ use crate::start_error::StartError;
 use crate::systemd;
 use crate::unix_socket;
 
-/// What this process inherited when it started.
+/// The sockets that this process inherited when it started.
 #[derive(Default)]
 pub struct Inheritance {
     /// Listening sockets for connections: of TCP, and unix sockets. Both have the type of the first, because
-    /// what is done with them is the same.
+    /// they are processed in the same way.
     pub sockets: Vec<InheritedSocket>,
     /// Sockets for HTTP/3, each with its address in the configuration of the previous process.
     pub http3_sockets: Vec<(SocketAddr, UdpSocket)>,
@@ -67,7 +67,7 @@ impl Inheritance {
         Ok(inheritance)
     }
 
-    /// Tells the previous process that this one cannot start.
+    /// Notifies the previous process that this one cannot start.
     pub fn refuse(&self, reasons: &[String]) {
         if let Some(predecessor) = &self.predecessor {
             predecessor.failed(reasons);
@@ -106,5 +106,5 @@ pub fn bound_address(socket: &TcpListener) -> io::Result<ListenAddress> {
         return Ok(address.into());
     }
     let copy = OwnedFd::from(socket.try_clone()?);
-    unix_socket::bound_name(&copy).ok_or_else(|| io::Error::other("its address has no name that is text"))
+    unix_socket::bound_name(&copy).ok_or_else(|| io::Error::other("the name of its address is not text"))
 }

@@ -28,7 +28,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn only_the_owner_may_connect_and_the_umask_is_left_alone() {
+    fn only_the_owner_may_connect_and_the_umask_is_unchanged() {
         let place = tempfile::tempdir().unwrap();
         let mask =
             || std::fs::read_to_string("/proc/self/status").unwrap().lines().nth(1).unwrap().to_string();

@@ -78,7 +78,7 @@ impl Account {
             && (real_group, effective_group) == (self.group, self.group)
     }
 
-    /// Whether this process may become the account; the error says why not.
+    /// Whether this process may become the account; the error states why not.
     pub fn check_becoming(&self) -> Result<(), String> {
         if self.user == 0 {
             return Err("server.user: 'root' is not allowed; remove the key to run as root".to_string());
@@ -105,14 +105,15 @@ impl Account {
         let gids: Vec<nix::unistd::Gid> =
             self.supplementary_groups.iter().map(|&group| nix::unistd::Gid::from_raw(group)).collect();
         let (user, group) = (Uid::from_raw(self.user), nix::unistd::Gid::from_raw(self.group));
-        // The groups are set first: afterwards the right to set them is gone.
+        // The groups are set first: afterwards the process has no right to set them.
         nix::unistd::setgroups(&gids).map_err(|error| failed("supplementary groups", error))?;
         nix::unistd::setresgid(group, group, group).map_err(|error| failed("group", error))?;
         nix::unistd::setresuid(user, user, user).map_err(|error| failed("user", error))?;
         self.make_sure()
     }
 
-    /// Checks that the kernel has removed the capabilities with root's user id: it can have been told not to.
+    /// Checks that the kernel has removed the capabilities with root's user id: it can be configured not to
+    /// do so.
     fn make_sure(&self) -> Result<(), String> {
         let root = Uid::from_raw(0);
         if !self.is_ours() || nix::unistd::setresuid(root, root, root).is_ok() {
@@ -158,8 +159,8 @@ pub fn set_umask(mask: u32) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
 }
 
-/// What the file of a unix socket is to be. The owner is the one that is named, or the account under which
-/// the server is going to run. The error has the key.
+/// The owner and permissions for the file of a unix socket. The owner is the configured one, or the account
+/// under which the server will run. The error has the key.
 pub fn socket_file_rights(
     file: &SocketFile,
     account: Option<&Account>,
@@ -185,11 +186,11 @@ struct FoundUser {
 
 fn find_user(name: &str) -> Result<FoundUser, AccountProblem> {
     let problem = |message: String| AccountProblem { key: "user", message };
-    let asked = |error: nix::Error| problem(format!("the user database cannot be read: {error}"));
+    let unreadable = |error: nix::Error| problem(format!("the user database cannot be read: {error}"));
     let number: Option<u32> = name.parse().ok();
     let found = match number {
-        Some(number) => User::from_uid(Uid::from_raw(number)).map_err(asked)?,
-        None => User::from_name(name).map_err(asked)?,
+        Some(number) => User::from_uid(Uid::from_raw(number)).map_err(unreadable)?,
+        None => User::from_name(name).map_err(unreadable)?,
     };
     match (found, number) {
         (Some(user), _) => Ok(FoundUser {
@@ -278,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_refused_or_asked_for(name in ".{0,20}") {
+        fn any_name_is_refused_or_searched(name in ".{0,20}") {
             if check_account_name(&name).is_ok() {
                 // Any result is accepted, but there must be no panic.
                 let _ = account(&name, "");

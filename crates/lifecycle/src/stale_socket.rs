@@ -1,4 +1,4 @@
-//! What is at the path of a unix socket before it is bound: a file that an earlier process left is removed.
+//! Checks the path of a unix socket before it is bound: a file of an earlier process is removed.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// What is at a path.
+/// The kind of file at a path.
 pub enum AtPath {
-    /// Nothing any more: there was nothing, or a socket without a process.
+    /// No file remains: there was none, or a socket without a process.
     Free,
     /// A file that is not a socket.
     OtherFile,
@@ -18,8 +18,8 @@ pub enum AtPath {
     InUse,
 }
 
-/// Looks what is at a path, and removes the file of a socket on which no program listens. The error is that
-/// of the removal.
+/// Checks the kind of file at a path, and removes the file of a socket on which no program listens. The error
+/// is that of the removal.
 pub fn remove_stale(path: &Path) -> io::Result<AtPath> {
     match std::fs::symlink_metadata(path) {
         Err(_) => return Ok(AtPath::Free),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_where_nobody_listens() {
+    fn without_a_listener_nothing_is_sent() {
         for name in [None, Some(OsString::new())] {
             let notifier = Notifier::to(name).unwrap();
             assert!(!notifier.is_heard());

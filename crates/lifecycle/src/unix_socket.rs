@@ -39,15 +39,15 @@ pub struct SocketFileIdentity {
     inode: u64,
 }
 
-/// Makes the socket and its file, and listens. The error says what to do about it.
+/// Makes the socket and its file, and listens. The error states the remedy.
 pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListener, String> {
-    let told = |error: io::Error| error.to_string();
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(told)?;
-    let address = SockAddr::unix(name.to_bind()).map_err(told)?;
+    let as_message = |error: io::Error| error.to_string();
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(as_message)?;
+    let address = SockAddr::unix(name.to_bind()).map_err(as_message)?;
     if let Some(path) = name.path() {
         make_room(path)?;
         // The kernel makes the file with the mode of the socket, without the bits of the umask.
-        fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(|error| told(error.into()))?;
+        fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(|error| as_message(error.into()))?;
     }
     socket.bind(&address).map_err(|error| problem_of_bind(name, &error))?;
     if let Some(path) = name.path()
@@ -56,11 +56,11 @@ pub fn listen(name: UnixSocketName, rights: SocketFileRights) -> Result<TcpListe
         let _ = std::fs::remove_file(path);
         return Err(problem);
     }
-    socket.listen(BACKLOG).map_err(told)?;
+    socket.listen(BACKLOG).map_err(as_message)?;
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Gives the file of a socket its permissions and its owner.
+/// Sets the permissions and the owner of a socket's file.
 pub fn set_rights(path: &Path, rights: SocketFileRights) -> Result<(), String> {
     let found = own_file(path).ok_or("its file has been removed or replaced")?;
     let differs = |wanted: Option<u32>, is: u32| wanted.filter(|wanted| *wanted != is);
@@ -82,7 +82,7 @@ pub fn set_rights(path: &Path, rights: SocketFileRights) -> Result<(), String> {
     Ok(())
 }
 
-/// The address of a unix socket that listens; `None`: it is none, or has no name.
+/// The address of a unix socket that listens; `None`: it does not listen, or has no name.
 pub fn bound_name(socket: &OwnedFd) -> Option<ListenAddress> {
     let copy = UnixListener::from(socket.try_clone().ok()?);
     let address = copy.local_addr().ok()?;
@@ -93,7 +93,7 @@ pub fn bound_name(socket: &OwnedFd) -> Option<ListenAddress> {
     name.map(ListenAddress::Unix)
 }
 
-/// The file at the path of a socket, to know it again.
+/// The file at the path of a socket, to recognise it later.
 pub fn identity(path: &Path) -> Option<SocketFileIdentity> {
     own_file(path).map(|file| SocketFileIdentity { device: file.dev(), inode: file.ino() })
 }
@@ -110,7 +110,7 @@ fn own_file(path: &Path) -> Option<Metadata> {
     std::fs::symlink_metadata(path).ok().filter(|file| file.file_type().is_socket())
 }
 
-/// Makes room at a path. The error says what to do about what is there.
+/// Removes a stale file at a path. If another file is there, the error states the remedy.
 fn make_room(path: &Path) -> Result<(), String> {
     let found = remove_stale(path)
         .map_err(|error| format!("the file of an earlier socket cannot be removed: {error}"))?;
@@ -180,7 +180,7 @@ mod tests {
         let known = identity(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let other = UnixListener::bind(&path).unwrap();
-        // The file may have the inode of the one that was removed; then it is the other one's all the same.
+        // The new file may have the inode of the one that was removed; it is then treated as the same file.
         if identity(&path) != Some(known) {
             remove(&path, known);
             assert!(path.exists());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_directory_is_said() {
+    fn a_faulty_directory_is_reported() {
         let place = tempfile::tempdir().unwrap();
         let problem = listen(name(&place.path().join("no/a.sock")), RIGHTS).unwrap_err();
         assert!(problem.contains("there is no directory") && problem.contains("/no'"), "{problem}");

@@ -35,7 +35,7 @@ impl Login {
         for login in logins {
             match login.take_logout_token(token.as_bytes()).await {
                 Ok(()) => {
-                    login.client.counts.told_of_logout(login_counts::LogoutToken::Accepted);
+                    login.client.counts.logout_token_received(login_counts::LogoutToken::Accepted);
                     let done = Answer::new(200).field("Cache-Control", "no-store");
                     return Refused::usual(done);
                 }
@@ -44,7 +44,7 @@ impl Login {
         }
         // The client that it was for is not known.
         if let Some(login) = logins.first() {
-            login.client.counts.told_of_logout(login_counts::LogoutToken::Refused);
+            login.client.counts.logout_token_received(login_counts::LogoutToken::Refused);
         }
         answered
     }

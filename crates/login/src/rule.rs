@@ -399,7 +399,7 @@ impl Login {
                 .field("Cache-Control", "no-store");
         let expired = cookies::expire(asked.cookies(), |name| old.contains(&name), asked.is_https);
         answer.fields.extend_from_slice(&expired);
-        self.client.counts.begun.add(1);
+        self.client.counts.started.add(1);
         let name = format!("{prefix}{}", PendingLogin::name_of(&pending.state));
         let line = cookies::set_line(&name, &sealed, Some(LIFETIME_S), asked.is_https);
         answer.fields.extend_from_slice(line.as_bytes());

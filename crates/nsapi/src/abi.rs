@@ -117,7 +117,7 @@ pub struct Filebuffer {
     pub errmsg: *const c_char,
 }
 
-/// What the file name extensions say about a file.
+/// The properties of a file that its extensions imply.
 #[repr(C)]
 pub struct Cinfo {
     pub r#type: *mut c_char,

@@ -19,7 +19,7 @@ pub struct HostRequest<'a> {
     pub query: Option<&'a [u8]>,
     /// HTTP/1.0; all later versions appear as HTTP/1.1.
     pub is_http10: bool,
-    /// The fields; those of the connection and of the framing may be left out.
+    /// The fields; those of the connection and of the framing may be missing.
     pub fields: &'a [(&'a [u8], &'a [u8])],
     /// The requested host, without its port.
     pub host: &'a [u8],
@@ -72,7 +72,7 @@ pub trait Connection {
     fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), ClientDisconnected>;
     /// Writes more of its body.
     fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnected>;
-    /// Sends the bytes that were held back.
+    /// Sends the buffered bytes.
     fn flush(&mut self) -> Result<(), ClientDisconnected>;
     /// Whether the client is still connected, as far as is known.
     fn is_alive(&self) -> bool;
@@ -102,7 +102,7 @@ pub struct AnswerHead<'a> {
 pub enum RequestEnd {
     /// The answer is complete.
     Answered,
-    /// The answer is incomplete, or the plug-in wants the connection to be closed.
+    /// The answer is incomplete, or the plug-in requests that the connection be closed.
     Close,
     /// Another part of the server answers.
     Delegated(Delegated),

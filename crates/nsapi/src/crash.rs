@@ -56,7 +56,7 @@ pub fn register_function(function: &'static CStr, plugin: &'static CStr) {
     }
 }
 
-/// Registers where the code of a plug-in and of its libraries lies.
+/// Registers the address ranges of the code of a plug-in and of its libraries.
 pub fn register_code_ranges(ranges: &[(usize, usize)], plugin: &CStr) {
     let name: &'static CStr = Box::leak(plugin.into());
     for (begin, end) in ranges {
@@ -156,13 +156,13 @@ extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mu
             what,
             c"\n".as_ptr(),
         ]);
-    } else if goes_on_here(index) {
+    } else if continues_process(index) {
         report_all(what);
     }
 }
 
 /// Whether thread-local variables can be accessed. On x86-64 this needs a pointer in memory, which the thread
-/// may have overwritten; the kernel knows its original value.
+/// may have overwritten; the kernel has its original value.
 fn has_thread_memory() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -183,7 +183,7 @@ fn has_thread_memory() -> bool {
 
 /// Whether the previous action is that of the system or of Rust's library: then the process ends now. A Java
 /// virtual machine uses such signals itself, and they are no crashes.
-fn goes_on_here(index: usize) -> bool {
+fn continues_process(index: usize) -> bool {
     // SAFETY: `install` has filled BEFORE.
     let before = unsafe { BEFORE[index].assume_init_ref() };
     let own = touchstone_code();
@@ -219,7 +219,7 @@ fn report_all(what: *const c_char) {
     report(&texts[..=length]);
 }
 
-/// The instruction of a thread when the signal came; 0 if unknown.
+/// The instruction of a thread at the time of the signal; 0 if unknown.
 fn instruction(context: *mut c_void) -> usize {
     // SAFETY: the kernel gives the context to a handler with SA_SIGINFO.
     let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return 0 };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_tells_the_plugin() {
+    fn an_address_identifies_the_plugin() {
         let name = c"place.so";
         register_code_ranges(&[(0x10, 0x20), (0x40, 0x50)], name);
         let text = |address| match plugin_at(address) {

@@ -34,7 +34,7 @@ unsafe impl Send for Directive {}
 unsafe impl Sync for Directive {}
 
 impl Directive {
-    /// Prepares a directive; the error says what is wrong with its parameters.
+    /// Prepares a directive; the error states what is wrong with its parameters.
     pub fn new(
         directive: &conf::Directive,
         function: &'static Function,
@@ -147,7 +147,7 @@ impl Directive {
 }
 
 /// The parameters, and the stage as in the original servers: functions that are used in two stages read it
-/// (PHP does, to know whether it makes an error page).
+/// (PHP uses it to detect whether it makes an error page).
 fn with_stage(directive: &conf::Directive) -> Parameters {
     let mut parameters = directive.parameters.clone();
     parameters.push(("Directive".into(), directive.stage.name().into()));
@@ -205,7 +205,7 @@ enum Condition {
 }
 
 impl ClientRules {
-    /// Reads the conditions; the error says what is wrong.
+    /// Reads the conditions; the error states what is wrong.
     pub fn new(client: &Client, location: &SourceLocation) -> Result<ClientRules, String> {
         let mut conditions = Vec::new();
         for (name, value) in &client.conditions {

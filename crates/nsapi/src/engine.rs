@@ -13,7 +13,7 @@ use touchstone_files::mime::ContentTypes;
 use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
 use crate::breadcrumb::breadcrumb;
 use crate::builtin::FUNCTIONS;
-use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
+use crate::conf::magnus::{Setting, read_magnus, setting, touchstone_key};
 use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
 use crate::conf::templates::find_templates;
@@ -46,7 +46,7 @@ pub struct Settings {
     pub media_types: BTreeMap<String, String>,
     /// The name of the site.
     pub server_name: String,
-    /// The number of workers, for plug-ins that ask.
+    /// The number of workers, for plug-ins that query it.
     pub workers: usize,
     /// The settings are only checked.
     #[serde(default)]
@@ -148,9 +148,10 @@ impl Engine {
         }
         let engine = Arc::new(Engine::new(settings, &configuration, log));
         let before = STARTING.replace(Arc::as_ptr(&engine));
-        let made = engine.clone().fill(settings, &configuration);
+        let filled = engine.clone().fill(settings, &configuration);
         STARTING.set(before);
-        let engine = made.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let engine =
+            filled.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>())?;
         let paths = engine.plugins.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::as_ptr(&engine) as usize, paths));
         // Threads of plug-ins may call for as long as the process lives.
@@ -206,7 +207,7 @@ impl Engine {
                 None => problems.push(unknown_inline(name)),
             }
         }
-        self.note_settings_kept_elsewhere();
+        self.note_replaced_settings();
         for (location, media_type) in types_that_no_file_has(configuration, &self.types) {
             let media_type = String::from_utf8_lossy(media_type);
             self.log(
@@ -269,14 +270,14 @@ impl Engine {
         let mut objects = Vec::new();
         let mut names = HashMap::new();
         for object in &configuration.objects {
-            let mut made = Object {
+            let mut prepared = Object {
                 ppath: object.ppath.as_deref().and_then(|text| Pattern::new(text).ok()),
                 directives: Default::default(),
             };
             for directive in &object.directives {
                 match make_directive(&self.functions, directive) {
                     Ok(DirectiveOutcome::Ready(ready)) => {
-                        made.directives[directive.stage as usize].push(*ready)
+                        prepared.directives[directive.stage as usize].push(*ready)
                     }
                     Ok(DirectiveOutcome::LeftOut(message)) => self.log(LOG_INFORM, &message),
                     Err(message) => problems.push(Problem { location: directive.location.clone(), message }),
@@ -285,7 +286,7 @@ impl Engine {
             if let Some(name) = &object.name {
                 names.insert(name.clone(), objects.len());
             }
-            objects.push(made);
+            objects.push(prepared);
         }
         problems.extend(missing_root_object(configuration));
         let leads_on = |object: &Object| {
@@ -304,9 +305,9 @@ impl Engine {
         Program { objects, names, only_object, functions }
     }
 
-    fn note_settings_kept_elsewhere(&self) {
+    fn note_replaced_settings(&self) {
         for setting in &self.settings {
-            if let Some(location) = kept_elsewhere(&setting.name) {
+            if let Some(location) = touchstone_key(&setting.name) {
                 let text =
                     format!("{}: {} has no effect here: it is in {location}", setting.location, setting.name);
                 self.log(LOG_INFORM, &text);
@@ -322,9 +323,9 @@ impl Engine {
         let mine = std::ptr::from_ref(self) as usize;
         live.retain(|(engine, _)| *engine != mine);
         let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = live.iter().any(|(_, paths)| paths.iter().any(|path| plugins.contains_key(path)));
+        let is_reused = live.iter().any(|(_, paths)| paths.iter().any(|path| plugins.contains_key(path)));
         drop((live, plugins));
-        if goes_on {
+        if is_reused {
             return;
         }
         let mut functions = std::mem::take(&mut *self.at_end.lock().unwrap_or_else(PoisonError::into_inner));
@@ -438,7 +439,7 @@ impl Engine {
 /// The result of preparing a directive.
 enum DirectiveOutcome {
     Ready(Box<Directive>),
-    /// The directive has no effect, because Touchstone does this in another way, as the text says.
+    /// The directive has no effect, because Touchstone does this in another way, which the text describes.
     LeftOut(String),
 }
 
@@ -527,8 +528,8 @@ pub fn check(settings: &Settings) -> Vec<String> {
     }
     for directive in configuration.objects.iter().flat_map(|object| &object.directives) {
         let name = parameter(&directive.parameters, "fn").map(String::from_utf8_lossy);
-        let made = make_directive(&functions, directive);
-        if let Err(message) = made
+        let directive_result = make_directive(&functions, directive);
+        if let Err(message) = directive_result
             && name.is_none_or(|name| {
                 is_judged(&name) || crate::builtin::is_refused(&name, &directive.parameters)
             })
@@ -762,13 +763,13 @@ pub unsafe extern "C" fn magnus_atrestart(function: Option<AtEnd>, argument: *mu
 
 /// Logs once that a function of the interface has no effect here.
 pub fn unsupported(name: &'static str) {
-    static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.contains(&name) {
+    static REPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if reported.contains(&name) {
         return;
     }
-    told.push(name);
-    drop(told);
+    reported.push(name);
+    drop(reported);
     if let Some(engine) = current() {
         // SAFETY: names of plug-ins are never freed.
         let plugin = unsafe { crate::memory::bytes(breadcrumb().plugin) };

@@ -46,7 +46,7 @@ impl Function {
         allowed_threads: AllowedThreads,
     ) -> &'static Function {
         let c_text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
-        let made: &'static Function = Box::leak(Box::new(Function {
+        let function: &'static Function = Box::leak(Box::new(Function {
             name: c_text(name),
             plugin: c_text(plugin),
             pointer: AtomicPtr::new(function as *mut ()),
@@ -55,10 +55,10 @@ impl Function {
             is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }));
-        if !made.is_servers_own() {
-            crate::crash::register_function(&made.name, &made.plugin);
+        if !function.is_servers_own() {
+            crate::crash::register_function(&function.name, &function.plugin);
         }
-        made
+        function
     }
 
     /// Whether it is a built-in function.
@@ -93,7 +93,7 @@ impl Function {
         self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
-    /// Lets it run on cores. The caller must know that it never waits.
+    /// Allows it to run on cores. The caller must be sure that it never waits.
     pub fn set_inline(&self) {
         self.is_inline.store(true, Ordering::Relaxed);
     }

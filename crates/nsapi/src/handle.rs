@@ -1,5 +1,5 @@
 //! The objects behind `SYS_NETFD` and `SYS_FILE`. A plug-in gets them from the server and passes them back; a
-//! pointer to anything else is refused, as far as the tag shows it.
+//! pointer to anything else is refused if its tag differs.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

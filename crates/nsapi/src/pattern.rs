@@ -68,8 +68,8 @@ impl Pattern {
             Some(b'~') => {
                 reader.position += 1;
                 reader.has_wildcards = true;
-                // An exclusion may contain another exclusion; only the first `~` counts, as in the original
-                // servers.
+                // An exclusion may contain another exclusion; only the first `~` has an effect, as in the
+                // original servers.
                 reader.alternatives(0)?;
                 Some(reader.take_program())
             }
@@ -272,7 +272,7 @@ impl Reader<'_> {
                 continue;
             }
             if depth > 0 {
-                // The last alternative: there is nothing else to try.
+                // The last alternative: there is no other one to try.
                 self.states[begin] = State::Jump(begin + 1);
             }
             let end = self.states.len();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_the_documentation_of_obj_conf_says() {
+    fn patterns_match_as_documented_for_obj_conf() {
         for (pattern, text, expected) in [
             ("*.gif", "a.gif", true),
             ("*.gif", "a.gift", false),

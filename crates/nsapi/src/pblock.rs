@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_name_are_told_in_the_order_of_their_insertion() {
+    fn values_of_one_name_are_in_the_order_of_their_insertion() {
         // SAFETY: the blocks are valid and freed once.
         unsafe {
             let block = pblock_create(1);

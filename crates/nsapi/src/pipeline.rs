@@ -38,7 +38,7 @@ pub struct Pipeline {
     /// The conditions that were evaluated: the condition, its result, and the matches of its regular
     /// expression.
     decisions: Vec<(*const Condition, bool, Groups)>,
-    /// What the Service function has delegated to the server.
+    /// The action that the Service function has delegated to the server.
     pub delegated: Option<crate::connection::Delegated>,
     request_end: RequestEnd,
 }
@@ -144,7 +144,7 @@ pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Sta
     let mut stage_run =
         StageRun { engine: &engine, plugin_request, session, request, thread: ThreadKind::Worker };
     let pipeline: *mut Pipeline = stage_run.pipeline();
-    // The position of the stage that runs meanwhile is kept, because the request may be the same.
+    // The position of the current stage is kept, because the request may be the same.
     let (object, directive) = ((*pipeline).at_object, (*pipeline).at_directive);
     (*pipeline).at_object = 0;
     (*pipeline).at_directive = 0;
@@ -302,7 +302,7 @@ impl StageRun<'_> {
                 Phase::Error
             }
             _ if has_written => {
-                // The head was sent already, so the answer can only be left incomplete.
+                // The head was sent already, so the answer can only be broken off.
                 self.pipeline().request_end = RequestEnd::Close;
                 Phase::AddLog
             }
@@ -523,8 +523,8 @@ impl StageRun<'_> {
                 Err(message) => return Ok(self.cannot_evaluate(&message)),
             }
             let function = directive.function();
-            let asked = &raw mut self.plugin_request().request;
-            if self.thread == ThreadKind::Core && !function.runs_on_core(asked) {
+            let function_request = &raw mut self.plugin_request().request;
+            if self.thread == ThreadKind::Core && !function.runs_on_core(function_request) {
                 return Err(NeedsWorker);
             }
             if self.thread == ThreadKind::Worker {

@@ -34,7 +34,7 @@ unsafe extern "C" {
     static __nsapi303_table: *const c_void;
 }
 
-/// Keeps the exported names in the program: a linker leaves out what nothing asks for.
+/// Keeps the exported names in the program: a linker removes names that nothing refers to.
 pub fn install() {
     // SAFETY: the pointers are set by the loader, and never changed.
     let tables = unsafe { [__nsapi30_table, __nsapi302_table, __nsapi303_table] };

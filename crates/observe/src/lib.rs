@@ -1,10 +1,10 @@
-//! What is seen of the server from outside: logs, metrics, and the ids of requests.
+//! The observable state of the server: logs, metrics, and the ids of requests.
 //!
 //! | module | |
 //! |---|---|
 //! | [`log`] | the access log and the error log, and the thread that writes them |
 //! | [`log_line`] | one line of the access log |
-//! | [`metrics`] | what each core counts, and the sums as text |
+//! | [`metrics`] | the counts of each core, and their sums as text |
 //! | [`request_id`] | the id of each request |
 
 pub mod log;

@@ -1,14 +1,14 @@
-//! Names of requests: the one that a request came with, where who sent it is believed, or a new one.
+//! Ids of requests: the id that a request contains, if its sender is trusted, or a new one.
 //!
-//! A new one is a UUID of version 7 (RFC 9562 section 5.7): the time in milliseconds, then 74 random bits. So
+//! A new id is a UUID of version 7 (RFC 9562 section 5.7): the time in milliseconds, then 74 random bits. So
 //! ids sort by time, and those of several servers differ. They are names, not secrets: the bits come from a
-//! small generator that every core seeds for itself.
+//! small generator that every core seeds separately.
 
 use rustix::time::{ClockId, clock_gettime};
 
 use touchstone_http::request_view::RequestFields;
 
-/// The longest id that is taken from a request.
+/// The longest id that is accepted from a request.
 const LONGEST: usize = 128;
 
 /// The length of a UUID as text.
@@ -19,15 +19,15 @@ const UUID_LENGTH: usize = 36;
 pub struct RequestIdConfig {
     /// The header field, in lower case.
     pub field: String,
-    /// Whose ids are taken.
+    /// The senders whose ids are accepted.
     pub accept: AcceptRequestId,
-    /// Whether answers name it.
+    /// Whether answers contain it.
     pub answer: bool,
     /// Whether programs and origins get it.
     pub forward: bool,
 }
 
-/// Whose request ids are taken.
+/// The senders whose request ids are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptRequestId {
     /// None.
@@ -38,12 +38,12 @@ pub enum AcceptRequestId {
     Always,
 }
 
-/// The name of a request.
+/// The id of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
-    /// Made here.
+    /// Made by this server.
     New([u8; UUID_LENGTH]),
-    /// It came with it.
+    /// Received with the request.
     Given(Box<[u8]>),
 }
 
@@ -69,11 +69,11 @@ pub struct RequestIds {
 }
 
 impl RequestIds {
-    /// A generator with a seed of its own.
+    /// A generator with its own seed.
     pub fn new() -> RequestIds {
         let mut seed = [0; 32];
         if aws_lc_rs::rand::fill(&mut seed).is_err() {
-            // Without the system's randomness, time and place must do.
+            // If the system has no randomness, the time and an address are the seed.
             let now = clock_gettime(ClockId::Realtime);
             let thread = i64::from(rustix::thread::gettid().as_raw_nonzero().get());
             seed[..8].copy_from_slice(&now.tv_nsec.to_le_bytes());
@@ -87,7 +87,7 @@ impl RequestIds {
         RequestIds { state }
     }
 
-    /// The id of a request: its own, where `config` lets that count, or a new one.
+    /// The id of a request: the received one, if `config` accepts it, or a new one.
     pub fn of(
         &mut self,
         config: &RequestIdConfig,
@@ -135,7 +135,7 @@ impl Default for RequestIds {
     }
 }
 
-/// The id that a request came with; `None` where it has none, several, or one that could harm a log.
+/// The id in a request; `None` if it has none, several, or one that could damage a log.
 fn given<'a>(config: &'a RequestIdConfig, fields: &'a dyn RequestFields) -> Option<&'a [u8]> {
     let mut all = (0..)
         .map_while(|position| fields.field(position))
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_could_do_harm_are_replaced() {
+    fn dangerous_ids_are_replaced() {
         let mut ids = RequestIds::new();
         let long = "a".repeat(129);
         for bad in ["", "a b", "a\"", "\u{e9}", &long, "a\tb", "<script>"] {
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_is_short_and_printable_whatever_comes(value in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_id_is_short_and_printable(value in prop::collection::vec(any::<u8>(), 0..200)) {
             let fields = [(b"x-request-id".to_vec(), value)];
             let id = RequestIds::new().of(&config(AcceptRequestId::Always), false, &fields);
             prop_assert!((1..=LONGEST).contains(&id.as_bytes().len()));

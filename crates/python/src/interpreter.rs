@@ -1,5 +1,4 @@
-//! Finds the Python of the machine, or of a virtual environment: the program is asked for the path of its
-//! library.
+//! Finds the Python of the machine, or of a virtual environment: the program reports the path of its library.
 //!
 //! A `python3` can contain its library, as in Debian, and when built by pyenv without `--enable-shared`. Then
 //! the system's library of the same version is opened instead; if it is missing, the error names Debian's
@@ -45,7 +44,7 @@ impl Interpreter {
     /// The Python of a virtual environment or of a program; by default, that in PATH.
     ///
     /// # Errors
-    /// None can be opened; the text says what to do.
+    /// None can be opened; the text states the reason and the remedy.
     pub fn find(virtual_environment: Option<&Path>) -> Result<Interpreter, String> {
         let program = program(virtual_environment)?;
         let answer = ask(&program)?;
@@ -117,7 +116,7 @@ struct Library<'a> {
     multiarch: &'a str,
 }
 
-/// The library, if it exists: first where the program says, then that of the same version elsewhere.
+/// The library, if it exists: at the path that the program reports, else that of the same version elsewhere.
 fn library(known: &Library<'_>) -> Option<PathBuf> {
     let base_lib = Path::new(known.base).join("lib");
     let multiarch = Path::new("/usr/lib").join(known.multiarch);
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_looked_for_where_the_program_says_and_then_in_the_system() {
+    fn the_library_is_searched_at_the_reported_path_and_then_in_the_system() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().to_str().unwrap();
         std::fs::create_dir(directory.path().join("lib")).unwrap();
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_python_is_named() {
+    fn an_invalid_program_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let error = Interpreter::find(Some(directory.path())).unwrap_err();
         assert!(error.contains("is not a virtual environment"), "{error}");

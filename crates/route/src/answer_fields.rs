@@ -14,7 +14,7 @@ pub struct AnswerFields {
     lines: Box<[u8]>,
     /// Fields whose values have variables.
     texts: Box<[(Box<str>, Text)]>,
-    /// One of these has what the pattern of the route has matched.
+    /// One of these contains a match of the route's pattern.
     use_captures: bool,
 }
 
@@ -62,13 +62,13 @@ impl AnswerFields {
         !self.texts.is_empty()
     }
 
-    /// Whether a value has what the pattern of the route has matched.
+    /// Whether a value contains a match of the route's pattern.
     pub fn use_captures(&self) -> bool {
         self.use_captures
     }
 
-    /// Applies them to field lines, each of which ends with CRLF. A value with variables that comes out
-    /// empty, or with a byte that no value may have, is left out.
+    /// Applies them to field lines, each of which ends with CRLF. A value with variables is left out if it
+    /// becomes empty, or contains a byte that is not allowed in a value.
     pub fn apply(&self, fields: &mut Vec<u8>, source: &dyn Source) {
         if !self.names.is_empty() {
             let mut kept = Vec::with_capacity(fields.len() + self.lines.len());

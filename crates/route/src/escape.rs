@@ -1,20 +1,20 @@
-//! Percent-encoding (RFC 3986 section 2) of what goes into a `Location`.
+//! Percent-encoding (RFC 3986 section 2) of the parts of a `Location`.
 
 use touchstone_http::path::append_escaped;
 
-/// Appends a decoded path. A slash stays one; everything that does not stand for itself in a path is encoded,
-/// so also the backslash, which browsers take for a slash.
+/// Appends a decoded path. Slashes are kept; all bytes that are not allowed in a path are encoded. So is the
+/// backslash, which browsers treat as a slash.
 pub fn append_path(path: &[u8], out: &mut Vec<u8>) {
     append_escaped(path, b"/-._~!$&'()*+,;=:@", out);
 }
 
-/// Appends decoded bytes as part of a query or fragment: what separates or has another meaning there is
-/// encoded.
+/// Appends decoded bytes as part of a query or fragment: separators and bytes with a special meaning there
+/// are encoded.
 pub fn append_query_part(bytes: &[u8], out: &mut Vec<u8>) {
     append_escaped(bytes, b"/-._~!$'()*,:@", out);
 }
 
-/// Appends a query that is encoded already, and encodes what has no place in a URI at all.
+/// Appends a query that is encoded already, and encodes the bytes that are not allowed in a URI.
 pub fn append_query(query: &[u8], out: &mut Vec<u8>) {
     append_escaped(query, b"%/-._~!$&'()*+,;=:@?[]|", out);
 }
@@ -39,7 +39,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_uri_bytes_come_out(bytes: Vec<u8>) {
+        fn the_result_has_only_uri_bytes(bytes: Vec<u8>) {
             for append in [append_path, append_query_part, append_query] {
                 let mut out = Vec::new();
                 append(&bytes, &mut out);
@@ -48,7 +48,7 @@ mod tests {
             }
         }
 
-        /// An encoded path means the path that it was made from.
+        /// An encoded path has the meaning of the path from which it was made.
         #[test]
         fn a_path_reads_back(segments in prop::collection::vec("[ -~\u{e9}&&[^/]]{1,6}", 0..4)) {
             let good = segments.iter().all(|segment| segment != "." && segment != "..");

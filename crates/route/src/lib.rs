@@ -1,10 +1,10 @@
-//! The parts of a route that need no configuration: what it asks of a request, and the texts that it makes of
-//! one. `touchstone-config` reads the keys of routes and puts these parts into the table of a site.
+//! The parts of a route that need no configuration: the conditions for a request, and the texts that it makes
+//! of one. `touchstone-config` reads the keys of routes and puts these parts into the table of a site.
 //!
 //! | module | |
 //! |---|---|
-//! | `matcher` | what a route asks of a path, a field and a request |
-//! | `template` | where a redirect or rewrite leads |
+//! | `matcher` | the conditions for a path, a field and a request |
+//! | `template` | the target of a redirect or rewrite |
 //! | `escape` | percent-encoding |
 //! | `answer_fields` | fields that the answer gets |
 

@@ -59,7 +59,7 @@ impl PathMatch {
         if text.is_empty() {
             return Ok(PathMatch::Any);
         }
-        // First compiled alone, so that the error is about the operator's text.
+        // First compiled on its own, so that the error refers to the operator's text.
         compile(text)?;
         compile(&format!(r"\A(?:{text})\z")).map(|regex| PathMatch::Expression(Box::new(regex)))
     }
@@ -291,7 +291,7 @@ impl RequestMatch {
     }
 
     /// Whether the condition has a variable of the connection.
-    pub fn asks_for_connection(&self) -> bool {
+    pub fn needs_connection(&self) -> bool {
         let is_of_connection = |variable: &Variable| variable.known == Known::Connection;
         self.when.as_ref().is_some_and(|when| when.uses(is_of_connection))
     }
@@ -465,7 +465,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wildcards in values mean what the same regular expression means.
+        /// Wildcards in values have the meaning of the corresponding regular expression.
         #[test]
         fn value_wildcards_are_wildcards(wanted in "[ab*]{1,6}", value in "[abAB]{0,8}") {
             let expression: String = wanted.replace('*', ".*");

@@ -1,8 +1,8 @@
 //! The target of a redirect or rewrite: text with variables.
 //!
 //! The value of a variable comes from the client, so it is encoded for its position, and a template is parsed
-//! with these positions in mind. The template alone chooses the server of a redirect (or `$host`, the host
-//! that the client requested), never the path.
+//! with these positions in mind. Only the template (or `$host`, the host that the client requested) chooses
+//! the server of a redirect, never the path.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ enum Variable {
     Host,
 }
 
-/// What may be the beginning of a target with a map.
+/// The possible beginnings of a target with a map.
 const BEGINNING: [&str; 2] = ["$map{", "${map{"];
 
 /// The part of a URI reference.
@@ -67,7 +67,7 @@ pub struct Values<'v> {
     pub source: &'v dyn Source,
 }
 
-/// For maps, which may look up what the pattern has matched.
+/// For maps, which may look up the matches of the pattern.
 impl Source for Values<'_> {
     fn value<'a>(&'a self, variable: &'a Variables) -> Option<Cow<'a, [u8]>> {
         match variable.fact {
@@ -118,7 +118,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether it has variables that are not those of paths alone.
+    /// Whether it contains variables other than those of paths.
     pub fn has_values(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Value(..) | Part::Beginning(_)))
     }
@@ -195,7 +195,7 @@ impl Template {
         Some(out)
     }
 
-    /// `None` if what begins here would change the name of the server that a map has given.
+    /// `None` if the following text would change the name of the server that a map has returned.
     fn check_end_of_server(&self, out: &[u8], begin: usize) -> Option<()> {
         let begins_with_map = matches!(self.parts.first(), Some(Part::Beginning(_)));
         if !begins_with_map || out[begin..].is_empty() {
@@ -237,9 +237,9 @@ fn end_query(has_query: bool, values: &Values<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the value of a map that is a path or a URL. What stands in the map is taken as it is written, and
-/// values of the request are encoded. `None`: a value of the request would choose the server, or it is
-/// neither a path nor a URL.
+/// Appends the value of a map that is a path or a URL. The text of the map is used unchanged, and values of
+/// the request are encoded. `None`: a value of the request would choose the server, or it is neither a path
+/// nor a URL.
 fn append_beginning(text: &Text, source: &dyn Source, out: &mut Vec<u8>) -> Option<()> {
     let mut is_good = true;
     text.pieces(source, &mut |piece| match piece {
@@ -252,7 +252,7 @@ fn append_beginning(text: &Text, source: &dyn Source, out: &mut Vec<u8>) -> Opti
             let is_path = |url: &[u8]| {
                 memchr::memmem::find(url, b"://").is_none_or(|colon| url[colon + 3..].contains(&b'/'))
             };
-            // At the very beginning stands a path, or nothing.
+            // The beginning must be a path, or empty.
             is_good &= match out.is_empty() {
                 // A server's name follows two slashes.
                 true => value.starts_with(b"/") && !value.starts_with(b"//"),
@@ -407,7 +407,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A variable that is not one of those of redirects alone.
+    /// A variable that is not only for redirects.
     fn variable_of_language(&mut self, name: &str, unknown: String) -> Result<(), String> {
         let is_known = VARIABLES.iter().any(|entry| entry.name == name);
         let Ok(rest) = std::str::from_utf8(self.rest) else { return Err(unknown) };
@@ -427,7 +427,7 @@ impl<'t> Parser<'t> {
         let is_first = self.parts.is_empty() && self.text.starts_with('$');
         let part = match (self.region, name) {
             (_, "map") if is_first => Part::Beginning(text),
-            // The names of servers are those that stand in the map.
+            // The names of servers are those in the map.
             (Region::Authority, "map") if text.has_plain_maps() => Part::Value(text, Region::Authority),
             (Region::Authority, _) => {
                 return Err(format!(
@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(at("https://$map{server}$path", "/p"), some("https://a.example/p?q=1"));
         assert_eq!(at("$map{new}", "/one"), some("/two?x=1"));
         assert_eq!(at("$map{new}", "/to/a b?"), some("https://example.net/a%20b%3F?q=1"));
-        // No value of a request becomes a part of the name of a server, and nothing but HTTP is led to.
+        // No value of a request becomes a part of the name of a server, and only HTTP targets are possible.
         assert_eq!(at("$map{new}", "/bad/.evil.example/"), None);
         assert_eq!(at("$map{new}", "/script/alert(1)"), None);
         assert_eq!(at("$map{new}", "/none"), None);

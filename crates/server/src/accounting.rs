@@ -191,7 +191,7 @@ fn request_id(
     peer: Option<SocketAddr>,
     fields: Option<&HeadFields<'_>>,
 ) -> Option<RequestId> {
-    if !state.log.wants_request_id() {
+    if !state.log.needs_request_id() {
         return None;
     }
     let from_proxy = peer.is_some_and(|peer| state.snapshot.connection_gate.trusts_fields_of(peer.ip()));

@@ -1,4 +1,4 @@
-//! The cache before programs and origins: the store, opened as the configuration says, and which routes have
+//! The cache before programs and origins: opens the store of the configuration, and finds the routes that use
 //! the cache.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use touchstone_observe::log::error::ErrorLog;
 use crate::compression;
 use crate::memory_limit;
 
-/// Puts the cache before the interface of a route, where its configuration says so.
+/// Puts the cache before the interface of a route whose configuration has `accelerate`.
 pub fn open(
     policy: &Policy,
     route: &RouteConfig,
@@ -35,12 +35,12 @@ pub fn open(
     if policy.esi == Esi::Off {
         return (cached, accelerated);
     }
-    // The page and its parts are stored as they are, and what is composed of them is compressed.
+    // The page and its parts are stored uncompressed; the composed page is compressed.
     let composed = Arc::new(Composed::new(accelerated, cached.clone(), &route.path));
     (cached, compression::open(composed, compression::settings_of(route, site)))
 }
 
-/// The store with its copies on disk, if there are to be any; the error says why there cannot be.
+/// Opens the store, with its copies on disk if they are configured; the error states why it cannot be opened.
 pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Accelerator>, String> {
     let disk = match &config.disk {
         None => None,
@@ -63,21 +63,21 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
     Ok(Arc::new(Accelerator::new(Store::new(memory, disk))))
 }
 
-/// Tells the stored answers of a site's route from those of others. The same over reloads and restarts as
-/// long as the site and what the route is for are the same. Which origins answer for it changes while it is
-/// at work; programs are part of it.
+/// A hash that separates the stored answers of a site's route from those of others. It stays the same over
+/// reloads and restarts as long as the site and what the route matches stay the same. Programs are part of
+/// it; origins are not, because they may change while the server runs.
 fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     let mut hasher = FxHasher::default();
     site.hosts.hash(&mut hasher);
     site.listen.hash(&mut hasher);
     let RouteConfig { path, pattern, suffixes, methods, request_headers, .. } = route;
     (path, pattern, suffixes, methods, request_headers).hash(&mut hasher);
-    // What they are asked for does say which answers these are.
+    // The base paths of the origins are part of it: they determine what is requested.
     route.proxy.as_ref().map(|proxy| (base_paths(proxy), &proxy.strip_prefix)).hash(&mut hasher);
     let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, servlet, wasm, python, .. } = route;
     format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}{wasm:?}{python:?}")
         .hash(&mut hasher);
-    // Only where there are some, so that what earlier versions stored on disk is found.
+    // Added only if there are some, so that answers which earlier versions stored on disk are still found.
     if let Some(uwsgi) = &route.uwsgi {
         format!("{uwsgi:?}").hash(&mut hasher);
     }
@@ -88,11 +88,11 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     hasher.finish()
 }
 
-/// Fields that name the client: origins that answer by them say so to caches.
+/// Fields that describe the client. Origins whose answers depend on them state this in `Vary`.
 const NAMES_CLIENT: [&str; 3] = ["forwarded", "x-real-ip", "x-request-id"];
 
-/// The values that the origins of a route get and that may differ between requests of one key. What an origin
-/// makes of one visitor's value is not for another.
+/// The values that the origins of a route receive and that may differ between requests with the same key. An
+/// answer made with the value of one visitor must not be sent to another.
 fn key_of_origin(route: &RouteConfig) -> Vec<Text> {
     let differs = |variable: &Variable| {
         !matches!(variable.fact, Fact::Map | Fact::Method | Fact::Path | Fact::Host | Fact::Scheme)
@@ -106,7 +106,7 @@ fn key_of_origin(route: &RouteConfig) -> Vec<Text> {
     in_key.map(|(_, value)| value.clone()).collect()
 }
 
-/// The paths that the URLs of origins have, each once.
+/// The paths in the URLs of the origins, each once.
 fn base_paths(proxy: &ProxyConfig) -> BTreeSet<String> {
     proxy.origins().into_iter().map(|origin| origin.url.base_path).collect()
 }

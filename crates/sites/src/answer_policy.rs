@@ -1,8 +1,7 @@
-//! The fields of `security_fields` and `cors` of a site or route, made ready once.
-//!
-//! What is the same for all answers is an [`AddedFields`]; it is part of cached files and of stored answers.
-//! Only a policy with a nonce, and requests with an Origin where origins are listed, need more for each
-//! request; these take the exchange.
+//! The fields of `security_fields` and `cors` of a site or route, prepared once. The fields that are the same
+//! for all answers are an [`AddedFields`]; it is part of cached files and of stored answers. Only policies
+//! with a nonce, and requests with an Origin where origins are listed, need more work for each request; these
+//! requests take the exchange.
 
 use std::sync::Arc;
 
@@ -12,33 +11,33 @@ use touchstone_http::request_view::RequestView;
 
 use crate::cors::Cors;
 
-/// What answers say to browsers about other sites and about what a page may do.
+/// The fields of answers with which browsers restrict other sites and the page itself.
 pub struct AnswerPolicy {
-    /// For every answer; policies in it have no nonce.
+    /// For all answers; its policies have no nonce.
     added: AddedFields,
-    /// The same without policies that have a nonce, and these.
+    /// The same without the policies that have a nonce, and these policies.
     with_nonce: Option<(AddedFields, Vec<Policy>)>,
     cors: Option<Cors>,
 }
 
-/// A content security policy with a nonce in it.
+/// A content security policy that contains a nonce.
 struct Policy {
     name: &'static str,
     text: String,
     if_present: IfPresent,
 }
 
-/// What is known of the request that an answer is for.
+/// The properties of the request that the fields depend on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BrowserRequest<'a> {
-    /// The origin that the browser names, if it is one alone.
+    /// The value of Origin, if there is exactly one.
     pub origin: Option<&'a [u8]>,
-    /// The nonce that the page was made with.
+    /// The nonce with which the page was made.
     pub nonce: Option<&'a str>,
 }
 
 impl AnswerPolicy {
-    /// The policy of a site, or of a route where it has keys of its own; `None`: it says nothing.
+    /// The policy of a site, or of a route with keys of its own; `None`: there are no such fields.
     pub fn open(
         site: &SiteConfig,
         security: Option<&SecurityFieldsConfig>,
@@ -74,20 +73,20 @@ impl AnswerPolicy {
         self.with_nonce.is_some()
     }
 
-    /// Whether it answers to origins one by one.
+    /// Whether the fields depend on the request's Origin.
     pub fn lists_origins(&self) -> bool {
         self.cors.as_ref().is_some_and(Cors::lists_origins)
     }
 
-    /// Whether what is common to all answers is enough for a GET: a program needs no nonce, and no origin is
-    /// named where that matters.
+    /// Whether [`AnswerPolicy::common`] is sufficient for a GET: no program needs a nonce, and the request
+    /// has no Origin on which the answer depends.
     #[inline]
     pub fn is_common_for(&self, request: &RequestView<'_>) -> bool {
         !self.lists_origins() || request.values(b"origin").next().is_none()
     }
 
     /// The status of the answer to a preflight request (see [`preflight_method`]), and the lines to add to
-    /// its fields; `None`: others answer it.
+    /// its fields; `None`: the site or route does not answer it.
     pub fn preflight(&self, request: &RequestView<'_>) -> Option<(u16, Vec<u8>)> {
         self.cors.as_ref().map(|cors| cors.preflight(origin_of(request)))
     }
@@ -98,11 +97,11 @@ impl AnswerPolicy {
     }
 
     /// Applies it to the fields of an answer with this status.
-    pub fn apply(&self, asked: BrowserRequest<'_>, status: u16, fields: &mut Vec<u8>) {
-        match (&self.with_nonce, asked.nonce) {
+    pub fn apply(&self, browser_request: BrowserRequest<'_>, status: u16, fields: &mut Vec<u8>) {
+        match (&self.with_nonce, browser_request.nonce) {
             (Some((common, policies)), Some(nonce)) => {
                 let mut added = common.clone();
-                // The page that the client keeps has the nonce of its own policy, which it keeps too.
+                // The page in the client's cache has the nonce of its own policy, which is cached with it.
                 for policy in policies.iter().filter(|_| status != 304) {
                     added.add(policy.name, &policy.text.replace(NONCE, nonce), policy.if_present);
                 }
@@ -110,7 +109,7 @@ impl AnswerPolicy {
             }
             _ => self.added.apply(fields),
         }
-        if let (Some(cors), Some(origin)) = (&self.cors, asked.origin) {
+        if let (Some(cors), Some(origin)) = (&self.cors, browser_request.origin) {
             cors.add_for(origin, fields);
         }
     }
@@ -123,8 +122,8 @@ pub fn origin_of<'a>(request: &RequestView<'a>) -> Option<&'a [u8]> {
     origins.next().is_none().then_some(first)
 }
 
-/// The method that a script wants to use, if a browser asks whether it may (Fetch, section "CORS-preflight
-/// fetch").
+/// The method of a preflight request, by which a browser requests permission for a script (Fetch, section
+/// "CORS-preflight fetch").
 pub fn preflight_method<'a>(request: &RequestView<'a>) -> Option<&'a [u8]> {
     if request.method != b"OPTIONS" || request.values(b"origin").next().is_none() {
         return None;
@@ -132,8 +131,8 @@ pub fn preflight_method<'a>(request: &RequestView<'a>) -> Option<&'a [u8]> {
     request.values(b"access-control-request-method").next()
 }
 
-/// Adds the fields that have no nonce in them, and returns those that do. What `headers` of the site has of
-/// the same name counts instead.
+/// Adds the fields without a nonce, and returns the policies with one. A field of the same name in `headers`
+/// of the site takes precedence.
 fn add_security(config: &SecurityFieldsConfig, site: &SiteConfig, added: &mut AddedFields) -> Vec<Policy> {
     let if_present = if config.replace { IfPresent::Replace } else { IfPresent::Keep };
     let is_in_headers = |name: &str| site.headers.keys().any(|other| other.eq_ignore_ascii_case(name));
@@ -173,8 +172,8 @@ fn add_security(config: &SecurityFieldsConfig, site: &SiteConfig, added: &mut Ad
     policies
 }
 
-/// The policy of an answer that has no nonce in it: without that source, and with `'none'` where no other is
-/// left.
+/// The policy for answers without a nonce: the nonce source is removed; `'none'` replaces it if no other
+/// source is left.
 fn without_nonce(policy: &str) -> String {
     let source = format!("'nonce-{NONCE}'");
     let directives = policy.split(';').map(str::trim).filter(|directive| !directive.is_empty());
@@ -197,14 +196,19 @@ mod tests {
         SiteConfig::new(PathBuf::from("/"), vec!["127.0.0.1:80".parse().unwrap()])
     }
 
-    fn applied(policy: &AnswerPolicy, asked: BrowserRequest<'_>, status: u16, fields: &str) -> String {
+    fn applied(
+        policy: &AnswerPolicy,
+        browser_request: BrowserRequest<'_>,
+        status: u16,
+        fields: &str,
+    ) -> String {
         let mut fields = fields.as_bytes().to_vec();
-        policy.apply(asked, status, &mut fields);
+        policy.apply(browser_request, status, &mut fields);
         String::from_utf8(fields).unwrap()
     }
 
     #[test]
-    fn nothing_is_said_where_nothing_is_set() {
+    fn without_settings_there_are_no_fields() {
         let nothing = SecurityFieldsConfig::default();
         assert!(AnswerPolicy::open(&site(), None, None).is_none());
         assert!(AnswerPolicy::open(&site(), Some(&nothing), Some(&CorsConfig::default())).is_none());
@@ -251,12 +255,12 @@ mod tests {
             applied(&policy, BrowserRequest::default(), 200, ""),
             "Content-Security-Policy: script-src 'none'; style-src 'self'\r\n"
         );
-        let asked = BrowserRequest { nonce: Some("abc"), ..BrowserRequest::default() };
+        let browser_request = BrowserRequest { nonce: Some("abc"), ..BrowserRequest::default() };
         assert_eq!(
-            applied(&policy, asked, 200, ""),
+            applied(&policy, browser_request, 200, ""),
             "Content-Security-Policy: script-src 'nonce-abc'; style-src 'self' 'nonce-abc'\r\n"
         );
-        assert_eq!(applied(&policy, asked, 304, ""), "");
+        assert_eq!(applied(&policy, browser_request, 304, ""), "");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Applications that `touchstone check` finds to be broken archives. The server itself starts without them:
-//! others of the same route run, and a WAR that is replaced is started.
+//! Finds broken archives of applications for `touchstone check`. The server itself starts without them: the
+//! other applications of the route run, and a WAR that is replaced is started.
 
 use touchstone_config::{Config, ConfigPlaces, ConfigProblem};
 use touchstone_servlet::before_start::broken_archives;

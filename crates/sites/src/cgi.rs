@@ -1,4 +1,4 @@
-//! From a route's `cgi` to the interface that answers with its programs.
+//! Makes the interface of a route with `cgi`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use touchstone_processes::user::User;
 
 use crate::file_access::symlink_policy;
 
-/// The interface of a route with CGI programs; the error says what is wrong, with the name of the key.
+/// The interface of a route with CGI programs; the error states the fault, with the name of the key.
 pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(cgi, route).into_iter().next() {
         return Err(format!("'cgi.{key}': {message}"));
@@ -30,7 +30,8 @@ pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<A
     Ok(interface.shared())
 }
 
-/// Programs that a plug-in's configuration finds, with what the route says of programs.
+/// The interface for programs that the configuration of a plug-in finds, with the route's settings for
+/// programs.
 pub fn open_given(route: &RouteConfig, site: &SiteConfig) -> Result<Arc<CgiInterface>, String> {
     let cgi = route.cgi.clone().unwrap_or_default();
     if let Some((key, message)) = problems(&cgi, route).into_iter().next() {
@@ -40,7 +41,7 @@ pub fn open_given(route: &RouteConfig, site: &SiteConfig) -> Result<Arc<CgiInter
     CgiInterface::open(settings).map(Arc::new).map_err(|error| format!("'cgi': {error}"))
 }
 
-/// What is wrong with it on this machine, with the keys.
+/// The faults of the settings on this machine, with the keys.
 pub fn problems(cgi: &CgiConfig, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     if cgi.directory.is_some() && prefix_below(&route.path).is_none() {
@@ -93,7 +94,7 @@ fn programs(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<P
     Ok(Programs::Below { directory: absolute(root)?, prefix: String::new() })
 }
 
-/// Of `/cgi-bin/`: `/cgi-bin`.
+/// Removes the slash at the end: `/cgi-bin/` gives `/cgi-bin`.
 fn prefix_below(path: &str) -> Option<String> {
     path.strip_suffix('/').filter(|_| !has_wildcards(path)).map(str::to_string)
 }

@@ -1,23 +1,24 @@
-//! What compression and `substitute` have in common: the fields and the length of an answer whose bytes this
-//! server changes.
+//! The common part of compression and `substitute`: changes the fields and the length of an answer whose body
+//! this server changes.
 
 use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_http::grammar::{list_members, split_field};
 
-/// Fields that are true only of the bytes as they were made.
+/// Fields that apply only to the original bytes of the body.
 const OF_BYTES: [&[u8]; 4] = [b"accept-ranges", b"content-digest", b"content-md5", b"digest"];
 
-/// The fields of lines, names and values.
+/// The names and values of field lines.
 pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
 }
 
-/// Whether an answer with this Cache-Control stays as it is (RFC 9111 section 5.2.2.6).
+/// Whether Cache-Control forbids a change of the answer (RFC 9111 section 5.2.2.6).
 pub fn forbids_change(cache_control: &[u8]) -> bool {
     list_members(cache_control).any(|member| member.eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Takes away the fields that are true only of other bytes, and `others`, and makes a strong entity tag weak.
+/// Removes the fields that apply only to the original bytes, and `others`, and makes a strong entity tag
+/// weak.
 pub fn change_fields(lines: &mut Vec<u8>, others: &[&[u8]]) {
     let mut kept = Vec::with_capacity(lines.len() + 32);
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
@@ -34,7 +35,7 @@ pub fn change_fields(lines: &mut Vec<u8>, others: &[&[u8]]) {
     *lines = kept;
 }
 
-/// Takes away the length of an answer to HEAD: that of GET has another one (RFC 9110 section 8.6).
+/// Removes the length of an answer to HEAD: the answer to GET has another length (RFC 9110 section 8.6).
 pub fn forget_length(answer: &mut Answer) {
     answer.declared_length = None;
     answer.body.retain_mut(|part| match part {

@@ -1,11 +1,11 @@
-//! Compressing the answers of programs and origins, by the `compression` keys of their site.
+//! Compresses the answers of programs and origins, according to the `compression` keys of their site.
 //!
-//! It is an interface before another, behind the cache: what is stored is the coded form of each coding that
-//! was asked for, told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A
-//! strong entity tag stands for the bytes that the program made, so it is made weak.
+//! It is an interface in front of another one, behind the cache. The cache therefore stores one form for each
+//! coding that was requested; `Vary: Accept-Encoding`, which every answer gets that can be compressed,
+//! distinguishes them. A strong entity tag identifies the original bytes, so it is made weak.
 //!
-//! A body is compressed as it comes, and flushed whenever the program has nothing more for the moment.
-//! Requests that ask for no coding keep the shorter ways to a program.
+//! A body is compressed as it arrives, and flushed whenever the program pauses. Requests that accept no
+//! coding take the shorter paths to a program.
 
 use std::future::poll_fn;
 use std::io;
@@ -33,10 +33,10 @@ use touchstone_http::request::Method;
 
 use crate::changed_answer::{change_fields, fields, forbids_change, forget_length};
 
-/// A body that is there is compressed at once up to this size, which takes about a millisecond.
+/// A complete body up to this size is compressed at once, which takes about a millisecond.
 const AT_ONCE_BYTES: usize = 32 * 1024;
 
-/// How much of a coded body waits for its client.
+/// The most bytes of a compressed body that wait for the client.
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// An interface whose answers are compressed.
@@ -45,7 +45,7 @@ struct Compressed {
     settings: CodingSettings,
 }
 
-/// What a site wants of content codings.
+/// The content codings of a site.
 pub fn settings(config: &SiteConfig) -> CodingSettings {
     settings_with(&config.compression, config)
 }
@@ -55,7 +55,7 @@ fn settings_with(codings: &[ContentCoding], config: &SiteConfig) -> CodingSettin
     for &coding in codings {
         levels[coding as usize] = Some(config.compression_levels[coding as usize]);
     }
-    // Codings that are not made here may still come from files.
+    // Codings that are not made here may still be read from precompressed files.
     let mut order = ContentCoding::ALL;
     let listed = |coding: &ContentCoding| codings.iter().position(|each| each == coding);
     order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
@@ -67,7 +67,7 @@ pub fn settings_of(route: &RouteConfig, site: &SiteConfig) -> CodingSettings {
     settings_with(route.compression.as_ref().unwrap_or(&site.compression), site)
 }
 
-/// Has the answers of an interface compressed as its site wants it.
+/// Compresses the answers of an interface according to these settings.
 pub fn open(interface: Arc<dyn Interface>, settings: CodingSettings) -> Arc<dyn Interface> {
     match settings.levels {
         [None, None, None] => interface,
@@ -131,9 +131,9 @@ impl Handler for CompressedHandler {
             return ImmediateAnswer::Handle;
         }
         match self.handler.clone().answer_at_once(request, body) {
-            ImmediateAnswer::Answer(answer) => ImmediateAnswer::Answer(say_that_it_varies(answer)),
+            ImmediateAnswer::Answer(answer) => ImmediateAnswer::Answer(add_vary_if_codable(answer)),
             ImmediateAnswer::Written(answer) => {
-                ImmediateAnswer::Written(say_that_it_varies_with(answer, body.len() as u64))
+                ImmediateAnswer::Written(add_vary_if_codable_with(answer, body.len() as u64))
             }
             ImmediateAnswer::Pending(begun) => ImmediateAnswer::Pending(Box::new(PlainPending(begun))),
             ImmediateAnswer::Handle => ImmediateAnswer::Handle,
@@ -142,11 +142,11 @@ impl Handler for CompressedHandler {
 
     fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         let answer = self.handler.clone().await_call(call, interim);
-        Box::pin(async move { say_that_it_varies(answer.await) })
+        Box::pin(async move { add_vary_if_codable(answer.await) })
     }
 }
 
-/// A request that was begun for a client that wants no coding.
+/// A request that was started for a client that accepts no coding.
 struct PlainPending(Box<dyn PendingCall>);
 
 impl PendingCall for PlainPending {
@@ -156,18 +156,18 @@ impl PendingCall for PlainPending {
 
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
         self.0.poll_answer(context, &mut |answer, body| {
-            give(say_that_it_varies_with(answer, body.len() as u64), body);
+            give(add_vary_if_codable_with(answer, body.len() as u64), body);
         })
     }
 
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
         let wanted = AnswerForm { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
-        let handled = self.0.go_on(request);
+        let handled = self.0.continue_request(request);
         Box::pin(async move { wanted.apply_to(handled.await) })
     }
 }
 
-/// Calls programs for clients that want no coding.
+/// Calls programs for clients that accept no coding.
 struct PlainCaller {
     caller: Box<dyn Caller>,
     settings: CodingSettings,
@@ -180,9 +180,9 @@ impl Caller for PlainCaller {
 
     fn call(&mut self, request: &PlainGet<'_>) -> CallResult {
         match self.caller.call(request) {
-            CallResult::Answer(answer) => CallResult::Answer(say_that_it_varies(answer)),
+            CallResult::Answer(answer) => CallResult::Answer(add_vary_if_codable(answer)),
             CallResult::Written(answer) => {
-                CallResult::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
+                CallResult::Written(add_vary_if_codable_with(answer, self.caller.body().len() as u64))
             }
             CallResult::ConnectionReturned => CallResult::ConnectionReturned,
         }
@@ -211,7 +211,7 @@ fn coding_for(settings: &CodingSettings, accepted: AcceptEncoding) -> Option<Con
     None
 }
 
-/// What a request says of the form of its answer.
+/// The form of the answer that a request allows.
 pub struct AnswerForm {
     coding: Option<ContentCoding>,
     level: u8,
@@ -221,7 +221,7 @@ pub struct AnswerForm {
 }
 
 impl AnswerForm {
-    /// What a request says, where these codings are made.
+    /// The form for a request, if these codings are made.
     pub fn of(request: &Request, settings: &CodingSettings) -> AnswerForm {
         let head = &request.received.head;
         let coding = coding_for(settings, head.accept_encoding);
@@ -243,7 +243,7 @@ impl AnswerForm {
         }
     }
 
-    /// Gives an answer that form, if it is one of those that have it.
+    /// Changes an answer to that form, if it can have it.
     pub fn apply(self, mut answer: Answer) -> Answer {
         if answer.status == 304 {
             self.weaken_as_known(&mut answer);
@@ -265,14 +265,14 @@ impl AnswerForm {
         compress_body(answer, coding, self.level)
     }
 
-    /// The 304 is for what the client has: where that has been coded, its entity tag is the weak one.
+    /// A 304 refers to the client's copy: if that copy is compressed, its entity tag is the weak one.
     fn weaken_as_known(&self, answer: &mut Answer) {
-        let knows_weak = |tag: &[u8]| {
+        let has_weak = |tag: &[u8]| {
             self.if_none_match
                 .windows(tag.len() + 2)
                 .any(|known| known.starts_with(b"W/") && &known[2..] == tag)
         };
-        let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && knows_weak(tag));
+        let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && has_weak(tag));
         if tag.is_some() {
             change_fields(&mut answer.fields, &[]);
             add_vary(&mut answer.fields);
@@ -280,24 +280,24 @@ impl AnswerForm {
     }
 }
 
-/// Says of an answer that is not coded that its form depends on the request, where it could be.
-fn say_that_it_varies(mut answer: Answer) -> Answer {
+/// Adds `Vary` to an answer that is not compressed but could be.
+fn add_vary_if_codable(mut answer: Answer) -> Answer {
     if may_be_coded(&answer, None) {
         add_vary(&mut answer.fields);
     }
     answer
 }
 
-/// The same for an answer whose body, of this length, lies elsewhere.
-fn say_that_it_varies_with(mut answer: Answer, body_bytes: u64) -> Answer {
+/// The same for an answer whose body is stored elsewhere and has this length.
+fn add_vary_if_codable_with(mut answer: Answer, body_bytes: u64) -> Answer {
     if may_be_coded(&answer, Some(body_bytes)) {
         add_vary(&mut answer.fields);
     }
     answer
 }
 
-/// Whether the answer is one of those that are compressed for who accepts it. `body_bytes`: the length of a
-/// body that is not in it.
+/// Whether the answer is compressed for clients that accept a coding. `body_bytes`: the length of a body that
+/// is not part of `answer`.
 fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
     if matches!(answer.status, 0..200 | 204..=206 | 304) {
         return false;
@@ -329,16 +329,16 @@ fn field<'a>(lines: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     fields(lines).find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
 }
 
-/// Adds `Vary: Accept-Encoding` where it is not said.
+/// Adds `Vary: Accept-Encoding` if the fields do not contain it.
 fn add_vary(lines: &mut Vec<u8>) {
-    let says_so = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
+    let names_it = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
     let vary = |name: &[u8]| name.eq_ignore_ascii_case(b"vary");
-    if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(says_so)) {
+    if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(names_it)) {
         lines.extend_from_slice(b"Vary: Accept-Encoding\r\n");
     }
 }
 
-/// Puts the coded form in the place of an answer's body.
+/// Replaces the body of an answer by its compressed form.
 fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer {
     let parts = std::mem::take(&mut answer.body);
     let mut first = Vec::new();
@@ -365,7 +365,7 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
         let mut rest = rest.unwrap_or_else(|| Receiver::of(Bytes::new()));
         match compress_stream(first, &mut rest, &mut sender, coding, level).await {
             Ok(true) => sender.finish_with_trailers(rest.take_trailers()),
-            // The client has left; what makes the body learns it when the receiver is dropped.
+            // The client has disconnected. The source of the body stops when the receiver is dropped.
             Ok(false) => {}
             Err(error) => sender.fail(error),
         }
@@ -373,7 +373,7 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
     answer.part(BodyPart::Stream { body: receiver, length: None })
 }
 
-/// Compresses as the body comes; false when no client receives it any more.
+/// Compresses a body as it arrives; returns false when the client has disconnected.
 async fn compress_stream(
     first: Bytes,
     rest: &mut Receiver,
@@ -391,7 +391,7 @@ async fn compress_stream(
             if !send(sender, compressor.piece(&part)?).await {
                 return Ok(false);
             }
-            // Others are to have their turn.
+            // Other tasks get a turn.
             tokio::task::yield_now().await;
         }
         let next = poll_fn(|context| Poll::Ready(rest.poll_next(context))).await;

@@ -1,7 +1,7 @@
 //! Answers to scripts of other origins: the server's side of the CORS protocol of the Fetch standard.
 //!
-//! An answer that depends on the origin says so (`Vary: Origin`), also to a request without one, so that no
-//! cache gives the answer for one origin to another. An origin that is not listed is never repeated.
+//! An answer that depends on the origin has `Vary: Origin`, also if the request has no origin, so that no
+//! cache sends the answer for one origin to another. An origin that is not listed is never repeated.
 
 use rustc_hash::FxHashSet;
 use touchstone_config::CorsConfig;
@@ -18,23 +18,23 @@ const OWN: [&str; 7] = [
     "Access-Control-Allow-Private-Network",
 ];
 
-/// The longest origin that is looked up: a host has 255 bytes at most.
+/// The longest origin that is looked up: a host has at most 255 bytes.
 const LONGEST_ORIGIN: usize = 300;
 
-/// Which origins may read answers, with the fields for them.
+/// The origins that may read answers, and the fields for them.
 pub struct Cors {
     /// `None`: every origin.
     listed: Option<Listed>,
-    /// Lines beside the one that names the origin.
+    /// Lines of all answers except the one that names the origin.
     of_answer: Vec<u8>,
-    /// Lines of the answer to a preflight request beside the one that names the origin.
+    /// Lines of answers to preflight requests except the one that names the origin.
     of_preflight: Vec<u8>,
 }
 
-/// What is before and behind the labels that a `*.` stands for.
+/// The text before and after the labels that a `*.` stands for.
 type AroundLabels = (Box<[u8]>, Box<[u8]>);
 
-/// The origins that are listed.
+/// The listed origins.
 struct Listed {
     whole: FxHashSet<Box<[u8]>>,
     wild: Vec<AroundLabels>,
@@ -74,7 +74,7 @@ impl Cors {
         self.listed.is_some()
     }
 
-    /// Adds what holds for all answers, whatever their requests say.
+    /// Adds the fields that all answers have, whatever their requests are.
     pub fn add_common(&self, added: &mut AddedFields) {
         OWN.iter().for_each(|name| added.remove(name));
         if self.lists_origins() {
@@ -88,7 +88,7 @@ impl Cors {
         }
     }
 
-    /// Adds what an answer says to this origin beside that.
+    /// Adds the fields of an answer for this origin, in addition to the common ones.
     pub fn add_for(&self, origin: &[u8], fields: &mut Vec<u8>) {
         if self.listed.as_ref().is_some_and(|listed| listed.has(origin)) {
             allow(origin, fields);
@@ -96,8 +96,8 @@ impl Cors {
         }
     }
 
-    /// The status of the answer to a preflight request, and the lines to add to its fields beside what is
-    /// common to all answers.
+    /// The status of the answer to a preflight request, and the lines to add to its fields in addition to the
+    /// common ones.
     pub fn preflight(&self, origin: Option<&[u8]>) -> (u16, Vec<u8>) {
         let origin = origin.filter(|origin| self.listed.as_ref().is_none_or(|listed| listed.has(origin)));
         let mut fields = Vec::new();
@@ -131,7 +131,7 @@ impl Listed {
     }
 }
 
-/// Names an origin, which must be listed.
+/// Adds a line that names an origin, which must be listed.
 fn allow(origin: &[u8], fields: &mut Vec<u8>) {
     for piece in [&b"Access-Control-Allow-Origin: "[..], origin, b"\r\n"] {
         fields.extend_from_slice(piece);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_say_of_origins_is_replaced() {
+    fn fields_of_programs_about_origins_are_replaced() {
         let own = b"access-control-allow-origin: https://evil.example\r\nVary: Accept\r\n";
         let mut added = AddedFields::default();
         Cors::new(&config(&["https://a.example"])).unwrap().add_common(&mut added);

@@ -7,16 +7,16 @@ use touchstone_config::{CrawlersConfig, RouteConfig, SiteConfig, route_name, sit
 use touchstone_crawlers::{Crawlers, endpoint};
 use touchstone_http::request_view::RequestView;
 
-/// The rules of a site that has some.
+/// The rules of a site.
 pub struct SiteCrawlers {
     of_site: Option<Arc<Crawlers>>,
     of_routes: Box<[Option<Arc<Crawlers>>]>,
-    /// All of them, each once.
+    /// All rules, each once.
     all: Vec<Arc<Crawlers>>,
 }
 
 impl SiteCrawlers {
-    /// Opens those of a site; `None`: it has none. The errors name the route.
+    /// Opens the rules of a site; `None`: it has none. The errors name the route.
     pub fn open(site: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<SiteCrawlers>, Vec<String>> {
         let name = site_name(site);
         let open = |config: &CrawlersConfig| Crawlers::open(config, &name, shared.report());
@@ -48,12 +48,12 @@ impl SiteCrawlers {
         }
     }
 
-    /// All of them, each once.
+    /// All rules, each once.
     pub fn all(&self) -> Vec<&Crawlers> {
         self.all.iter().map(|rules| &**rules).collect()
     }
 
-    /// Whether a request is for a path of the check, whatever its route says.
+    /// Whether the path of a request belongs to the check; this does not depend on its route.
     pub fn concerns(&self, request: &RequestView<'_>) -> bool {
         endpoint(request.path).is_some()
     }

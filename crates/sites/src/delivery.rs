@@ -1,7 +1,7 @@
-//! How answers of a site's routes are delivered, where a configuration says something of it: what is replaced
-//! in them, and how fast they are sent.
+//! How the answers of a site's routes are delivered: which texts are replaced in them, and how fast they are
+//! sent.
 //!
-//! A site without such keys has none of this, and its requests pay one branch.
+//! A site without such keys has no [`Deliveries`]; its requests cost one branch.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use touchstone_config::{DeliveryConfig, SiteConfig};
 
 use crate::substitution::Substitution;
 
-/// How the answers of a route, or of what no route answers, are delivered.
+/// The delivery of the answers of a route, or of requests that match no route.
 #[derive(Clone)]
 pub struct Delivery {
     /// Texts that are replaced.
     pub substitution: Option<Arc<Substitution>>,
-    /// How fast a body is sent.
+    /// The speed at which a body is sent.
     pub rate: Option<SendRate>,
 }
 
-/// How fast a body is sent.
+/// The speed at which a body is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendRate {
     /// The most bytes in a second.
     pub bytes_per_second: u64,
-    /// How many bytes are sent before that counts.
+    /// The bytes that are sent before the limit applies.
     pub after_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Prepares those of a site; `None` if neither it nor a route says anything of it.
+    /// Prepares the deliveries of a site; `None` if neither it nor a route has such keys.
     pub fn open(site: &SiteConfig) -> Result<Option<Deliveries>, String> {
         let of_site = open(&site.delivery)?;
         let of_routes: Box<[_]> = site
@@ -45,11 +45,11 @@ impl Deliveries {
                 false => open(&route.delivery.below(&site.delivery)),
             })
             .collect::<Result<_, _>>()?;
-        let says_nothing = of_site.is_none() && of_routes.iter().all(Option::is_none);
-        Ok((!says_nothing).then_some(Deliveries { of_site, of_routes }))
+        let is_empty = of_site.is_none() && of_routes.iter().all(Option::is_none);
+        Ok((!is_empty).then_some(Deliveries { of_site, of_routes }))
     }
 
-    /// The delivery of a route's answers, or of what no route answers.
+    /// The delivery of a route's answers, or of requests that match no route.
     pub fn of(&self, route: Option<usize>) -> Option<&Delivery> {
         match route {
             Some(route) => self.of_routes.get(route)?.as_ref(),
@@ -68,6 +68,6 @@ fn open(config: &DeliveryConfig) -> Result<Option<Delivery>, String> {
         after_bytes: config.limit_rate_after.unwrap_or_default(),
     });
     // The connection applies the minimum rates of clients itself.
-    let says_nothing = substitution.is_none() && rate.is_none() && !config.has_minimum_rate();
-    Ok((!says_nothing).then_some(Delivery { substitution, rate }))
+    let is_empty = substitution.is_none() && rate.is_none() && !config.has_minimum_rate();
+    Ok((!is_empty).then_some(Delivery { substitution, rate }))
 }

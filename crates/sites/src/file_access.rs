@@ -1,4 +1,4 @@
-//! Access to files and directories that a configuration names, for its checks and for what it opens.
+//! Checks access to the files and directories that a configuration names.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use touchstone_config as config;
 use touchstone_files::root::SymlinkPolicy;
 
-/// Checks access with the present (effective) rights of the process.
+/// Checks access with the current (effective) rights of the process.
 pub fn may(path: &Path, access: Access, otherwise: &str) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS)
         .map_err(|error| format!("{otherwise}: {}", io::Error::from(error)))
@@ -18,7 +18,7 @@ pub fn existing(directory: &Path) -> &Path {
     directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
 }
 
-/// The key `symlinks` as roots take it.
+/// Converts the key `symlinks` to the policy of roots.
 pub fn symlink_policy(policy: config::SymlinkPolicy) -> SymlinkPolicy {
     match policy {
         config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,

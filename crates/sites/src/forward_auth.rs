@@ -1,8 +1,8 @@
-//! The authority of a site or route: the requests to it, and a memory of the requests that it has recently
-//! allowed.
+//! The authority of a site or route: the server that decides which requests pass, the requests to it, and a
+//! cache of requests that it has recently allowed.
 //!
-//! What is remembered is known by a hash over all that was sent to the authority and all that the
-//! configuration names, so that the decision for one user is never that for another.
+//! The key of a decision is a hash over all that was sent to the authority and all that the configuration
+//! names. So a decision for one user is never used for another.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use touchstone_proxy::{GroupName, OriginGroups, Proxy, ProxySettings};
 
 use crate::proxy;
 
-/// The most decisions of an authority that are remembered.
+/// The most decisions of an authority that are cached.
 const MOST_DECISIONS: usize = 16_384;
 
 /// A server that decides which requests pass.
 pub struct ForwardAuth {
     /// The configuration.
     pub config: ForwardAuthConfig,
-    /// What asks it.
+    /// The interface that sends requests to it.
     pub interface: Arc<dyn Interface>,
-    /// Path and query of the question.
+    /// Path and query of these requests.
     pub target: Box<[u8]>,
     decisions: Option<Decisions>,
 }
 
-/// What an authority said of a request that passes.
+/// The authority's answer to a request that passes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorityApproval {
     /// The user.
@@ -40,13 +40,13 @@ pub struct AuthorityApproval {
     pub fields: Vec<(Box<str>, Box<[u8]>)>,
 }
 
-/// What makes a request the same as one that passed.
+/// The key of a cached decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DecisionKey([u8; 32]);
 
 impl ForwardAuth {
-    /// Of a site or route whose name in metrics this is; `None`: no authority is asked. The error says what
-    /// is wrong, with the name of the key.
+    /// Opens the authority of a site or route, with this name in metrics; `None`: there is none. The error
+    /// states the fault, with the name of the key.
     pub fn open(
         config: &ForwardAuthConfig,
         name: GroupName,
@@ -62,7 +62,7 @@ impl ForwardAuth {
         })))
     }
 
-    /// What `question`, which asks for the sake of `request`, is known by; `None`: nothing is remembered.
+    /// The key of the decision that `question` requests for `request`; `None`: it is not cached.
     pub fn key(&self, request: &Request, question: &Request) -> Option<DecisionKey> {
         self.decisions.as_ref()?;
         let mut hash = digest::Context::new(&digest::SHA256);
@@ -82,7 +82,7 @@ impl ForwardAuth {
                 _ => add(request.client.map(|client| client.ip().to_string()).unwrap_or_default().as_bytes()),
             }
         }
-        // Every field that is sent and listed, whether it is a credential or not.
+        // All fields that are sent and listed, whether they are credentials or not.
         let is_listed =
             |name: &[u8]| self.config.send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         for (name, value) in question.received.fields().filter(|(name, _)| is_listed(name)) {
@@ -92,12 +92,12 @@ impl ForwardAuth {
         hash.finish().as_ref().try_into().ok().map(DecisionKey)
     }
 
-    /// What the authority said of late of such a request.
+    /// The cached decision with this key.
     pub fn remembered(&self, key: DecisionKey) -> Option<AuthorityApproval> {
         self.decisions.as_ref()?.get(key, Instant::now())
     }
 
-    /// Remembers what the authority has said.
+    /// Caches a decision of the authority.
     pub fn remember(&self, key: DecisionKey, passed: &AuthorityApproval) {
         if let Some(decisions) = &self.decisions {
             decisions.put(key, passed.clone(), Instant::now());
@@ -105,12 +105,12 @@ impl ForwardAuth {
     }
 }
 
-/// What is wrong with the settings: what the keys say together, and files that they name.
+/// The fault of the settings: of the keys together, or of files that they name.
 pub fn problem(config: &ForwardAuthConfig) -> Option<String> {
     settings(config, GroupName { site: String::new(), route: String::new() }).err()
 }
 
-/// How the authority is asked, and with which path and query; `None`: none is.
+/// The settings of the client, and the path and query of its requests; `None`: there is no authority.
 fn settings(config: &ForwardAuthConfig, name: GroupName) -> Result<Option<(ProxySettings, String)>, String> {
     let Some((origin, target)) = config.target() else { return Ok(None) };
     let path = target.split('?').next().unwrap_or_default();
@@ -125,7 +125,7 @@ fn settings(config: &ForwardAuthConfig, name: GroupName) -> Result<Option<(Proxy
     Ok(Some((settings, target)))
 }
 
-/// Decisions of late. When the newer half is full, the older half is forgotten.
+/// Recent decisions. When the newer half is full, the older half is dropped.
 struct Decisions {
     lifetime: Duration,
     halves: Mutex<[FxHashMap<DecisionKey, (Instant, AuthorityApproval)>; 2]>,
@@ -148,7 +148,7 @@ impl Decisions {
         if newer.len() >= MOST_DECISIONS / 2 {
             *older = std::mem::take(newer);
         }
-        // The newer half is looked at first, so what the older one has of it no longer counts.
+        // The newer half is searched first, so an entry of the older half with the same key has no effect.
         newer.insert(key, (now + self.lifetime, passed));
     }
 }

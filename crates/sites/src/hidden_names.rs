@@ -1,14 +1,14 @@
-//! Names that a site keeps to itself unless it is told otherwise.
+//! Names of files that a site does not serve unless it is configured to.
 
 use crate::site::Site;
 
-/// Names that begin with a dot are kept for the operator; RFC 8615 makes one exception.
+/// Whether a name begins with a dot; such files are for the operator. RFC 8615 makes one exception.
 fn is_hidden(path: &[u8]) -> bool {
     let path = path.strip_prefix(b"/.well-known/").unwrap_or(path);
     path.split(|&byte| byte == b'/').any(|segment| segment.starts_with(b"."))
 }
 
-/// Whether the site does not serve files of such a name.
+/// Whether the site does not serve files with such a name.
 pub fn is_refused_name(site: &Site, path: &[u8]) -> bool {
     !site.config.hidden_files && is_hidden(path)
 }

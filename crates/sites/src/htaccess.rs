@@ -1,8 +1,8 @@
-//! `.htaccess` files below the directories of a site. They are not obeyed here; what one forbids is refused
-//! until the configuration says something about its directory.
+//! `.htaccess` files below the directories of a site. The server does not apply them. It refuses what such a
+//! file forbids until the configuration has a route for its directory.
 //!
 //! ```text
-//! directories of a site -> files -> what each forbids -> routes before those of the site, and a line each
+//! directories of a site -> files -> what each forbids -> routes before those of the site, and a message each
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use touchstone_config::routes::check_pattern;
 use touchstone_config::{HtaccessPolicy, RespondConfig, RouteConfig, SiteConfig};
 
-/// How many directories of a site are looked through.
+/// The most directories of a site that are searched.
 const DIRECTORIES: usize = 10_000;
-/// How deep.
+/// The greatest depth.
 const DEPTH: usize = 24;
 /// The most bytes of a file.
 const FILE_BYTES: u64 = 256 * 1024;
 
-/// Puts routes that refuse before those of the site; returns what is to be said about the files.
+/// Puts routes that refuse requests before those of the site; returns the messages about the files.
 pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
     if site.htaccess == HtaccessPolicy::Ignore {
         return Vec::new();
@@ -26,14 +26,14 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
     let mut refusals = Vec::new();
     for (path, directory) in mounts(site) {
         if directory == Path::new("/") {
-            // No site's own files: the root of a site whose routes take every path.
+            // If routes answer all paths, the root has no files that are served.
             continue;
         }
         let mut search = Search { found: Vec::new(), directories: 0 };
         search.below(&directory, 0);
         if search.directories > DIRECTORIES {
             said.push(format!(
-                "{}: only {DIRECTORIES} directories were looked through for .htaccess files; 'htaccess = \
+                "{}: only {DIRECTORIES} directories were searched for .htaccess files; 'htaccess = \
                  \"ignore\"' of the site ends the search",
                 directory.display()
             ));
@@ -41,7 +41,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
         for file in search.found {
             let Some(below) = path_below(&file, &directory) else { continue };
             let at = format!("{path}{below}");
-            // A route for the directory itself says what holds there.
+            // A route for the directory itself determines its access.
             let is_told = site.routes.iter().any(|route| route.path == at);
             let mut forbids = forbidden(&read(&file));
             forbids.retain(|forbidden| !is_told || *forbidden != Forbidden::Directory);
@@ -59,7 +59,7 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
             refusals.extend(forbids.iter().map(|forbidden| refusal(&at, forbidden)));
         }
     }
-    // The routes of the site keep their order behind them.
+    // The routes of the site follow in their order.
     site.routes.splice(0..0, refusals);
     said
 }
@@ -92,7 +92,7 @@ impl Search {
         let Ok(entries) = std::fs::read_dir(directory) else { return };
         let mut inner = Vec::new();
         for entry in entries.filter_map(Result::ok) {
-            // Links are not followed: they may lead in circles.
+            // Links are not followed: they may form loops.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => inner.push(entry.path()),
                 Ok(kind) if kind.is_file() && entry.file_name() == ".htaccess" => {
@@ -116,7 +116,7 @@ fn read(file: &Path) -> String {
     let is_small = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() <= FILE_BYTES);
     match is_small.then(|| std::fs::read(file)) {
         Some(Ok(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
-        // What cannot be read may forbid anything.
+        // A file that cannot be read may forbid anything.
         _ => "Require all denied".to_string(),
     }
 }
@@ -132,7 +132,7 @@ enum Forbidden {
     Matching(String),
 }
 
-/// Reads what a file forbids. A condition that cannot be judged here counts as if it held.
+/// Reads what a file forbids. A condition that cannot be evaluated here is treated as true.
 fn forbidden(text: &str) -> Vec<Forbidden> {
     let mut found = Vec::new();
     let mut sections: Vec<(String, Forbidden)> = Vec::new();
@@ -162,7 +162,7 @@ fn forbidden(text: &str) -> Vec<Forbidden> {
             ["require", "method", ..] => false,
             ["require", ..] => true,
             ["deny", "from", ..] => true,
-            // Rules that refuse everything; others are not judged.
+            // Only rules that refuse everything are recognised.
             ["rewriterule", "^" | ".*" | "^.*$" | "^(.*)$" | "(.*)", "-", flags] => {
                 let flags = flags.trim_matches(['[', ']']);
                 flags.split(',').any(|flag| matches!(flag, "f" | "forbidden"))
@@ -194,8 +194,8 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
                 Some(rest) => (rest, ""),
                 None => (rest, "[^/]*"),
             };
-            // Without what looks ahead it matches more names, and refuses them all.
-            let patterns = [rest.to_string(), without_looks(rest)];
+            // Without look-around the expression matches more names, and all of them are refused.
+            let patterns = [rest.to_string(), without_look_arounds(rest)];
             let patterns = patterns.map(|rest| format!("{begin}{front}(?:{rest}){back}"));
             let known = patterns.into_iter().find(|pattern| check_pattern(pattern).is_ok());
             match known {
@@ -207,15 +207,15 @@ fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
     route
 }
 
-/// An expression without the groups that look ahead or back.
-fn without_looks(expression: &str) -> String {
+/// An expression without its look-around groups.
+fn without_look_arounds(expression: &str) -> String {
     let mut out = String::new();
     let mut rest = expression;
     while let Some(character) = rest.chars().next() {
         let looks = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|begin| rest.starts_with(begin));
         let length = match character {
             '(' if looks => group_length(rest),
-            // An escaped parenthesis is none.
+            // An escaped parenthesis begins no group.
             '\\' => {
                 let length = rest.chars().take(2).map(char::len_utf8).sum();
                 out.push_str(&rest[..length]);
@@ -293,7 +293,7 @@ mod tests {
         let route = |forbidden| refusal("/a.b/", &forbidden);
         assert_eq!(route(Forbidden::Directory).path, "/a.b/");
         assert_eq!(route(Forbidden::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
-        assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
+        assert_eq!(without_look_arounds("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
         let looking = route(Forbidden::Matching("^\\.(?!well-known).*$".into()));
         assert_eq!(looking.pattern, "/a\\.b/(?:.*/)?(?:\\..*)");
         assert_eq!(route(Forbidden::Matching("(a".into())).path, "/a.b/");

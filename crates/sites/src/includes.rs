@@ -45,7 +45,7 @@ impl SiteIncludes {
                 && content_type.split(';').next().is_some_and(|media_type| media_type.trim() == "text/html"))
     }
 
-    /// Whether answers of programs and origins with this media type are pages.
+    /// Whether an answer of a program or origin with this media type is a page.
     pub fn is_page_type(&self, content_type: &[u8]) -> bool {
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         self.config
@@ -54,8 +54,8 @@ impl SiteIncludes {
             .any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(media_type))
     }
 
-    /// Whether a field of an answer of a program or an origin is kept. Fields that describe its bytes may be
-    /// wrong for the page's.
+    /// Whether a field of an answer of a program or origin is kept. Fields that describe its bytes may be
+    /// wrong for the page.
     pub fn keeps_field(&self, name: &[u8]) -> bool {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         let others: [&[u8]; 5] =
@@ -67,7 +67,7 @@ impl SiteIncludes {
         }
     }
 
-    /// Whether answers say when the page's file was modified.
+    /// Whether answers have the modification time of the page's file.
     pub fn has_last_modified(&self, facts: &FileFacts) -> bool {
         let by_permission = self.config.xbithack == XBitHack::Full && facts.permissions & GROUP_EXECUTES != 0;
         self.config.last_modified || by_permission

@@ -1,4 +1,4 @@
-//! From a route's configuration to the interface that answers its requests.
+//! Makes the interface of a route from its configuration.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::{
     traced, wasm, webdav,
 };
 
-/// What answers the requests of a route.
+/// The interfaces that answer the requests of a route.
 #[derive(Default)]
 pub struct RouteInterface {
     /// The interface, if it has one.
     pub interface: Option<Arc<dyn Interface>>,
     /// The cache before it, if it has one.
     pub cache: Option<CachedRoute>,
-    /// What is before both, or before files; the first one first.
+    /// The interfaces before both, or before files; the first is called first.
     pub middleware: Vec<Arc<dyn Interface>>,
 }
 
-/// The interface of a route, if it has one; the error says what is wrong, with the name of the key.
+/// The interface of a route, if it has one; the error states the fault, with the name of the key.
 pub fn open(
     route: &RouteConfig,
     site: &SiteConfig,
@@ -50,8 +50,8 @@ pub fn open(
     }
 }
 
-/// The interface with its calls traced, where requests of the route are. Those to origins are traced where
-/// each is tried.
+/// Adds tracing to an interface if requests of the route are traced. Requests to origins are traced at each
+/// attempt.
 fn traced(
     program: Option<Arc<dyn Interface>>,
     route: &RouteConfig,
@@ -70,7 +70,7 @@ fn is_traced(route: &RouteConfig, site: &SiteConfig) -> bool {
     TraceConfig::share(site.telemetry, route.telemetry).is_some()
 }
 
-/// The interface with texts replaced in its answers, where that is wanted.
+/// Adds the replacement of texts to an interface if it is configured.
 fn substituted(
     program: Option<Arc<dyn Interface>>,
     route: &RouteConfig,

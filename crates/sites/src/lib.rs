@@ -1,17 +1,18 @@
-//! From a checked configuration to what the cores use of it: sites with their roots opened, and routes with
+//! Makes the state that the cores use from a checked configuration: sites with opened roots, and routes with
 //! their interfaces.
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
-//! of a site; [`forward_auth`] is a server that decides, [`login`] asks users to sign in, and
-//! [`answer_policy`] is what answers say to browsers.
-//! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
-//! [`accelerator`] stand before it. [`delivery`] is how answers are sent, [`substitution`] what is replaced
-//! in them, and [`logs`] those of sites and routes. `traced` makes calls of programs spans of a trace.
-//! [`streams`] carry no requests. [`machine`] checks what a configuration needs from the machine,
-//! [`shared_libraries`] what a statically linked program cannot serve, and [`archives`] what applications are
-//! packed in; [`checks`] is all of that. [`services`] are the programs and origins of a server, over reloads. `file_access` has what checks and interfaces share.
+//! of a site; [`forward_auth`] is a server that decides which requests pass, [`login`] has users sign in, and
+//! [`answer_policy`] has the fields of answers for browsers. [`interface`] opens the interface of a route,
+//! with a module for each kind; [`compression`] and [`accelerator`] are in front of it. [`delivery`]
+//! determines how answers are sent, [`substitution`] which texts are replaced in them, and [`logs`] which log
+//! they are in. `traced` makes calls of programs spans of a trace. [`streams`] are connections without
+//! requests. [`services`] are the programs and origins of a server, which a reload keeps. [`machine`] checks
+//! what a configuration needs from the machine, [`shared_libraries`] what a statically linked program cannot
+//! serve, and [`archives`] the archives of applications; [`checks`] is all of that. `file_access` is used by
+//! checks and interfaces.
 //!
-//! Nothing here knows listeners or connections.
+//! This crate does not depend on listeners or connections.
 
 pub mod accelerator;
 pub mod answer_policy;

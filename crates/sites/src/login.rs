@@ -1,4 +1,4 @@
-//! The logins of a site and its routes, and the paths that they answer themselves.
+//! The logins of a site and its routes, and the paths that the logins answer.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use touchstone_http::cookie;
 use touchstone_http::request_view::RequestView;
 use touchstone_login::{Endpoint, Login, is_own_cookie};
 
-/// The logins of a site that has some.
+/// The logins of a site.
 pub struct Logins {
     of_site: Option<Arc<Login>>,
     of_routes: Box<[Option<Arc<Login>>]>,
-    /// All of them, each once.
+    /// All logins, each once.
     all: Vec<Arc<Login>>,
 }
 
 impl Logins {
-    /// Opens those of a site; `None`: it has none. The errors name the route.
+    /// Opens the logins of a site; `None`: it has none. The errors name the route.
     pub fn open(site: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<Logins>, Vec<String>> {
         let of_site = match &site.access.login {
             Some(config) => Login::open(config, shared).map_err(|problem| vec![problem])?,
@@ -50,12 +50,12 @@ impl Logins {
         }
     }
 
-    /// The login that answers a path itself.
+    /// The login that answers a path.
     pub fn endpoint(&self, path: &[u8]) -> Option<(&Arc<Login>, Endpoint)> {
         self.all.iter().find_map(|login| Some((login, login.endpoint(path)?)))
     }
 
-    /// The logins to whose back channel a path belongs, one for each client.
+    /// The logins whose back channel uses a path, one for each client.
     pub fn of_back_channel(&self, path: &[u8]) -> Vec<&Login> {
         let mut logins: Vec<&Login> = Vec::new();
         for login in self.all.iter().filter(|login| login.endpoint(path) == Some(Endpoint::BackChannel)) {
@@ -66,16 +66,16 @@ impl Logins {
         logins
     }
 
-    /// Whether the exchange has something to do for a request, whatever its route says: a path of a login, or
-    /// cookies that programs and origins must not get.
+    /// Whether the exchange must process a request, whatever its route is: its path is one of a login, or it
+    /// has cookies that programs and origins must not get.
     pub fn concerns(&self, request: &RequestView<'_>) -> bool {
         self.endpoint(request.path).is_some()
             || request.values(b"cookie").any(|field| cookie::has(field, is_own_cookie))
     }
 }
 
-/// What is wrong with the logins of a site together: two providers or clients with one path, or one client
-/// with two files of keys.
+/// A conflict between the logins of a site: two providers or clients with the same path, or one client with
+/// two files of keys.
 pub fn shared_path(site: &SiteConfig) -> Option<String> {
     let configs = || {
         let of_routes = site.routes.iter().filter_map(|route| route.access.login.as_ref());
@@ -85,7 +85,7 @@ pub fn shared_path(site: &SiteConfig) -> Option<String> {
         let is_other = |other: &&touchstone_config::LoginConfig| {
             (&other.issuer, &other.client_id) != (&login.issuer, &login.client_id)
         };
-        // The logins of one client share cookies, and the first of them takes the callbacks of all.
+        // Logins of the same client share cookies; the first of them processes the callbacks of all.
         let has_other_keys = |other: &&touchstone_config::LoginConfig| other.key_file != login.key_file;
         if let Some(other) = configs().take(position).filter(|other| !is_other(other)).find(has_other_keys) {
             let named = |login: &touchstone_config::LoginConfig| match &login.key_file {

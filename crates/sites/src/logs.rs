@@ -1,7 +1,7 @@
-//! The logs of sites and routes that have their own.
+//! The logs that belong to sites and routes.
 //!
-//! A configuration opens them, and they are closed with it. Without any there is none of this: every request
-//! is in the log of the server.
+//! They are opened and closed with a configuration. Without such logs every request is in the log of the
+//! server.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use touchstone_telemetry::SpanQueue;
 use crate::route::SiteRules;
 use crate::unusable::Unusable;
 
-/// The logs of the server, beside which others are opened.
+/// The logs of the server. Those of sites and routes are opened in addition.
 pub struct ServerLogs<'a> {
-    /// What the operator should know.
+    /// The error log of the server.
     pub error_log: &'a ErrorLog,
-    /// What counts the lines that the access log has lost.
+    /// Counts the lines that the access log has lost.
     pub lost_lines: LostLines,
     /// The queue of the spans of traced requests.
     pub spans: &'a Arc<SpanQueue>,
 }
 
-/// In which log a request has its line.
+/// The log that contains the line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogIndex {
-    /// In that of the server.
+    /// The log of the server.
     Server,
-    /// In the one at this position.
+    /// The log at this position.
     Own(usize),
 }
 
@@ -39,7 +39,7 @@ pub struct SiteLogs {
     error: Logs<ErrorLog>,
 }
 
-/// Logs of one kind, and which sites and routes have them.
+/// Logs of one kind, and the sites and routes that use them.
 struct Logs<L> {
     logs: Vec<L>,
     of_sites: Box<[SiteLogIndexes]>,
@@ -51,7 +51,7 @@ struct SiteLogIndexes {
 }
 
 impl SiteLogs {
-    /// Opens the logs of a configuration; `None` if it names none but those of the server.
+    /// Opens the logs of a configuration; `None` if it has only those of the server.
     pub fn open(config: &Config, server: &ServerLogs<'_>) -> Result<Option<Arc<SiteLogs>>, Unusable> {
         let access = Logs::open(
             config,
@@ -69,7 +69,7 @@ impl SiteLogs {
         Ok((!has_none).then(|| Arc::new(SiteLogs { access, error })))
     }
 
-    /// The log in which a request of a site and route has its line.
+    /// The log that contains the line of a request of a site and route.
     pub fn access_log_of(&self, site: Option<usize>, route: Option<usize>) -> LogIndex {
         self.access.of(site, route)
     }
@@ -79,7 +79,7 @@ impl SiteLogs {
         self.access.logs.iter().map(AccessLog::core_buffer).collect()
     }
 
-    /// The log of what goes wrong with a request of a site and route; `None`: that of the server.
+    /// The error log for requests of a site and route; `None`: that of the server.
     pub fn error_log_of(&self, site: usize, route: Option<usize>) -> Option<&ErrorLog> {
         match self.error.of(Some(site), route) {
             LogIndex::Server => None,
@@ -87,7 +87,7 @@ impl SiteLogs {
         }
     }
 
-    /// The same for what answers the requests of a route.
+    /// The same for the interface that answers the requests of a route.
     pub fn error_log_of_interface<'r>(
         &self,
         rules_of_sites: impl Iterator<Item = Option<&'r SiteRules>>,
@@ -100,7 +100,8 @@ impl SiteLogs {
         self.error_log_of(site, Some(route))
     }
 
-    /// Opens the files again, after they were renamed. The error is of those that stay as they were.
+    /// Opens the files again, after they were renamed. The error lists the logs that could not be opened;
+    /// they stay as they were.
     pub fn reopen(&self) -> Result<(), String> {
         self.access.logs.iter().for_each(AccessLog::reopen);
         let failures: Vec<String> =
@@ -108,12 +109,12 @@ impl SiteLogs {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
 
-    /// Says what was held back in seconds that are over.
+    /// Reports how many messages the past seconds' limits have suppressed.
     pub fn tick(&self) {
         self.error.logs.iter().for_each(ErrorLog::tick);
     }
 
-    /// Writes everything, and ends the writers. The cores' buffers are dropped before.
+    /// Writes everything, and ends the writers. The buffers of the cores must be dropped before.
     pub fn finish(&self) {
         self.access.logs.iter().for_each(AccessLog::finish);
     }

@@ -32,8 +32,8 @@ use crate::streams;
 ///
 /// Without places (the quick form), pass `&ConfigPlaces::default()`.
 ///
-/// If root will become another user (`server.user`), checks that user's rights: that user opens the files, at
-/// the start and at every reload.
+/// If the process will change from root to another user (`server.user`), the rights of that user are checked:
+/// that user opens the files, at the start and at every reload.
 pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = check_process(&config.server, places);
     let account = match Account::configured(&config.server) {
@@ -47,9 +47,9 @@ pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProble
     problems.extend(match &account {
         None => check_files(config, places),
         Some(account) => match account.as_it(|| check_files(config, places)) {
-            Ok(found) => found.into_iter().map(|problem| asked_as(account, problem)).collect(),
+            Ok(found) => found.into_iter().map(|problem| as_seen_by(account, problem)).collect(),
             Err(error) => {
-                let message = format!("what user '{}' may do cannot be asked: {error}", account.name);
+                let message = format!("the rights of user '{}' cannot be checked: {error}", account.name);
                 vec![places.problem_in_section("server", "user", message)]
             }
         },
@@ -89,8 +89,8 @@ fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
         }
         for path in names.filter_map(UnixSocketName::path) {
             let directory = directory_of(path);
-            // Whether the directory can be written does not matter if the socket is there already: systemd or
-            // the process before may have made it.
+            // If the socket exists, the directory need not be writable: systemd or the previous process may
+            // have made the socket.
             let reason = match metadata(&directory) {
                 Err(reason) => reason,
                 Ok(found) if !found.is_dir() => "is not a directory".to_string(),
@@ -105,7 +105,7 @@ fn check_sockets(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     problems
 }
 
-fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
+fn as_seen_by(account: &Account, problem: ConfigProblem) -> ConfigProblem {
     let message = format!("{} (as user '{}' of server.user)", problem.message, account.name);
     ConfigProblem { message, ..problem }
 }
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_with_what_is_there() {
+    fn existing_files_are_no_problem() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("www")).unwrap();
         let text = "[access_log]\npath = 'access.log'\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_place() {
+    fn missing_files_are_reported_with_their_place() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
         fs::create_dir(directory.path().join("www")).unwrap();

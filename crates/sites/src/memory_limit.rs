@@ -1,14 +1,14 @@
-//! How much memory this process may use: what its control group allows, or what the machine has. The caches
-//! take their sizes from it where the configuration states none, so that a server in a small container is not
-//! killed for memory that its caches have filled.
+//! The memory limit of this process: that of its control group, or the memory of the machine. The caches
+//! derive their sizes from it if the configuration states none, so that a server in a small container is not
+//! killed because its caches are too large.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The memory of a cache where enough of it is there.
+/// The memory of a cache if there is enough.
 const CACHE_BYTES: u64 = 256 << 20;
 
-/// The most memory of a cache: what is stated, else 256 MiB, or a quarter of what this process may use.
+/// The most memory of a cache: the stated size, or 256 MiB, but at most a quarter of the memory limit.
 pub fn cache_bytes(stated: Option<u64>) -> u64 {
     stated.unwrap_or_else(|| share(allowed(Path::new("/proc"), Path::new("/sys/fs/cgroup"))))
 }
@@ -17,7 +17,7 @@ fn share(allowed: Option<u64>) -> u64 {
     allowed.map_or(CACHE_BYTES, |bytes| CACHE_BYTES.min(bytes / 4))
 }
 
-/// The least of the limits that hold for this process.
+/// The least of the limits that apply to this process.
 fn allowed(proc: &Path, groups: &Path) -> Option<u64> {
     let own = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
     let of_groups =
@@ -25,8 +25,8 @@ fn allowed(proc: &Path, groups: &Path) -> Option<u64> {
     of_groups.chain(memory_of_machine(proc)).min()
 }
 
-/// The files that may limit the group of a line of `/proc/self/cgroup` (`0::/a/b`, `4:memory:/a/b`): its own
-/// and those of the groups around it.
+/// The files that may limit the group in a line of `/proc/self/cgroup` (`0::/a/b`, `4:memory:/a/b`): its own
+/// and those of its parent groups.
 fn limit_files(line: &str, groups: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -39,7 +39,7 @@ fn limit_files(line: &str, groups: &Path) -> Vec<PathBuf> {
     group.ancestors().take_while(|around| around.starts_with(&root)).map(|around| around.join(file)).collect()
 }
 
-/// A limit; `max` is none.
+/// A limit; `max` means none.
 fn number_in(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

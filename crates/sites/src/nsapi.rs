@@ -1,4 +1,4 @@
-//! From `[site.route.nsapi]` to plug-ins at work.
+//! Makes the interface of `[site.route.nsapi]`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use touchstone_handler::handler::Interface;
 use touchstone_nsapi::Settings;
 use touchstone_nsapi::host::interface::{Hosting, Nsapi};
 
-/// Loads the plug-ins of a route; the error says what is wrong, with the name of the key.
+/// Loads the plug-ins of a route; the error states the fault, with the name of the key.
 pub fn open(
     nsapi: &NsapiConfig,
     route: &RouteConfig,
@@ -20,7 +20,7 @@ pub fn open(
     Ok(Arc::new(interface))
 }
 
-/// What is wrong with the files that a route names.
+/// The faults of the files that a route names.
 pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Vec<String> {
     let settings = settings(nsapi, route, site);
     match nsapi.in_process_of_its_own {
@@ -29,14 +29,13 @@ pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> 
     }
 }
 
-/// The directories that the configuration of a route's plug-ins leads to, where they are named; the first is
-/// the route's.
+/// The directories that the configuration of a route's plug-ins names; the first one is that of the route.
 pub fn directories(route: &RouteConfig, site: &SiteConfig) -> Vec<PathBuf> {
     let Some(nsapi) = &route.nsapi else { return Vec::new() };
     touchstone_nsapi::directories(&settings(nsapi, route, site))
 }
 
-/// What plug-ins of a route are told.
+/// The settings of a route's plug-ins.
 fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Settings {
     let root = route.root.as_ref().unwrap_or(&site.root);
     let file = nsapi.obj_conf.as_ref().or(nsapi.magnus_conf.as_ref());

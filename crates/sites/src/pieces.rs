@@ -1,4 +1,4 @@
-//! The body of an answer, piece by piece, wherever its parts lie.
+//! The body of an answer, piece by piece, wherever its parts are stored.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 use bytes::Bytes;
 use touchstone_handler::answer::{BodyPart, cached_bytes};
 
-/// How much of a file is read at once.
+/// How many bytes of a file are read at once.
 const FILE_BYTES: u64 = 64 * 1024;
 
-/// The parts of a body that are not taken yet.
+/// The parts of a body that were not taken yet.
 pub struct Pieces {
     parts: VecDeque<BodyPart>,
     trailers: Vec<u8>,
@@ -21,7 +21,7 @@ impl Pieces {
         Pieces { parts: parts.into(), trailers: Vec::new() }
     }
 
-    /// The next piece, never empty; `None` at the end.
+    /// The next piece, which is never empty; `None` at the end.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             let piece = match self.parts.pop_front()? {
@@ -59,7 +59,7 @@ impl Pieces {
         }
     }
 
-    /// The trailers, behind the last piece.
+    /// The trailers, which follow the last piece.
     pub fn take_trailers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.trailers)
     }

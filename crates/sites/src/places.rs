@@ -1,9 +1,8 @@
-//! Sites for the directories that an obj.conf names: what its functions `parse-html` and `index-common` find
-//! on the disk.
+//! Sites for the directories that an obj.conf names, in which its functions `parse-html` and `index-common`
+//! find files.
 //!
-//! Everything else about files knows them by a site and a path below its root. So each directory that an
-//! obj.conf names is a site of its own that no host leads to, as directories of routes are, and at last the
-//! whole disk is one.
+//! All other code identifies a file by a site and a path below its root. So each directory that an obj.conf
+//! names is a site that no host leads to, as directories of routes are. The last such site is the whole disk.
 
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use touchstone_config::{AccessConfig, SiteConfig};
 
 use crate::nsapi;
 
-/// The sites for the places of a site's plug-ins.
+/// The sites for the directories of a site's plug-ins.
 pub fn of_plug_ins(site: &SiteConfig) -> Vec<SiteConfig> {
     let mut roots: Vec<PathBuf> = Vec::new();
     for route in site.routes.iter().filter(|route| route.nsapi.is_some()) {
@@ -19,7 +18,7 @@ pub fn of_plug_ins(site: &SiteConfig) -> Vec<SiteConfig> {
         let absolute = named.iter().filter_map(|root| std::path::absolute(root).ok());
         roots.extend(absolute.chain([PathBuf::from("/")]));
     }
-    // Where one contains another, the inner one is asked first.
+    // If one contains another, the inner one is searched first.
     roots.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
     roots.dedup();
     let place = |root| SiteConfig {

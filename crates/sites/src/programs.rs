@@ -46,8 +46,8 @@ impl Kind {
     }
 }
 
-/// The interface of a route with programs that listen, if it has one. The error says what is wrong, with the
-/// key.
+/// The interface of a route with programs that listen on an address, if it has one. The error states the
+/// fault, with the key.
 pub fn open(
     route: &RouteConfig,
     site: &SiteConfig,
@@ -78,7 +78,7 @@ pub fn log_to(pools: &Pools, error_log: &ErrorLog) {
     }));
 }
 
-/// What is wrong with a route's programs on this machine, with the keys (`php.program`).
+/// The faults of a route's programs on this machine, with the keys (`php.program`).
 pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
     let Some((kind, config)) = programs_of(route) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -126,7 +126,7 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
         problem("secret_file", message);
     }
     if !config.front_controller.is_empty() && config.scripts.is_empty() {
-        problem("front_controller", "needs 'scripts', which it is one of".to_string());
+        problem("front_controller", "needs 'scripts'; it must be one of them".to_string());
     }
     for (key, directory) in [("directory", &config.directory), ("send_files_from", &config.send_files_from)] {
         if let Some(directory) = directory
@@ -274,7 +274,7 @@ fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> Co
         // The number of processes of other programs is not known, and a persistent connection occupies one.
         keep: !matches!(kind, Kind::Scgi | Kind::Uwsgi) && config.keep_connections.unwrap_or(is_managed),
         most: match config.connections {
-            // More would only wait at the socket, where the server cannot count them.
+            // More connections would only wait at the socket, where the server cannot count them.
             0 if is_managed => processes(kind, config),
             most => count(most),
         },

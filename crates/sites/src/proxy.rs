@@ -1,4 +1,4 @@
-//! From a route's `proxy` to the interface that passes its requests on.
+//! Makes the interface of a route with `proxy`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use touchstone_proxy::{
 };
 use touchstone_upstream::SessionRules;
 
-/// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
+/// The interface of a route with `proxy`; the error states the fault, with the name of the key.
 pub fn open(
     config: &ProxyConfig,
     route: &RouteConfig,
@@ -22,13 +22,13 @@ pub fn open(
     Ok(Proxy::new(settings, groups))
 }
 
-/// What is wrong with a route's origins: what its keys say together, and files that they name.
+/// The fault of a route's origins: of their keys together, or of files that they name.
 pub fn problem(config: &ProxyConfig) -> Option<String> {
     let name = GroupName { site: String::new(), route: String::new() };
     settings(config, name).err().map(|problem| format!("'proxy': {problem}"))
 }
 
-/// What the client of these origins does.
+/// The settings of the client for these origins.
 pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, String> {
     let origins = config.origins();
     if origins.iter().all(|origin| origin.role != Role::Active) {
@@ -45,9 +45,8 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
         return Err("'proxy_protocol' goes with 'version' \"1.1\" only".to_string());
     }
     if config.version == Version::Negotiated && !is_tls {
-        return Err(
-            "'version' \"auto\" needs an origin with https://; without TLS nothing is agreed on".to_string()
-        );
+        return Err("'version' \"auto\" needs an origin with https://; without TLS no version is negotiated"
+            .to_string());
     }
     let tls = is_tls.then(|| OriginTls::open(config.tls.clone(), config.version)).transpose()?;
     let most = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
@@ -113,7 +112,7 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
         head_limits: ResponseLimits {
             head_bytes: most(config.header_bytes),
             fields: most(config.header_fields),
-            // Old programs that are servers of their own write such heads, and an origin is trusted.
+            // Old programs that contain their own server write such heads, and an origin is trusted.
             bare_line_feeds: true,
         },
         resolve_interval: config.resolve_interval,

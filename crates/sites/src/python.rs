@@ -9,7 +9,7 @@ use touchstone_observe::log::message_lines;
 use touchstone_processes::user::User;
 use touchstone_python::{Python, PythonPools, RouteNames};
 
-/// Starts the workers of a route, beside the server. The error says what is wrong, with the name of the key.
+/// Starts the workers of a route in the background. The error states the fault, with the name of the key.
 pub fn open(
     python: &PythonConfig,
     route: &RouteConfig,
@@ -27,7 +27,7 @@ pub fn open(
     Ok(Arc::new(opened.map_err(|message| format!("'python': {message}"))?))
 }
 
-/// What is wrong with the settings of a route, with the keys.
+/// The faults of the settings of a route, with the keys.
 pub fn problems(python: &PythonConfig) -> Vec<(&'static str, String)> {
     let settings = &python.settings;
     let mut problems = Vec::new();
@@ -57,7 +57,7 @@ pub fn log_to(error_log: &ErrorLog) {
             Level::Information => LogLevel::Info,
             Level::Debug => LogLevel::Debug,
         };
-        // This keeps the lines of a message together.
+        // One message keeps its lines together.
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         for line in message_lines("python", message) {
             error_log.write(level, line);

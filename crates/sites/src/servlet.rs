@@ -10,11 +10,11 @@ use touchstone_observe::log::{LineBudget, message_lines};
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::{Names, RouteSettings};
 
-/// The lines a second that Java and its applications may write. Of further messages, only the first lines are
-/// written.
+/// The most lines a second that Java and its applications may write to the log. Of further messages only the
+/// first lines are written.
 const LINES_A_SECOND: usize = 2_000;
 
-/// Starts the applications of a route, beside the server. The error says what is wrong, with the name of the
+/// Starts the applications of a route in the background. The error states the fault, with the name of the
 /// key.
 pub fn open(
     servlet: &ServletConfig,
@@ -34,13 +34,13 @@ pub fn open(
     Ok(Arc::new(servlets))
 }
 
-/// A name for a site; it stays the same as long as the site's first host and address do.
+/// A name for a site. It stays the same as long as the site's first host and address do.
 fn site_key(site: &SiteConfig) -> String {
     let listen = site.listen.first().map(ToString::to_string).unwrap_or_default();
     format!("{}@{listen}", site.hosts.first().map_or("", String::as_str))
 }
 
-/// What is wrong with the settings of a route, with the keys.
+/// The faults of the settings of a route, with the keys.
 pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let settings = &servlet.settings;
     let mut problems = Vec::new();
@@ -68,7 +68,7 @@ pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static s
     problems
 }
 
-/// The same for applications in containers elsewhere. These have their own settings, and a setting that an
+/// The same for applications in other containers. These have their own settings, and a setting that an
 /// operator relies on must not be ignored silently.
 fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
@@ -99,7 +99,7 @@ pub fn log_to(error_log: &ErrorLog) {
             2 => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        // This keeps the lines of a message together.
+        // One message keeps its lines together.
         let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<String> = message_lines("java", message).collect();
         if budget.takes(lines.len(), Instant::now()) {

@@ -1,4 +1,4 @@
-//! What a statically linked program cannot do: load the shared libraries of Java, of Python and of plug-ins.
+//! A statically linked program cannot load the shared libraries of Java, of Python and of plug-ins.
 //!
 //! `make static` links everything into one file that needs no library of the machine. Such a program has no
 //! dynamic linker, so a route that needs one is refused when the configuration is checked.

@@ -1,7 +1,6 @@
-//! Sites as the cores use them: the checked configuration with its roots opened and its hosts ready to be
-//! looked up.
+//! Sites as the cores use them: the checked configuration with its roots opened and a lookup for its hosts.
 //!
-//! A [`Snapshot`] never changes. A reload makes a new one, and each core takes it up between two requests.
+//! A [`Snapshot`] never changes. A reload makes a new one; each core begins to use it between two requests.
 
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -43,39 +42,41 @@ use crate::unusable::Unusable;
 
 /// One generation of the configuration, ready for use.
 pub struct Snapshot {
-    /// The configuration that it was made from.
+    /// The configuration from which it was made.
     pub config: Config,
     /// The sites, in the order of the configuration.
     pub sites: Vec<Site>,
     /// The rules for connections.
     pub connection_gate: ConnectionGate,
-    /// True when rules ask for clients' addresses.
-    pub wants_peers: bool,
+    /// Rules need the addresses of clients.
+    pub needs_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
     /// Parsed pages with directives.
     pub pages: PageCache,
-    /// What an ACME authority asks for in plain HTTP.
+    /// The answers to challenges of an ACME authority in plain HTTP.
     pub acme_challenges: Arc<HttpChallenges>,
-    /// The memory cache; `None` when it is switched off.
+    /// The memory cache; `None`: it is off.
     pub cache: Option<Arc<FileCache>>,
-    /// Earlier versions of files, with which later ones are compressed. They outlive a reload.
+    /// Earlier versions of files, which serve as dictionaries for the compression of later ones. They remain
+    /// after a reload.
     pub dictionaries: Arc<Dictionaries>,
-    /// The cache before programs and origins; `None` where no route has it.
+    /// The cache before programs and origins; `None`: no route uses it.
     pub accelerator: Option<Arc<Accelerator>>,
-    /// What the sites and routes are called in counts and logs.
+    /// The names of the sites and routes in counts and logs.
     pub route_table: Arc<RouteTable>,
-    /// Why changes on disk are found by comparison alone, if so.
+    /// The error of the file watcher: changes on disk are then found only by comparison.
     pub watcher_problem: Option<io::Error>,
-    /// The largest request body that any site or route takes.
+    /// The largest request body that any site or route accepts.
     pub most_body_bytes: u64,
-    /// Whether a site or route says how patient the server is with its clients.
+    /// A site or route has its own time limits or minimum rates for clients.
     has_paces: bool,
-    /// `[limits]` with the most patient values of all sites and routes, for connections that several share.
+    /// `[limits]` with the longest times and lowest rates of all sites and routes, for connections that
+    /// several sites share.
     pub patient_limits: LimitsConfig,
-    /// The logs that sites and routes have of their own; `None` where they have none.
+    /// The logs of sites and routes; `None`: there are none.
     pub logs: Option<Arc<SiteLogs>>,
-    /// Connections and datagrams that are passed on as they are.
+    /// Connections and datagrams that are passed on unchanged.
     pub streams: Vec<Arc<StreamSetup>>,
     /// Which requests are traced; `None`: none.
     pub trace_rules: Option<Arc<TraceRules>>,
@@ -91,18 +92,17 @@ pub struct Site {
     pub content_types: ContentTypes,
     /// Routes and access rules, if it has any.
     pub rules: Option<SiteRules>,
-    /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
+    /// The position in [`Snapshot::sites`] of the first site that stands for a directory of its routes.
     pub first_root: usize,
-    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of
-    /// their own.
+    /// The sites in [`Snapshot::sites`] that stand for directories which handlers find by their own rules.
     pub places: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
-    /// What it wants of content codings.
+    /// Its content codings.
     pub codings: CodingSettings,
-    /// The field lines that it adds to every answer, each with its CRLF.
+    /// The field lines that are added to every answer, each with its CRLF.
     pub fields: Arc<[u8]>,
-    /// The same for cached files, with what answers say to browsers.
+    /// The same for cached files, with the fields for browsers.
     pub file_fields: Arc<[u8]>,
 }
 
@@ -121,16 +121,16 @@ pub struct ListenerSites {
     pub address: ListenAddress,
     /// The index of the site of each host name and wildcard.
     hosts: ServerNames<usize>,
-    /// The site for hosts that none names.
+    /// The site for hosts that no site names.
     any: Option<usize>,
-    /// True when host names need not be looked at.
+    /// All hosts lead to the same site, so host names need not be looked up.
     single: bool,
     /// HTTPS; `None`: plain HTTP.
     pub tls: Option<Arc<TlsEndpoint>>,
 }
 
 impl ListenerSites {
-    /// The site that answers `host` (with or without port); `None`: no site here does.
+    /// The site that answers `host` (with or without port); `None`: there is none.
     #[inline]
     pub fn site(&self, host: Option<&[u8]>) -> Option<usize> {
         if self.single {
@@ -144,7 +144,7 @@ impl ListenerSites {
     }
 }
 
-/// How clients call what these sites speak.
+/// The scheme of URLs of these sites.
 pub fn scheme(sites: &ListenerSites) -> &'static str {
     if sites.tls.is_some() { "https" } else { "http" }
 }
@@ -156,7 +156,7 @@ impl Snapshot {
         root.map_or(site, |root| self.sites[site].first_root + root)
     }
 
-    /// Opens every root and certificate, and prepares the lookups.
+    /// Opens all roots and certificates, and prepares the lookups.
     pub fn open(
         config: Config,
         shared: &ServerShared,
@@ -174,8 +174,8 @@ impl Snapshot {
         let config = config;
         let open = |site: &SiteConfig| open_site(site, b"/", shared);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
-        // What a route says of its own about files is a site of its own that no host leads to: so its files
-        // have their own cache.
+        // A route with its own settings for files gets a site of its own that no host leads to, so that its
+        // files have their own cache.
         for index in 0..config.sites.len() {
             sites[index].first_root = sites.len();
             let site = &config.sites[index];
@@ -195,8 +195,8 @@ impl Snapshot {
             sites[index].places = begin..sites.len();
         }
         let connection_gate = ConnectionGate::new(&config, access);
-        let wants_peers = connection_gate.wants_peers()
-            || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
+        let needs_peers = connection_gate.needs_peers()
+            || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::needs_peers);
         let mut addresses: Vec<ListenAddress> = Vec::new();
         for &address in config.sites.iter().flat_map(|site| &site.listen) {
             if !addresses.contains(&address) {
@@ -236,7 +236,7 @@ impl Snapshot {
             config,
             sites,
             connection_gate,
-            wants_peers,
+            needs_peers,
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,
@@ -254,7 +254,7 @@ impl Snapshot {
         })
     }
 
-    /// The largest request body for a route of a site, or for what no route of it answers.
+    /// The largest request body for a route of a site, or for requests that match no route.
     pub fn body_bytes(&self, site: usize, route: Option<usize>) -> u64 {
         let site = &self.sites[site].config;
         let of_route = route.and_then(|route| site.routes.get(route)).map_or(0, |route| route.body_bytes);
@@ -262,7 +262,7 @@ impl Snapshot {
         given.unwrap_or(self.config.limits.body_bytes)
     }
 
-    /// How slow the client of a request may be, where its site or route says so.
+    /// The minimum rates for the client of a request, if its site or route has any.
     pub fn minimum_rates(&self, site: usize, route: Option<usize>) -> Option<MinimumRates> {
         if !self.has_paces {
             return None;
@@ -299,8 +299,8 @@ impl Snapshot {
     }
 }
 
-/// Whether sites or routes say how patient the server is with clients, and `[limits]` with their most patient
-/// values.
+/// Whether sites or routes have their own time limits or minimum rates for clients, and `[limits]` with the
+/// longest times and lowest rates of all.
 fn patient_limits(config: &Config) -> (bool, LimitsConfig) {
     let mut limits = config.limits.clone();
     let of_routes = config.sites.iter().flat_map(|site| &site.routes).map(|route| &route.delivery);
@@ -323,7 +323,7 @@ fn most_body_bytes(config: &Config) -> u64 {
     of_routes.chain(of_sites).chain([config.limits.body_bytes]).max().unwrap_or_default()
 }
 
-/// Opens a site's files, which stand for the paths below `mount`.
+/// Opens the files of a site, for the paths below `mount`.
 fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result<Site, Unusable> {
     let root = Root::new(&config.root, symlink_policy(config.symlinks)).map_err(|error| {
         let path: PathBuf = config.root.clone();
@@ -352,24 +352,24 @@ fn open_site(config: &SiteConfig, mount: &[u8], shared: &ServerShared) -> Result
     })
 }
 
-/// Which files of a site are dictionaries. Their scope is the same over reloads.
+/// Which files of a site are dictionaries. Their scope stays the same over reloads.
 fn site_dictionaries(config: &SiteConfig) -> SiteDictionaries {
     let mut hasher = FxHasher::default();
     (&config.hosts, &config.listen).hash(&mut hasher);
-    // The configuration was checked: what it holds are patterns.
+    // The patterns are valid, because the configuration was checked.
     let patterns = config.dictionaries.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
     SiteDictionaries { patterns, scope: hasher.finish() }
 }
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
-    // Those with variables are added to each answer.
+    // Fields with variables are added to each answer separately.
     let fields = AnswerFields::new(&config.headers, Known::Head.into()).unwrap_or_default();
     let services = alternative_services(config).unwrap_or_default();
     Arc::from([fields.lines(), services.as_bytes()].concat())
 }
 
-/// Informs clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system
-/// chooses is not known yet, and not told.
+/// Announces HTTP/3 to clients (RFC 7838, RFC 9114 section 3.1). A port that the system chooses is not known
+/// yet and is not announced.
 fn alternative_services(config: &SiteConfig) -> Option<String> {
     let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));
     let mut ports: Vec<u16> =
@@ -396,7 +396,7 @@ fn listener_sites(
             hosts.entry(host, || index);
         }
     }
-    // Where no site is for every host, the first one answers for the others too, as most servers do.
+    // If no site is for every host, the first site also answers requests for other hosts, as in most servers.
     let any = here().find(|(_, site)| site.hosts.is_empty()).or(here().next()).map(|(index, _)| index);
     let single = here().count() == 1;
     ListenerSites { address, hosts, any, single, tls }

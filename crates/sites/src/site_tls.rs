@@ -1,4 +1,4 @@
-//! From the configuration of sites to the TLS endpoint of each of their addresses.
+//! Makes the TLS endpoint of each address from the configuration of its sites.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use touchstone_tls::{
 
 use crate::unusable::Unusable;
 
-/// The endpoint of `address`; `None` where it speaks plain HTTP.
+/// The endpoint of `address`; `None`: it uses plain HTTP.
 pub fn open_endpoint(
     address: ListenAddress,
     config: &Config,
@@ -30,13 +30,13 @@ pub fn open_endpoint(
     }
     let settings = EndpointSettings { sites, unknown_names: UnknownNames::DefaultCertificate };
     let (endpoint, notices) = TlsEndpoint::open(settings, shared).map_err(|unusable| {
-        Unusable(format!("cannot speak HTTPS on {address}: {}", unusable.0.join("; ")))
+        Unusable(format!("cannot serve HTTPS on {address}: {}", unusable.0.join("; ")))
     })?;
     log_notices(error_log, notices);
     Ok(Some(Arc::new(endpoint)))
 }
 
-/// The endpoint of a stream whose TLS ends here; `None` where none does.
+/// The endpoint of a stream whose TLS ends at this server; `None`: it does not end here.
 pub fn open_stream_endpoint(
     stream: &StreamConfig,
     config: &Config,
@@ -51,7 +51,7 @@ pub fn open_stream_endpoint(
     Ok(Some(Arc::new(endpoint)))
 }
 
-/// Its certificates, and the rules for all of them.
+/// The certificates of a stream, and the rules for all of them.
 fn stream_endpoint_settings(stream: &StreamConfig, config: &Config) -> Option<EndpointSettings> {
     if !stream.any_ends_tls() {
         return None;
@@ -85,8 +85,8 @@ fn stream_endpoint_settings(stream: &StreamConfig, config: &Config) -> Option<En
 }
 
 /// Checks the files of certificates, keys and authorities of sites: that they exist, that a server can use
-/// them, and that a key belongs to its certificate. A start reads them itself, and a reload that cannot read
-/// them keeps the present configuration; this is for checks before either.
+/// them, and that a key belongs to its certificate. This is for checks before a start or a reload. A start
+/// reads the files itself, and a reload that cannot read them keeps the current configuration.
 pub fn check_certificates(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let provider = provider();
     let mut problems = Vec::new();
@@ -110,7 +110,7 @@ pub fn check_certificates(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
     problems
 }
 
-/// Writes what the operator should know into the error log.
+/// Writes notices for the operator into the error log.
 pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
     for notice in notices {
         match notice.level {
@@ -133,7 +133,7 @@ fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
             minimum_version: site.tls.minimum_version,
             maximum_version: site.tls.maximum_version,
             client_authorities: client_authorities(site),
-            // Some clients offer the older name alone (curl --http1.0).
+            // Some clients offer only the older name (curl --http1.0).
             protocols: ["h2", "http/1.1", "http/1.0"].map(str::to_string).to_vec(),
             ..Policy::default()
         },

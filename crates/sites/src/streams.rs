@@ -1,5 +1,5 @@
-//! Streams as the cores use them: where a connection goes by its ClientHello, what is done with it, and the
-//! origins.
+//! Streams as the cores use them: how the ClientHello of a connection chooses its route, the settings of the
+//! connection, and the origins.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,31 +25,31 @@ use crate::services::ServerShared;
 use crate::site_tls::open_stream_endpoint;
 use crate::unusable::Unusable;
 
-/// What the groups of origins of streams have in place of a site, in metrics and on the status page.
+/// The name that replaces the site for groups of origins of streams, in metrics and on the status page.
 pub const STREAM_SITE: &str = "(stream)";
 
 /// One stream.
 pub struct StreamSetup {
     /// Its configuration.
     pub config: StreamConfig,
-    /// Who may connect.
+    /// The rules for clients that may connect.
     pub gate: StreamGate,
-    /// Where connections come from that begin with a PROXY header.
+    /// The networks whose connections begin with a PROXY header.
     pub proxies: NetworkSet,
-    /// The side of TLS that ends here, if any does.
+    /// The TLS endpoint, if TLS ends at this server.
     pub endpoint: Option<Arc<TlsEndpoint>>,
-    /// Its groups of origins: those of the routes, then those of `to`, if there are any.
+    /// Its groups of origins: those of the routes, then that of `to`, if there is one.
     pub targets: Vec<StreamTarget>,
     /// Its counts.
     pub counts: Arc<Counts>,
     tables: Vec<RouteTable>,
-    /// The position of the target for what no route is for.
+    /// The position of the target for connections that match no route.
     default: Option<usize>,
     log: Option<Arc<AccessLog>>,
 }
 
-/// The logs of streams of this process. A configuration continues with those of the one before, so that the
-/// lines of its connections are not lost at the end of the process.
+/// The logs of streams of this process. A configuration reuses those of the previous one, so that the lines
+/// of its connections are not lost at the end of the process.
 static LOGS: Mutex<Vec<(LogDestination, Weak<AccessLog>)>> = Mutex::new(Vec::new());
 
 /// The log with this destination; `None` if it is off.
@@ -73,13 +73,13 @@ fn open_log(destination: &LogDestination, lost_lines: &LostLines) -> io::Result<
 pub struct StreamTarget {
     /// The origins.
     pub group: Arc<SharedGroup>,
-    /// The TLS of clients ends here.
+    /// The TLS of clients ends at this server.
     pub ends_tls: bool,
 }
 
 /// The routes with the same application protocols.
 struct RouteTable {
-    /// Empty: any.
+    /// Empty: any protocol.
     protocols: Vec<Box<[u8]>>,
     names: ServerNames<usize>,
     any: Option<usize>,
@@ -95,7 +95,7 @@ pub fn open(
     config.streams.iter().map(open).collect()
 }
 
-/// What is wrong with the TLS to the origins of a stream, whose files are read for that.
+/// The fault of the TLS to the origins of a stream. Reads its files.
 pub fn problem_of_origin_tls(config: &StreamConfig) -> Option<String> {
     open_origin_tls(config).err()
 }
@@ -139,12 +139,12 @@ impl StreamSetup {
         })
     }
 
-    /// Whether the ClientHello chooses where a connection goes.
+    /// Whether the ClientHello chooses the route of a connection.
     pub fn reads_hello(&self) -> bool {
         !self.tables.is_empty()
     }
 
-    /// The position of the target of connections that say nothing of their destination.
+    /// The position of the target for connections that state no destination.
     pub fn default_target(&self) -> Option<usize> {
         self.default
     }
@@ -164,7 +164,7 @@ impl StreamSetup {
         self.log.iter().for_each(|log| log.reopen());
     }
 
-    /// Writes everything, and ends the writer of its log. The cores' buffers are dropped before.
+    /// Writes everything, and ends the writer of its log. The buffers of the cores must be dropped before.
     pub fn finish_log(&self) {
         self.log.iter().for_each(|log| log.finish());
     }
@@ -186,7 +186,7 @@ impl RouteTable {
     }
 }
 
-/// The tables in the order in which they are asked: those with protocols come first.
+/// The tables in the order in which they are searched: those with protocols come first.
 fn route_tables(stream: &StreamConfig) -> Vec<RouteTable> {
     let mut tables: Vec<RouteTable> = Vec::new();
     for (position, route) in stream.routes.iter().enumerate() {
@@ -215,7 +215,7 @@ fn open_origin_tls(stream: &StreamConfig) -> Result<Option<Arc<OriginTls>>, Stri
     opened.map(|tls| Some(Arc::new(tls))).map_err(|problem| format!("'origin_tls': {problem}"))
 }
 
-/// What the client of a group of origins does; most of it is of HTTP, and has no effect here.
+/// The settings of the client of a group of origins. Most of them are for HTTP, and have no effect here.
 fn settings(
     stream: &StreamConfig,
     to: &[String],

@@ -1,7 +1,8 @@
 //! A program whose calls are spans of the trace of their request.
 //!
-//! Only routes that are traced have it. Requests of traces that are not recorded are passed on as they are.
-//! A traced program is not called before there is a whole request, because it must be told its trace.
+//! It is used only for routes that are traced. Requests of traces that are not recorded are passed on
+//! unchanged. A traced program is not called before the whole request has arrived, because the program must
+//! receive its trace context.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ struct Traced {
     name: &'static str,
 }
 
-/// Has the calls of an interface traced.
+/// Adds tracing to the calls of an interface.
 pub fn open(interface: Arc<dyn Interface>, name: &'static str) -> Arc<dyn Interface> {
     Arc::new(Traced { interface, name })
 }
@@ -73,7 +74,7 @@ impl Handler for TracedHandler {
     }
 }
 
-/// What is done for the request from now on is inside this span, and the program is told so.
+/// Makes the span the current one of the request, and passes it on to the program.
 fn enter(span: &ActiveSpan, request: &mut Request) {
     let inside = span.inside();
     let value = inside.trace_parent();

@@ -1,6 +1,6 @@
-//! Why a configuration that reads well cannot be used on this machine now.
+//! Why a valid configuration cannot be used on this machine now.
 
-/// A configuration that reads well but cannot be used here.
+/// A valid configuration that cannot be used here.
 #[derive(Debug)]
 pub struct Unusable(pub String);
 

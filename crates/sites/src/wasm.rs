@@ -1,4 +1,4 @@
-//! From `[site.route.wasm]` to a component at work.
+//! Makes the interface of `[site.route.wasm]`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use touchstone_config::{RouteConfig, SiteConfig, WasmConfig, wasm_directory};
 use touchstone_handler::handler::Interface;
 use touchstone_proxy::OriginGroups;
 
-/// Loads a component of a route, which the key `of` names; the error says what is wrong, with the name of the
+/// Loads a component of a route, which the key `of` names; the error states the fault, with the name of the
 /// key.
 #[cfg(feature = "wasm")]
 pub fn open(
@@ -26,7 +26,7 @@ pub fn open(
     component.map(|component| Arc::new(component) as _).map_err(|message| format!("'{of}': {message}"))
 }
 
-/// Says that this program has no WebAssembly.
+/// Reports that this program has no WebAssembly.
 #[cfg(not(feature = "wasm"))]
 pub fn open(
     _: &WasmConfig,
@@ -41,7 +41,7 @@ pub fn open(
 #[cfg(not(feature = "wasm"))]
 const WITHOUT: &str = "this program was built without WebAssembly; build it with --features wasm";
 
-/// What is wrong with the files that a route names, with the keys.
+/// The faults of the files that a route names, with the keys.
 pub fn problems(wasm: &WasmConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     #[cfg(not(feature = "wasm"))]

@@ -12,7 +12,7 @@ use touchstone_webdav::{DavMethod, Settings, WebDav, problem_of_state};
 
 use crate::file_access::{existing, may, symlink_policy};
 
-/// Opens the files of a route. The error says what is wrong, with the name of the key.
+/// Opens the files of a route. The error states the fault, with the name of the key.
 pub fn open(
     webdav: &WebDavConfig,
     route: &RouteConfig,
@@ -45,8 +45,8 @@ pub fn open(
     Ok(Arc::new(opened))
 }
 
-/// Whether another route of the site may answer for paths below those of a route: only routes before it can,
-/// if it is for all requests with its path.
+/// Whether another route of the site may answer requests for paths below those of a route: only a route
+/// before it that answers all requests for its path can.
 fn shares_paths(route: &RouteConfig, site: &SiteConfig) -> bool {
     let takes_all = route.pattern.is_empty()
         && route.suffixes.is_empty()
@@ -64,13 +64,13 @@ fn shares_paths(route: &RouteConfig, site: &SiteConfig) -> bool {
     !takes_all || before.into_iter().any(may_be_below)
 }
 
-/// What is wrong with the directories of a route, with the keys of `webdav`.
+/// The faults of the directories of a route, with the keys of `webdav`.
 pub fn problems(route: &RouteConfig, site: &SiteConfig) -> Vec<(&'static str, String)> {
     let Some(webdav) = &route.webdav else { return Vec::new() };
     let mut problems = Vec::new();
     let root = route.files_of(site).root;
     if !root.is_dir() {
-        // Another check names it.
+        // Another check reports it.
         return problems;
     }
     if let Some(problem) = problem_of_state(&webdav.state, &root) {

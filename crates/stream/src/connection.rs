@@ -24,11 +24,12 @@ use crate::stream_of_core::StreamOfCore;
 struct Destination {
     /// The position of the target.
     target: usize,
-    /// What the origin must agree to first.
+    /// The condition that the origin must first accept.
     preface: Option<Preface>,
 }
 
-/// Serves a connection until its end. Without a permit it comes from a proxy, and begins with a header.
+/// Serves a connection until its end. If there is no permit, the connection is from a proxy, and begins with
+/// a header.
 pub async fn serve(
     stream: Rc<StreamOfCore>,
     record: Record,
@@ -51,7 +52,7 @@ async fn run(
     permit: Option<StreamPermit>,
 ) -> End {
     let Ok(mut socket) = TcpStream::from_std(descriptor.into()) else { return End::Client };
-    // A unix socket has no address to tell an origin.
+    // A unix socket has no address that could be sent to an origin.
     let mut server = match socket.local_addr() {
         Ok(server) => server,
         Err(_) if record.client.get().ip() == UNIX_CLIENT => record.client.get(),
@@ -103,7 +104,7 @@ async fn run(
 /// How many bytes of a handshake are received at once.
 const RECORDS_BYTES: usize = 16 * 1024;
 
-/// Takes the PROXY header off a connection, and lets the client in that it names.
+/// Removes the PROXY header from a connection, and admits the client that it names.
 async fn behind_proxy(
     stream: &StreamOfCore,
     record: &Record,
@@ -138,7 +139,7 @@ async fn destination(
             Wish::DirectTls => {}
             Wish::Plain => {
                 let target = setup.default_target().ok_or(End::NoRoute)?;
-                // Where TLS is to end here, a client without it is refused.
+                // If TLS must end here, a client without it is refused.
                 let is_open = !setup.targets[target].ends_tls;
                 return if is_open { Ok(Destination { target, preface: None }) } else { Err(End::Tls) };
             }
@@ -159,7 +160,7 @@ async fn destination(
         setup.default_target()
     };
     let target = target.ok_or(End::NoRoute)?;
-    // Where TLS ends here, the origin is not asked for it.
+    // If TLS ends here, it is not requested from the origin.
     let preface = preface.filter(|_| !setup.targets[target].ends_tls);
     Ok(Destination { target, preface })
 }

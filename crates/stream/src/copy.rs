@@ -1,9 +1,10 @@
 //! Passes bytes on in both directions until both sides have ended.
 //!
-//! Bytes are received into memory that all connections of the core share, and sent at once. Only what the
-//! other side does not take now gets memory of its own, at most `most_bytes` in each direction, and nothing
-//! more is received before that is sent: so a slow side sets the pace of the other one. When a side ends its
-//! direction, the other side is told, and its own direction continues.
+//! Bytes are received into memory that all connections of the core share, and sent at once. Only bytes that
+//! the other side does not accept now are stored in memory of the connection, at most `most_bytes` in each
+//! direction, and nothing more is received before they are sent: so a slow side limits the speed of the other
+//! one. When a side ends its direction, the end is passed on to the other side, whose own direction
+//! continues.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,20 +23,20 @@ use crate::stream_of_core::Scratch;
 /// How often a direction may receive before other connections of the core get their turn.
 const TURNS: usize = 16;
 
-/// How long a client may still send, after its origin has broken off, before its connection is closed: the
-/// close of a connection with unread bytes could take from the client what it was sent last.
+/// How long a client may still send, after its origin has broken off, before its connection is closed: if a
+/// connection is closed with unread bytes, the client could lose the last bytes that were sent to it.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    /// Received, and not taken by the other side.
+    /// Received bytes that the other side has not accepted.
     waiting: Vec<u8>,
     /// How many of these bytes have been sent.
     sent: usize,
     /// The sender has ended.
     is_ended: bool,
-    /// The receiver knows.
+    /// The end was passed on to the receiver.
     is_done: bool,
 }
 
@@ -104,9 +105,9 @@ pub async fn copy(
 }
 
 impl Both<'_> {
-    /// From the client to the origin, as far as it goes now.
+    /// Copies from the client to the origin, as far as possible now.
     fn poll_up(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        // After the origin's own end, that it takes no more is no fault.
+        // After the origin's own end, it is no error that the origin accepts no more.
         let end = if self.down.is_done { End::Done } else { End::Origin };
         for _ in 0..TURNS {
             while !self.up.rest().is_empty() {
@@ -139,7 +140,8 @@ impl Both<'_> {
         Ok(())
     }
 
-    /// Receives once from the client, and sends what the origin takes at once. False: nothing is there.
+    /// Receives once from the client, and sends what the origin accepts at once. Returns false if there was
+    /// nothing to receive.
     fn receive_up(&mut self, context: &mut Context<'_>, end: End) -> Result<bool, End> {
         let (scratch, most_bytes) = (self.scratch, self.most_bytes);
         scratch.with(most_bytes, |buffer| {
@@ -165,15 +167,15 @@ impl Both<'_> {
         })
     }
 
-    /// From the origin to the client, as far as it goes now.
+    /// Copies from the origin to the client, as far as possible now.
     fn poll_down(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         for _ in 0..TURNS {
             while !self.down.rest().is_empty() {
-                let asked = self.down.rest().len();
+                let requested = self.down.rest().len();
                 let sent = self.client.try_send(self.down.rest(), &[]).map_err(|_| End::Client)?;
                 self.down.sent += sent;
                 self.has_moved |= sent > 0;
-                if sent < asked && !is_ready(self.client.poll_sendable(context))? {
+                if sent < requested && !is_ready(self.client.poll_sendable(context))? {
                     return Ok(());
                 }
             }
@@ -197,7 +199,8 @@ impl Both<'_> {
         Ok(())
     }
 
-    /// Receives once from the origin, and sends what the client takes at once. False: nothing is there.
+    /// Receives once from the origin, and sends what the client accepts at once. Returns false if there was
+    /// nothing to receive.
     fn receive_down(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let buffer = &mut *self.scratch.from_origin.borrow_mut();
         buffer.clear();
@@ -215,12 +218,12 @@ impl Both<'_> {
         let sent = self.client.try_send(buffer, &[]).map_err(|_| End::Client)?;
         if sent < buffer.len() {
             self.down.wait_with(&buffer[sent..]);
-            // The event loop is asked when these bytes are sent, in the next turn.
+            // The event loop is polled when these bytes are sent, in the next turn.
         }
         Ok(true)
     }
 
-    /// Tells the client the end, and lets it finish what it is sending.
+    /// Ends the direction to the client, and lets it finish sending.
     async fn linger(&mut self) {
         self.client.shut_down_sending();
         let rest = poll_fn(|context| {

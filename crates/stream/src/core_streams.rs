@@ -40,8 +40,8 @@ impl CoreStreams {
         })
     }
 
-    /// Takes the streams of another configuration for what comes from now on. `sockets` are new ones for
-    /// datagrams, by their configured addresses; those that no stream names any more are left.
+    /// Uses the streams of another configuration for new connections and datagrams. `sockets` are new ones
+    /// for datagrams, by their configured addresses; those that no stream names any more are closed.
     pub fn apply(
         self: &Rc<Self>,
         setups: &[Arc<StreamSetup>],
@@ -98,8 +98,8 @@ impl CoreStreams {
         let current = self.current.borrow();
         let all = current.iter().cloned().chain(former.iter().filter_map(Weak::upgrade));
         let open = |stream: Rc<StreamOfCore>| {
-            let may_go_on = elapsed < stream.setup.drain_timeout(limit_of_server);
-            if may_go_on { stream.open_count() } else { 0 }
+            let may_continue = elapsed < stream.setup.drain_timeout(limit_of_server);
+            if may_continue { stream.open_count() } else { 0 }
         };
         all.map(open).sum()
     }

@@ -25,7 +25,7 @@ use touchstone_proxy::DatagramLink;
 use crate::record::Record;
 use crate::stream_of_core::{FindStream, StreamOfCore};
 
-/// What is received at once: datagrams of one client may come joined.
+/// The most bytes received at once: several datagrams of one client may be joined.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How often a socket may receive before other work of the core gets its turn.
@@ -47,7 +47,7 @@ pub struct DatagramListener {
 /// The datagrams of one client.
 struct Session {
     record: Record,
-    /// The way to the origin, once it is open.
+    /// The socket to the origin, once it is open.
     link: RefCell<Option<Rc<DatagramLink>>>,
     /// Received before that.
     waiting: RefCell<Vec<Bytes>>,
@@ -64,8 +64,8 @@ impl DatagramListener {
     pub fn new(configured: SocketAddr, socket: StdUdpSocket) -> io::Result<Rc<DatagramListener>> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // That has switched fragments off, which QUIC does not need but other protocols do.
-        touchstone_transport::sys::let_fragment(socket.as_fd(), configured.is_ipv6())?;
+        // The library has switched fragmentation off, which QUIC does not need but other protocols do.
+        touchstone_transport::sys::allow_fragments(socket.as_fd(), configured.is_ipv6())?;
         Ok(Rc::new(DatagramListener {
             configured,
             socket: UdpSocket::from_std(socket)?,
@@ -101,7 +101,8 @@ impl DatagramListener {
                 match received {
                     Ok(count) if count > 0 => self.take(&*streams, &meta[0], &buffer),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // An error of a datagram that was sent before; what comes next is not affected.
+                    // The error belongs to a datagram that was sent before; the next datagram is not
+                    // affected.
                     _ => {}
                 }
             }
@@ -181,7 +182,7 @@ impl DatagramListener {
 }
 
 impl Session {
-    /// Passes a datagram of the client on, or keeps it until the way is open.
+    /// Passes a datagram of the client on, or keeps it until the socket is open.
     fn pass_on(&self, datagram: &[u8]) {
         self.moved_at.set(Instant::now());
         let link = self.link.borrow();
@@ -222,7 +223,7 @@ impl Session {
             }
             let reported = link.socket.try_io(Interest::ERROR, || match link.socket.take_error()? {
                 Some(error) => Ok(error),
-                // It was reported to the datagram that was sent next.
+                // The error was reported by the next send.
                 None => self.send_error.take().map(Into::into).ok_or(io::ErrorKind::WouldBlock.into()),
             });
             if let Ok(error) = reported {
@@ -248,7 +249,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
     let Some(link) = relay.open_datagrams(client, &name).await else { return End::NoOrigin };
     session.record.origin.replace(link.origin.clone());
     let link = Rc::new(link);
-    // Before that, the event loop does not know that the socket takes anything.
+    // Before that, the event loop has no information that the socket is writable.
     if link.socket.writable().await.is_err() {
         return End::Origin;
     }
@@ -282,7 +283,7 @@ async fn run(listener: &DatagramListener, stream: &StreamOfCore, session: &Sessi
     }
 }
 
-/// Waits for datagrams of the origin and passes them on; false when all expected ones have come.
+/// Waits for datagrams of the origin and passes them on; returns false when all expected ones have arrived.
 async fn receive(
     listener: &DatagramListener,
     stream: &StreamOfCore,

@@ -1,6 +1,7 @@
-//! What is read of a connection before its target is known: what comes before TLS, and the ClientHello.
+//! Reads the first bytes of a connection before its target is known: bytes before TLS, and the ClientHello.
 //!
-//! The ClientHello is looked at where it lies in the kernel, so the server that ends the TLS gets all of it.
+//! The ClientHello is read without removing it from the socket, so the server that ends the TLS gets all of
+//! it.
 
 use std::io;
 
@@ -19,26 +20,26 @@ const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30];
 /// The first byte of a TLS record with a handshake message.
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// How an origin of PostgreSQL is asked for TLS.
+/// The request for TLS to an origin of PostgreSQL.
 pub const POSTGRESQL: Preface = Preface { question: &SSL_REQUEST, consent: b'S' };
 
-/// What a client of PostgreSQL wants.
+/// The request of a PostgreSQL client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// TLS, which it has been promised.
     Tls,
-    /// TLS, with which it begins at once (since version 17).
+    /// TLS without a request before it (since version 17).
     DirectTls,
     /// A session without TLS.
     Plain,
 }
 
-/// Takes PostgreSQL's requests for encryption, and answers them; what follows stays.
+/// Reads PostgreSQL's requests for encryption, and answers them; the following bytes stay in the socket.
 pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
     let mut may_ask_gss = true;
     loop {
         let mut first = [0; 8];
-        look_until(stream, |stream| {
+        peek_until(stream, |stream| {
             let count = peek(stream, &mut first)?;
             Ok((first[0] == HANDSHAKE_RECORD || count == first.len()).then_some(()))
         })
@@ -60,20 +61,20 @@ pub async fn postgresql(stream: &mut TcpStream) -> io::Result<Wish> {
     }
 }
 
-/// What the ClientHello says.
+/// The result of reading the ClientHello.
 #[derive(Debug)]
 pub enum Hello {
-    /// Where it wants to go.
+    /// Its destination.
     Destination(Destination),
-    /// There is none: the client speaks no TLS, or none that can be read.
+    /// There is none: the client does not use TLS, or its ClientHello cannot be read.
     None,
-    /// It is longer than it may be.
+    /// It exceeds the limit.
     TooLong,
 }
 
-/// Waits for the ClientHello and reads it; it stays where it is.
+/// Waits for the ClientHello and reads it; it stays in the socket.
 pub async fn hello(stream: &TcpStream, scratch: &Scratch, most_bytes: usize) -> io::Result<Hello> {
-    look_until(stream, |stream| {
+    peek_until(stream, |stream| {
         scratch.with(most_bytes, |buffer| {
             let count = peek(stream, buffer)?;
             Ok(match peek_destination(&buffer[..count]) {
@@ -87,20 +88,20 @@ pub async fn hello(stream: &TcpStream, scratch: &Scratch, most_bytes: usize) -> 
     .await
 }
 
-/// Calls `look` whenever bytes have come, until it has found what it looks for.
-async fn look_until<T>(
+/// Calls `look` whenever bytes have arrived, until it returns a result.
+async fn peek_until<T>(
     stream: &TcpStream,
     mut look: impl FnMut(&TcpStream) -> io::Result<Option<T>>,
 ) -> io::Result<T> {
     loop {
         let ready = stream.ready(Interest::READABLE).await?;
-        // What was looked at stays; "would block" makes the event loop wait for what is new.
+        // The bytes stay in the socket; "would block" makes the event loop wait for new ones.
         let found = stream.try_io(Interest::READABLE, || {
             look(stream)?.ok_or_else(|| io::Error::from(io::ErrorKind::WouldBlock))
         });
         match found {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // After the client's end nothing is new, and the event loop would not wait.
+                // After the client's end there are no new bytes, and the event loop would not wait.
                 if ready.is_read_closed() {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -110,7 +111,8 @@ async fn look_until<T>(
     }
 }
 
-/// Copies the first bytes that have come, which stay; an error if the client has ended without any.
+/// Copies the first bytes that have arrived, which stay in the socket; an error if the client has ended
+/// without any.
 fn peek(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     match recv(stream, buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT)? {
         (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),

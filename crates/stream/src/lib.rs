@@ -1,25 +1,25 @@
-//! Streams: connections and datagrams of any protocol, which are passed on to other servers as they are.
+//! Streams: connections and datagrams of any protocol, which are passed on to other servers unchanged.
 //!
 //! ```text
 //! accept - PROXY header - ClientHello -> target - an origin - bytes, both ways, until both sides have ended
 //! ```
 //!
-//! Each core has its own [`CoreStreams`], and passes on what its own sockets have accepted; nothing is handed
-//! from one core to another. The configuration comes ready from the crate `sites`; the choice of an origin,
-//! its health and its connections are those of the crate `interfaces`.
+//! Each core has its own [`CoreStreams`], and passes on what its own sockets have accepted; no connection
+//! moves from one core to another. The crate `sites` prepares the configuration; the choice of an origin, its
+//! health and its connections are in the crate `interfaces`.
 //!
-//! A connection belongs to the configuration under which it was accepted: a reload changes only what comes
-//! later. After an upgrade, connections stay in the process that has accepted them, until they end or
-//! `drain_timeout` is over.
+//! A connection belongs to the configuration under which it was accepted: a reload changes only later ones.
+//! After an upgrade, connections stay in the process that has accepted them, until they end or
+//! `drain_timeout` has passed.
 //!
 //! | module | |
 //! |---|---|
-//! | `core_streams` | the streams of a core: what is accepted, what is open |
+//! | `core_streams` | the streams of a core: listening sockets, open connections |
 //! | `connection` | the life of a connection |
-//! | `first_bytes` | what is read before a target is known |
+//! | `first_bytes` | reads the first bytes, before a target is known |
 //! | `copy` | bytes in both directions |
 //! | `datagrams` | sessions of datagrams |
-//! | `stream_of_core` | one stream on a core, and what all of a core share |
+//! | `stream_of_core` | one stream on a core, and the state that all streams of a core share |
 //! | `record` | the log line and the counts of one of them |
 
 mod connection;

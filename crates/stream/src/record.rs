@@ -1,4 +1,4 @@
-//! What is counted and logged of one connection, or of one session of datagrams.
+//! The counts and the log line of one connection, or of one session of datagrams.
 //!
 //! The line is written when the record is dropped: also when the task ends because the server does.
 
@@ -19,9 +19,9 @@ use crate::stream_of_core::StreamOfCore;
 pub struct Record {
     stream: Rc<StreamOfCore>,
     began: Instant,
-    /// Who it is from: the peer, or the client that a PROXY header names.
+    /// The client: the peer, or the address in a PROXY header.
     pub client: Cell<SocketAddr>,
-    /// The name that the client asks for.
+    /// The name that the client requests.
     pub server_name: RefCell<Option<Box<str>>>,
     /// The origin's name.
     pub origin: RefCell<String>,
@@ -47,7 +47,7 @@ impl Record {
             sent_bytes: Cell::new(0),
             received_datagrams: Cell::new(0),
             sent_datagrams: Cell::new(0),
-            // What holds until another end is known.
+            // The reason if no other one is set.
             end: Cell::new(End::Stopped),
         }
     }
@@ -57,7 +57,7 @@ impl Record {
         self.set_end(end);
     }
 
-    /// The reason of an end that comes when the record is dropped.
+    /// The reason of an end if the record is dropped without another one.
     pub fn set_end(&self, end: End) {
         self.end.set(end);
     }

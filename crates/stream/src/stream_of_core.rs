@@ -16,7 +16,7 @@ use touchstone_proxy::Relay;
 use touchstone_sites::streams::StreamSetup;
 use touchstone_tls::CiphertextBuffer;
 
-/// The largest buffer that any stream asks for.
+/// The largest buffer that any stream requires.
 const SCRATCH_BYTES: usize = 1 << 20;
 
 /// What streams use of their core.
@@ -29,7 +29,8 @@ pub struct CoreParts {
     pub counts: Arc<CoreCounts>,
 }
 
-/// Memory that all connections of a core use in turns, so that one without bytes on their way has none.
+/// Memory that all connections of a core use in turns, so that a connection without bytes to pass on needs
+/// none.
 pub(crate) struct Scratch {
     /// For bytes of clients; made when it is first used.
     pub from_client: RefCell<Vec<u8>>,
@@ -75,7 +76,7 @@ impl StreamOfCore {
         }
     }
 
-    /// Lets a client in, or says with which end it is refused.
+    /// Admits a client, or returns the end with which it is refused.
     pub(crate) fn admit(&self, client: SocketAddr) -> Result<StreamPermit, End> {
         self.setup.gate.admit(client.ip()).map_err(|refusal| match refusal {
             StreamRefusal::Denied => End::Denied,

@@ -1,5 +1,5 @@
-//! What the connections of an endpoint use: the rustls configuration of each policy, and the choice between
-//! them.
+//! The state that the connections of an endpoint use: the rustls configuration of each policy, and the choice
+//! between them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::settings::EndpointSettings;
 use super::shared::{Challenges, Sessions};
 use super::sources::{CertificateState, Sources};
 
-/// What new connections of an endpoint use. It never changes.
+/// The state that new connections of an endpoint use. It never changes.
 pub struct ActiveTls {
     /// One for each different policy.
     pub(super) configs: Vec<Arc<ServerConfig>>,
@@ -23,16 +23,16 @@ pub struct ActiveTls {
     pub(super) policies: ServerNames<usize>,
     /// The policy for unknown names.
     pub(super) default_policy: usize,
-    /// The policy for clients that ask for no name.
+    /// The policy for clients that send no name.
     pub(super) unnamed_policy: usize,
-    /// The names that get certificates at their first handshake; `None` where there are none.
+    /// The names that get certificates at their first handshake; `None`: there are none.
     pub(super) on_demand: Option<OnDemandNames>,
     /// The rules over QUIC.
     pub(super) quic: QuicTls,
     /// Held so that the next `ActiveTls` finds the same sessions.
     pub(super) _sessions: Vec<Arc<Sessions>>,
     pub(super) challenges: Arc<Challenges>,
-    /// Answers only an ACME authority. It asks for no client certificate and has no session.
+    /// Answers only an ACME authority. It requests no client certificate and has no session.
     pub(super) challenge_config: Arc<ServerConfig>,
 }
 
@@ -58,7 +58,7 @@ impl ActiveTls {
         }
     }
 
-    /// What a handshake must wait for: the certificate of its name, which is obtained now.
+    /// The wait of a handshake for the certificate of its name, which is being obtained.
     pub(super) fn certificate_wait(&self, hello: &Hello) -> Option<CertificateWait> {
         let on_demand = self.on_demand.as_ref()?;
         let name = hello.server_name.as_deref().filter(|_| !hello.is_acme_challenge)?;
@@ -71,9 +71,9 @@ impl ActiveTls {
     }
 }
 
-/// Which names get certificates at their first handshake, and from where.
+/// The names that get certificates at their first handshake, and the source of the certificates.
 pub struct OnDemandNames {
-    /// Of the names of sites and their certificates, those of sites on demand.
+    /// The names of sites on demand, among the names of sites and their certificates.
     names: ServerNames<bool>,
     /// Whether all other names do.
     others: bool,

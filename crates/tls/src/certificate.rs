@@ -20,8 +20,8 @@ use x509_parser::x509::X509Version;
 
 use super::pem::{self, PemProblem};
 
-/// How long before its end a warning for a certificate begins, unless a third of its life is shorter.
-const SOON_S: i64 = 7 * 24 * 3600;
+/// How long before its end a certificate causes a warning, unless a third of its validity is shorter.
+const WARNING_BEFORE_END_S: i64 = 7 * 24 * 3600;
 
 /// A certificate that can be served.
 #[derive(Debug)]
@@ -30,15 +30,15 @@ pub struct LoadedCertificate {
     pub origin: String,
     /// The chain and the key.
     pub certified: Arc<CertifiedKey>,
-    /// The host names that it is for, in lower case; wildcards as `*.example.org`.
+    /// The host names for which it is valid, in lower case; wildcards as `*.example.org`.
     pub names: Vec<String>,
-    /// The network addresses that it is for.
+    /// The network addresses for which it is valid.
     pub addresses: Vec<IpAddr>,
     /// Valid from, in seconds since 1970.
     pub not_before_s: i64,
     /// Valid until, in seconds since 1970.
     pub not_after_s: i64,
-    /// Why some clients will not accept it.
+    /// Why some clients will reject it.
     pub warnings: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl LoadedCertificate {
 
     /// The state of the certificate at `now_s` seconds since 1970.
     pub fn age(&self, now_s: i64) -> Age {
-        let soon_s = ((self.not_after_s - self.not_before_s) / 3).clamp(0, SOON_S);
+        let soon_s = ((self.not_after_s - self.not_before_s) / 3).clamp(0, WARNING_BEFORE_END_S);
         if now_s > self.not_after_s {
             Age::Expired
         } else if now_s < self.not_before_s {
@@ -131,7 +131,7 @@ impl LoadedCertificate {
         day(self.not_before_s)
     }
 
-    /// True when the certificate is for `name`: a name in lower case, a wildcard, or an address.
+    /// True if the certificate is valid for `name`: a name in lower case, a wildcard, or an address.
     pub fn is_for(&self, name: &str) -> bool {
         if let Some(address) = host_address(name) {
             return self.addresses.contains(&address);
@@ -139,7 +139,7 @@ impl LoadedCertificate {
         self.names.iter().any(|own| {
             own == name
                 || own.strip_prefix("*.").is_some_and(|parent| {
-                    // A wildcard in a certificate stands for one label (RFC 9525 section 6.3).
+                    // A wildcard in a certificate matches one label (RFC 9525 section 6.3).
                     name.split_once('.').is_some_and(|(first, rest)| first != "*" && rest == parent)
                 })
         })
@@ -156,7 +156,7 @@ impl LoadedCertificate {
     }
 }
 
-/// Why a chain and a key cannot be served.
+/// Why a chain and a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnusableCertificate {
     /// The chain has a problem.
@@ -215,7 +215,7 @@ fn check_chain(chain: &[X509Certificate<'_>], warnings: &mut Vec<String>) {
     for (index, pair) in chain.windows(2).enumerate() {
         if pair[0].issuer().as_raw() != pair[1].subject().as_raw() {
             warnings.push(format!(
-                "certificate {} did not issue certificate {}: clients may not find the way to the authority",
+                "certificate {} did not issue certificate {}: clients may be unable to verify it",
                 index + 2,
                 index + 1
             ));
@@ -225,8 +225,7 @@ fn check_chain(chain: &[X509Certificate<'_>], warnings: &mut Vec<String>) {
     let alone = chain.len() == 1 && chain[0].issuer().as_raw() != chain[0].subject().as_raw();
     if alone {
         warnings.push(
-            "there is no certificate of the authority beside it: most clients will not find the way to it"
-                .to_string(),
+            "there is no certificate of the authority beside it: most clients cannot verify it".to_string(),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The choice of a certificate by the name that a client asks for (SNI), and by the signatures that it can
+//! The choice of a certificate by the name that a client requests (SNI), and by the signatures that it can
 //! verify.
 
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub struct CertificateTable {
     certified: ServerNames<Vec<Arc<CertifiedKey>>>,
     /// For all others.
     default: Vec<Arc<CertifiedKey>>,
-    /// For clients that ask for no name: they asked for an address, which TLS does not send.
+    /// For clients that send no name: they requested an address, which TLS does not send.
     unnamed: Vec<Arc<CertifiedKey>>,
-    /// For sites on demand; `None` where there is no such site.
+    /// For sites on demand; `None`: there is no such site.
     on_demand: Option<OnDemandSource>,
     unknown_names: UnknownNames,
 }
@@ -89,7 +89,7 @@ impl CertificateTable {
     }
 }
 
-/// The site for clients that ask for no name: the first one with an address among its hosts.
+/// The site for clients that send no name: the first one with an address among its hosts.
 pub fn unnamed_site(settings: &EndpointSettings) -> Option<usize> {
     settings.sites.iter().position(|site| site.hosts.iter().any(|host| host_address(host).is_some()))
 }

@@ -1,5 +1,5 @@
-//! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be
-//! sent.
+//! Bytes that wait to be sent to a client: records, handshake messages and alerts in the order in which they
+//! must be sent.
 
 /// The most memory that is kept from one use to the next; a larger buffer is freed.
 const MOST_KEPT_BYTES: usize = 512 * 1024;
@@ -12,20 +12,20 @@ const MOST_KEPT_BYTES: usize = 512 * 1024;
 pub struct CiphertextBuffer {
     /// Initialised over its whole length.
     bytes: Vec<u8>,
-    /// How much of it is to be sent.
+    /// How many bytes of it must be sent.
     filled: usize,
     /// A buffer in which plaintext of several parts is joined to one record.
     joined: Vec<u8>,
 }
 
 impl CiphertextBuffer {
-    /// What is to be sent.
+    /// The bytes to send.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.filled]
     }
 
-    /// True when nothing is to be sent.
+    /// True if there is nothing to send.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
@@ -63,20 +63,20 @@ impl CiphertextBuffer {
         &mut self.bytes[self.filled..]
     }
 
-    /// Says that `count` bytes of the room were written.
+    /// Records that `count` bytes were written to the free space.
     #[inline]
     pub(super) fn fill(&mut self, count: usize) {
         debug_assert!(self.filled + count <= self.bytes.len());
         self.filled = (self.filled + count).min(self.bytes.len());
     }
 
-    /// An empty buffer for plaintext, to be given back with [`CiphertextBuffer::give_back`].
+    /// An empty buffer for plaintext, to be returned with [`CiphertextBuffer::return_buffer`].
     pub(super) fn take_joined(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.joined)
     }
 
     /// Keeps the buffer for the next time.
-    pub(super) fn give_back(&mut self, mut joined: Vec<u8>) {
+    pub(super) fn return_buffer(&mut self, mut joined: Vec<u8>) {
         joined.clear();
         self.joined = joined;
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_out_in_order() {
+    fn bytes_are_sent_in_order() {
         let mut buffer = CiphertextBuffer::default();
         assert!(buffer.is_empty());
         buffer.extend(b"one");

@@ -1,4 +1,4 @@
-//! The authorities whose client certificates are trusted, and what they have revoked.
+//! The authorities whose client certificates are trusted, and their revocation lists.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::pem::{self, PemProblem};
 use super::settings::{ClientAuthorities, ClientCertificateMode};
 
-/// What was read from the files of a [`ClientAuthorities`].
+/// The contents of the files of a [`ClientAuthorities`].
 pub struct LoadedAuthorities {
     /// Verifies clients.
     pub verifier: Arc<dyn ClientCertVerifier>,

@@ -12,7 +12,7 @@ use x509_parser::prelude::FromDer as _;
 use super::certificate::address;
 use super::distinguished_name;
 
-/// What a verified client certificate says, for handlers, access rules and logs.
+/// The contents of a verified client certificate, for handlers, access rules and logs.
 ///
 /// All text is as the certificate has it, except that the distinguished names are escaped (RFC 4514). Before
 /// a value is put into a header, the caller must check it for characters that are not allowed there.

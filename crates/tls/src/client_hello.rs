@@ -1,8 +1,8 @@
 //! Reads a ClientHello before rustls gets it. The name in it (server_name, RFC 6066 section 3) decides which
 //! of several rustls configurations answers, and rustls needs its configuration from the start.
 //!
-//! Nothing here decides whether a hello is valid. What cannot be read is left to rustls, under the default
-//! configuration, which then refuses it with the proper alert.
+//! This module does not decide whether a hello is valid. A hello that cannot be read is passed to rustls,
+//! under the default configuration, which then refuses it with the correct alert.
 
 /// The content type of handshake records.
 const HANDSHAKE_RECORD: u8 = 22;
@@ -29,18 +29,18 @@ const SERVER_NAME: u16 = 0;
 /// The extension that names application protocols (ALPN).
 const APPLICATION_PROTOCOLS: u16 = 16;
 
-/// What a hello asks for.
+/// The requests in a hello.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hello {
     /// The server's name in lower case; `None` where the client named none, or an address.
     pub server_name: Option<Box<str>>,
-    /// An ACME authority asks for a proof, and nothing else (RFC 8737).
+    /// An ACME authority requests only a proof (RFC 8737).
     pub is_acme_challenge: bool,
     /// The client prefers not to use AES: its processor has no instructions for it.
     pub prefers_chacha: bool,
 }
 
-/// The result of reading the first bytes for what a hello says.
+/// The result of reading the first bytes for the contents of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peek<T> {
     /// The hello is not complete yet.
@@ -51,11 +51,11 @@ pub enum Peek<T> {
     Unreadable,
 }
 
-/// What a hello says of where its connection should go.
+/// The data in a hello that determine the destination of its connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Destination {
-    /// The server's name in lower case, without a dot at its end; `None` where the client named none, or
-    /// what is none.
+    /// The server's name in lower case, without a dot at its end; `None`: the client sent no name, or an
+    /// invalid one.
     pub server_name: Option<Box<str>>,
     /// The application protocols that the client offers (ALPN), in its order.
     pub protocols: Vec<Box<[u8]>>,
@@ -67,7 +67,7 @@ pub type DestinationPeek = Peek<Destination>;
 /// Reads where a connection should go from its first bytes, which stay as they are for the server that ends
 /// its TLS.
 ///
-/// A hello that two programs could read in two ways (an extension that comes twice) is unreadable.
+/// A hello that two programs could read in two ways (an extension that occurs twice) is unreadable.
 pub fn peek_destination(received: &[u8]) -> DestinationPeek {
     peek_records(received, read_destination)
 }
@@ -187,7 +187,7 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
     Some(hello)
 }
 
-/// The same message, for its destination alone.
+/// The same message, only for its destination.
 fn read_destination(body: &[u8]) -> Option<Destination> {
     let (_, mut extensions) = suites_and_extensions(body)?;
     let mut destination = Destination::default();
@@ -234,7 +234,7 @@ fn prefers_chacha(mut suites: Bytes) -> Option<bool> {
     Some(false)
 }
 
-/// The host name; the inner `None` means that the name is not valid, and it then counts as absent.
+/// The host name; the inner `None` means that the name is not valid, and is treated as absent.
 fn read_server_name(mut content: Bytes<'_>) -> Option<Option<Box<str>>> {
     let mut names = Bytes(content.take_vector()?);
     while !names.0.is_empty() {
@@ -390,13 +390,13 @@ mod tests {
         let protocols: &[u8] = &[0, 3, 2, b'h', b'2'];
         let twice = hello_with(&[(APPLICATION_PROTOCOLS, protocols), (APPLICATION_PROTOCOLS, protocols)]);
         assert_eq!(peek_destination(&twice), DestinationPeek::Unreadable);
-        // Of several names in one extension the first counts, for this server and for others.
+        // Of several names in one extension the first is used, by this server and by others.
         let (first, second) = (name_extension(b"a.org"), name_extension(b"b.org"));
         let both =
             [&(first.len() as u16 - 2 + second.len() as u16 - 2).to_be_bytes(), &first[2..], &second[2..]]
                 .concat();
         assert_eq!(peek_destination(&hello_with(&[(SERVER_NAME, &both)])), to(Some("a.org"), &[]));
-        // Encrypted Client Hello (0xfe0d): the outer name is what can be seen.
+        // Encrypted Client Hello (0xfe0d): only the outer name is visible.
         let outer = hello_with(&[(0xfe0d, &[1, 2, 3]), (SERVER_NAME, &name)]);
         assert_eq!(peek_destination(&outer), to(Some("a.example.org"), &[]));
         assert_eq!(peek_destination(&hello_with(&[])), to(None, &[]));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_suite_tells_whether_aes_is_wanted() {
+    fn the_first_suite_shows_whether_aes_is_preferred() {
         let prefers = |suites: &[u8]| prefers_chacha(Bytes(suites));
         assert_eq!(prefers(&[0x13, 0x03, 0x13, 0x01]), Some(true));
         assert_eq!(prefers(&[0xcc, 0xa9, 0xc0, 0x2b]), Some(true));
@@ -468,7 +468,7 @@ mod tests {
             read_destination(&hello);
         }
 
-        /// However a hello is cut into records, it goes to the same place.
+        /// However a hello is split into records, the destination is the same.
         #[test]
         fn the_cut_does_not_matter(piece_bytes in 20_usize..2000, host in "[a-z]{1,20}\\.[a-z]{2,9}") {
             let message = &hello_bytes(&host, &[b"h2"])[5..];
@@ -477,7 +477,7 @@ mod tests {
             prop_assert_eq!(peek_destination(&bytes[..bytes.len() - 1]), DestinationPeek::More);
         }
 
-        /// What both readers can read, they read alike.
+        /// Both readers return the same result for every hello that both can read.
         #[test]
         fn both_readers_agree(at in 0_usize..400, mask in 1_u8..) {
             let mut bytes = hello_bytes("www.example.org", &[b"http/1.1"]);

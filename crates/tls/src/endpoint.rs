@@ -2,7 +2,7 @@
 //!
 //! A new connection gets an [`ActiveTls`], which never changes; when a file has changed, a new `ActiveTls`
 //! replaces it, and existing connections keep theirs. Each different [`Policy`] has its own rustls
-//! configuration, chosen by the name that the client asks for; all of them choose certificates from one
+//! configuration, chosen by the name that the client requests; all of them choose certificates from one
 //! table.
 
 use std::fmt;
@@ -55,7 +55,7 @@ impl TlsEndpoint {
         if !problems.is_empty() {
             return Err(UnusableTls(problems));
         }
-        sources.say_ages(&mut notices);
+        sources.report_ages(&mut notices);
         let active = assemble(&settings, &sources, shared, Some(&mut notices))
             .map_err(|error| UnusableTls(vec![error]))?;
         let endpoint = TlsEndpoint {
@@ -89,18 +89,18 @@ impl TlsEndpoint {
         let mut notices = Vec::new();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = sources.check(&self.shared.provider, &mut notices);
-        sources.say_ages(&mut notices);
+        sources.report_ages(&mut notices);
         if changed {
             match assemble(&self.settings, &sources, &self.shared, None) {
                 Ok(active) => *self.active.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(active),
-                Err(error) => notices.push(Notice::warning(format!("{error}: what was there before stays"))),
+                Err(error) => notices.push(Notice::warning(format!("{error}: the previous value stays"))),
             }
         }
         notices
     }
 }
 
-// ---- what follows from the settings alone
+// ---- derived from the settings
 
 fn check(settings: &EndpointSettings) -> Vec<String> {
     let mut problems = Vec::new();
@@ -242,7 +242,8 @@ fn policy_table<T: Copy>(
             table.entry(host, || *policy);
         }
     }
-    // A name that only a certificate contains leads to the certificate's site, unless a site claims the name.
+    // A name that is only in a certificate leads to the certificate's site, unless a site has the name among
+    // its hosts.
     let claimed = table.clone();
     for ((site, states), policy) in settings.sites.iter().zip(&sources.certificates).zip(policy_of_site) {
         if site.hosts.is_empty() {
@@ -297,8 +298,8 @@ fn server_config(
         config.ticketer = ticketer.clone();
     }
     // The server's order has AES-128 with SHA-256 first: it is as safe as the others, and a handshake with
-    // SHA-384 costs a third more, which clients that put it first (OpenSSL's) hardly need. A client without
-    // fast AES says so by its order, and that order is then used.
+    // SHA-384 costs a third more, which clients that put it first (OpenSSL's) hardly need. The order of a
+    // client without fast AES shows this, and is then used.
     config.ignore_client_order = true;
     // An attacker who recorded early data could replay it.
     config.max_early_data_size = 0;

@@ -7,8 +7,8 @@ use rustls::{AlertDescription, Error, PeerIncompatible};
 /// Why a session ended. The alert for the client, if any, is already in the output; send it and close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsError {
-    /// The client speaks HTTP without TLS: answer in the clear, with a 400 that says so.
-    /// [`TlsSession::received_in_clear`] has what it sent.
+    /// The client uses HTTP without TLS: answer without encryption, with a 400 that states this.
+    /// [`TlsSession::received_in_clear`] has the bytes that it sent.
     PlainHttp,
     /// The client ended it with an alert: for example because it does not trust the certificate.
     EndedByClient(AlertDescription),
@@ -16,7 +16,7 @@ pub enum TlsError {
     NothingInCommon(String),
     /// The client sent no certificate although one is required, or one that is not trusted.
     ClientCertificate(String),
-    /// There is no certificate for the name that the client asked for.
+    /// There is no certificate for the name that the client requested.
     NoCertificate,
     /// The client broke the protocol.
     Broken(String),
@@ -36,13 +36,13 @@ impl fmt::Display for TlsError {
             TlsError::NothingInCommon(what) => write!(formatter, "nothing in common with the client: {what}"),
             TlsError::ClientCertificate(what) => write!(formatter, "client certificate: {what}"),
             TlsError::NoCertificate => {
-                formatter.write_str("no certificate for the name that the client asked for")
+                formatter.write_str("no certificate for the name that the client requested")
             }
             TlsError::Broken(what) => write!(formatter, "the client broke the protocol: {what}"),
             TlsError::TooMuch => {
-                formatter.write_str("the client sent too much before its handshake came to an end")
+                formatter.write_str("the client sent too much before its handshake was complete")
             }
-            TlsError::KeysUsedUp => formatter.write_str("the keys are used up"),
+            TlsError::KeysUsedUp => formatter.write_str("the keys must not be used any more"),
             TlsError::NotOpen => formatter.write_str("the session is not open"),
         }
     }
@@ -67,7 +67,7 @@ impl TlsError {
     }
 }
 
-/// What an error of rustls means for the operator.
+/// The meaning of an error of rustls for the operator.
 pub(super) fn classify(error: rustls::Error) -> TlsError {
     match error {
         Error::AlertReceived(alert) => TlsError::EndedByClient(alert),
@@ -77,13 +77,13 @@ pub(super) fn classify(error: rustls::Error) -> TlsError {
         Error::PeerIncompatible(what) => TlsError::NothingInCommon(format!("{what:?}")),
         Error::NoApplicationProtocol => TlsError::NothingInCommon("NoApplicationProtocol".to_string()),
         Error::InvalidCertificate(what) => {
-            let said = format!("{what:?}");
-            TlsError::ClientCertificate(match said.contains("UnsupportedCertVersion") {
+            let text = format!("{what:?}");
+            TlsError::ClientCertificate(match text.contains("UnsupportedCertVersion") {
                 true => "one of X.509 version 1; it must be of version 3".to_string(),
-                false => said,
+                false => text,
             })
         }
-        Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),
+        Error::NoCertificatesPresented => TlsError::ClientCertificate("the client sent none".to_string()),
         Error::InvalidCertRevocationList(what) => TlsError::ClientCertificate(format!("{what:?}")),
         // The error of rustls when the table has no certificate for the name.
         Error::General(what) if what == "no server certificate chain resolved" => TlsError::NoCertificate,

@@ -1,14 +1,14 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446), with rustls and aws-lc-rs, and without I/O.
 //!
-//! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name
-//! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches its files, and applies
-//! changes while connections continue. Each connection has its own [`TlsSession`], which turns received bytes
-//! into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
+//! A [`TlsEndpoint`] is the TLS state of one listening address: the certificates of its sites, chosen by the
+//! name that the client requests (SNI), and the rules of each site ([`Policy`]). It watches its files, and
+//! applies changes while connections continue. Each connection has its own [`TlsSession`], which converts
+//! received bytes to plaintext, and plaintext to bytes to send ([`CiphertextBuffer`]).
 //!
 //! | module | |
 //! |---|---|
-//! | `settings` | what a site may ask for |
-//! | `pem`, `certificate` | reading certificates and keys, and what is wrong with them |
+//! | `settings` | the settings of a site |
+//! | `pem`, `certificate` | reading and checking certificates and keys |
 //! | `self_signed` | the development certificate |
 //! | `server_names` | tables from names and wildcards to values |
 //! | [`private_file`] | files that only their owner may read |
@@ -19,7 +19,7 @@
 //! | `active_tls` | those configurations, and the choice among them |
 //! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `on_demand` | certificates that are obtained at the first handshake of a name |
-//! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
+//! | `shared` | the state that all endpoints share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | the authorities that may sign client certificates |
 //! | `client_certificate`, `distinguished_name` | the identity of a client |
 //! | `client_hello` | the name asked for, read before rustls is given a configuration |

@@ -24,7 +24,7 @@ impl Notice {
         Notice { level: NoticeLevel::Info, text }
     }
 
-    /// A message that asks for action.
+    /// A message that requires action.
     pub(super) fn warning(text: String) -> Notice {
         Notice { level: NoticeLevel::Warning, text }
     }

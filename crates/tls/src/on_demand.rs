@@ -1,5 +1,5 @@
 //! Certificates that are obtained at the first handshake for a name. Another part of the server obtains them;
-//! here is what an endpoint needs of it.
+//! this module has the interface for an endpoint.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ pub trait CertificatesOnDemand: Send + Sync {
     /// The certificate of a name in lower case, if there is one.
     fn find(&self, name: &str) -> Option<Arc<CertifiedKey>>;
 
-    /// Asks for a certificate of a name that has none. The handshake waits until the answer is ready; `None`
+    /// Requests a certificate for a name that has none. The handshake waits until the answer is ready; `None`
     /// if it need not wait, because there will be no certificate.
     fn request(&self, name: &str) -> Option<CertificateWait>;
 }

@@ -14,12 +14,12 @@ const MOST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Revocation lists may be large.
 const MOST_REVOCATION_LIST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why a PEM file cannot be used. Displays as `FILE: what is wrong and what to do`.
+/// Why a PEM file cannot be used. Displayed as `FILE: the fault and its remedy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PemProblem {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 
@@ -34,7 +34,7 @@ pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Pe
     let text = read_file(file, MOST_FILE_BYTES)?;
     let certificates = sections::<CertificateDer<'static>>(file, &text)?;
     if certificates.is_empty() {
-        return Err(problem(file, format!("holds no certificate: {}", what_instead(&text))));
+        return Err(problem(file, format!("holds no certificate: {}", contents_of(&text))));
     }
     Ok(certificates)
 }
@@ -48,7 +48,7 @@ pub fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, PemProblem> {
         (Some(_), _) => {
             Err(problem(file, "holds more than one private key: leave the one of the certificate"))
         }
-        (None, _) => Err(problem(file, format!("holds no private key: {}", what_instead(&text)))),
+        (None, _) => Err(problem(file, format!("holds no private key: {}", contents_of(&text)))),
     }
 }
 
@@ -57,7 +57,7 @@ pub fn read_revocation_lists(file: &Path) -> Result<Vec<CertificateRevocationLis
     let text = read_file(file, MOST_REVOCATION_LIST_BYTES)?;
     let lists = sections::<CertificateRevocationListDer<'static>>(file, &text)?;
     if lists.is_empty() {
-        return Err(problem(file, format!("holds no revocation list: {}", what_instead(&text))));
+        return Err(problem(file, format!("holds no revocation list: {}", contents_of(&text))));
     }
     Ok(lists)
 }
@@ -110,7 +110,7 @@ fn sections<T: PemObject>(file: &Path, text: &[u8]) -> Result<Vec<T>, PemProblem
 }
 
 /// Names what a file contains instead of what was expected.
-fn what_instead(text: &[u8]) -> String {
+fn contents_of(text: &[u8]) -> String {
     let has = |mark: &str| memchr::memmem::find(text, mark.as_bytes()).is_some();
     if text.is_empty() {
         return "it is empty".to_string();

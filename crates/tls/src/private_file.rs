@@ -10,7 +10,7 @@ use aws_lc_rs::rand;
 /// The suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
-/// Makes a directory for its owner alone, and its missing parents.
+/// Makes a directory that only its owner may access, and its missing parents.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
@@ -21,7 +21,7 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     // Machines that share a directory may have processes with the same number.
     let mut random = [0; 8];
-    rand::fill(&mut random).map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    rand::fill(&mut random).map_err(|_| io::Error::other("the system returns no random numbers"))?;
     let (process, random) = (std::process::id(), u64::from_be_bytes(random));
     beside.push(format!(".{process}-{random:016x}{UNFINISHED}"));
     let beside = PathBuf::from(beside);

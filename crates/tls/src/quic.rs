@@ -39,7 +39,7 @@ pub struct QuicCrypto {
 }
 
 impl QuicCrypto {
-    /// For the sites of this endpoint; `None` if none of them speaks HTTP/3.
+    /// For the sites of this endpoint; `None`: none of them uses HTTP/3.
     pub fn new(endpoint: Arc<TlsEndpoint>) -> Option<QuicCrypto> {
         let active = endpoint.active();
         let config = active.quic.configs.first()?.config.clone();
@@ -72,7 +72,7 @@ impl crypto::ServerConfig for QuicCrypto {
             hello: Vec::new(),
             connection: None,
             next_secrets: None,
-            facts_are_told: false,
+            facts_are_reported: false,
             server_name: None,
             policy: 0,
         })
@@ -90,20 +90,20 @@ struct QuicSession {
     /// Made once the client's request is known.
     connection: Option<Box<ServerConnection>>,
     next_secrets: Option<Secrets>,
-    facts_are_told: bool,
+    facts_are_reported: bool,
     server_name: Option<Box<str>>,
     /// The index of the policy.
     policy: usize,
 }
 
-/// What is known of a session after the ClientHello. The library calls it "handshake data".
+/// The facts about a session after the ClientHello. The library calls it "handshake data".
 #[derive(Clone)]
 pub struct QuicFacts {
     active: Arc<ActiveTls>,
     policy: usize,
     /// The host that the client requested, in lower case.
     pub server_name: Option<Box<str>>,
-    /// The client is asked for a certificate. It gets no answer before the handshake is complete.
+    /// The client is requested to send a certificate. It gets no answer before the handshake is complete.
     pub wants_certificate: bool,
     /// An earlier session was resumed.
     pub is_resumed: bool,
@@ -120,7 +120,7 @@ impl QuicFacts {
     }
 }
 
-/// The client's certificate, from what the library calls the peer's identity.
+/// The client's certificate, which the library calls the peer's identity.
 pub fn client_certificate(identity: Option<Box<dyn Any>>) -> Option<ClientCertificate> {
     let chain = identity?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     ClientCertificate::read(&chain)
@@ -138,7 +138,7 @@ impl QuicSession {
         };
         let quic = &self.active.quic;
         let Some(policy) = quic.policy_of(hello.server_name.as_deref()) else {
-            let reason = "HTTP/3 is not spoken for that name";
+            let reason = "HTTP/3 is not available for that name";
             return Err(alert(AlertDescription::UnrecognisedName, reason));
         };
         let QuicConfig { config, chacha_config } = &quic.configs[policy];
@@ -169,7 +169,7 @@ impl crypto::Session for QuicSession {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let connection = self.connection.as_ref().filter(|_| self.facts_are_told)?;
+        let connection = self.connection.as_ref().filter(|_| self.facts_are_reported)?;
         let suite = connection.negotiated_cipher_suite();
         Some(Box::new(QuicFacts {
             active: self.active.clone(),
@@ -221,7 +221,7 @@ impl crypto::Session for QuicSession {
             return Err(alert(description, &error.to_string()));
         }
         // The hello was answered: everything is known except the client's certificate.
-        Ok(!std::mem::replace(&mut self.facts_are_told, true))
+        Ok(!std::mem::replace(&mut self.facts_are_reported, true))
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

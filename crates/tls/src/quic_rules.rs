@@ -14,7 +14,7 @@ const PROTOCOL: &str = "h3";
 pub struct QuicTls {
     /// One for each different policy.
     pub(super) configs: Vec<QuicConfig>,
-    /// The policy of each name; `None` if its site does not speak HTTP/3.
+    /// The policy of each name; `None`: its site does not use HTTP/3.
     pub(super) policies: ServerNames<Option<usize>>,
     /// The policy for unknown names.
     pub(super) default: Option<usize>,
@@ -28,7 +28,7 @@ pub(super) struct QuicConfig {
 }
 
 impl QuicTls {
-    /// The policy of a name; `None` if its site does not speak HTTP/3.
+    /// The policy of a name; `None`: its site does not use HTTP/3.
     pub(super) fn policy_of(&self, name: Option<&str>) -> Option<usize> {
         name.and_then(|name| self.policies.find(name)).copied().unwrap_or(self.default)
     }

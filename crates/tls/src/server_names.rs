@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A table from server names to values. An exact name comes before a wildcard, a longer wildcard before a
-/// shorter one.
+/// A table from server names to values. An exact name takes precedence over a wildcard, a longer wildcard
+/// over a shorter one.
 ///
-/// `*.example.org` stands for every name below `example.org`, at any depth, and not for `example.org` itself.
+/// `*.example.org` matches every name below `example.org`, at any depth, but not `example.org` itself.
 #[derive(Debug, Clone)]
 pub struct ServerNames<T> {
     exact: HashMap<Box<str>, T>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct EndpointSettings {
     /// The sites that listen there. The first is the default: it is chosen when a client names none of them.
     pub sites: Vec<SiteSettings>,
-    /// How clients are answered that name no site of this address.
+    /// The answer to clients that name no site of this address.
     pub unknown_names: UnknownNames,
 }
 
@@ -18,7 +18,7 @@ pub struct SiteSettings {
     /// The name of the site in messages.
     pub label: String,
     /// Its host names, in lower case: `example.org`, or `*.example.org` for every name below it. If there are
-    /// none, the names in its certificates count.
+    /// none, the names in its certificates are used.
     pub hosts: Vec<String>,
     /// Whether each of its names gets a certificate at its first handshake. It then needs no other.
     pub on_demand: bool,
@@ -30,7 +30,7 @@ pub struct SiteSettings {
     pub http3: bool,
 }
 
-/// Where a certificate and its key come from.
+/// The source of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
     /// PEM files, checked for changes about once a second.
@@ -48,7 +48,7 @@ pub enum CertificateSource {
     SelfSigned {
         /// Names and addresses besides `localhost`, `127.0.0.1` and `::1`.
         names: Vec<String>,
-        /// Where it is stored over restarts; `None`: it lives as long as the process.
+        /// Its directory for restarts; `None`: it is kept only as long as the process runs.
         directory: Option<PathBuf>,
     },
 }
@@ -62,8 +62,8 @@ pub struct Policy {
     pub maximum_version: MaximumVersion,
     /// Whether clients must send certificates, and which.
     pub client_authorities: Option<ClientAuthorities>,
-    /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers
-    /// only others is refused; one that offers none is accepted.
+    /// Application protocols (ALPN, RFC 7301), the most preferred first: `h2`, `http/1.1`. A client that
+    /// offers only others is refused; one that offers none is accepted.
     pub protocols: Vec<String>,
     /// How sessions are resumed.
     pub resumption: Resumption,
@@ -149,7 +149,7 @@ impl Default for Policy {
     }
 }
 
-/// How a client is answered that names no site, or none of this address.
+/// The answer to a client that names no site, or none of this address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownNames {
     /// It gets the default site's certificate.

@@ -1,5 +1,5 @@
-//! What all TLS endpoints of the process share, and what outlives a reload of the configuration: the means to
-//! resume sessions, development certificates in memory, and challenges of ACME.
+//! The state that all TLS endpoints of the process share, and that remains after a reload of the
+//! configuration: the means to resume sessions, development certificates in memory, and challenges of ACME.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -27,7 +27,7 @@ pub struct Sources {
 pub struct CertificateState {
     origin: CertificateOrigin,
     /// The age that was last reported.
-    said: Option<(i64, Age)>,
+    last_notice: Option<(i64, Age)>,
 }
 
 enum CertificateOrigin {
@@ -58,7 +58,7 @@ impl Sources {
             let mut states = Vec::new();
             for source in &site.certificates {
                 match open_certificate(&site.label, source, shared, notices) {
-                    Ok(origin) => states.push(CertificateState { origin, said: None }),
+                    Ok(origin) => states.push(CertificateState { origin, last_notice: None }),
                     Err(problem) => problems.push(format!("site {}: {problem}", site.label)),
                 }
             }
@@ -85,11 +85,11 @@ impl Sources {
                 WatchResult::Same => {}
                 WatchResult::Renewed => {
                     changed = true;
-                    say_renewed(label, watched.value(), notices);
+                    report_renewed(label, watched.value(), notices);
                 }
                 WatchResult::Refused(problem) => {
                     let meanwhile =
-                        if had_one { "the certificate before stays" } else { "there is none yet" };
+                        if had_one { "the previous certificate stays" } else { "there is none yet" };
                     notices.push(Notice::warning(format!("site {label}: {problem}; {meanwhile}")));
                 }
             }
@@ -105,7 +105,7 @@ impl Sources {
                     )));
                 }
                 WatchResult::Refused(problem) => {
-                    notices.push(Notice::warning(format!("{problem}; the authorities before stay")));
+                    notices.push(Notice::warning(format!("{problem}; the previous authorities stay")));
                 }
             }
         }
@@ -113,15 +113,15 @@ impl Sources {
     }
 
     /// Reports the age of each certificate, once for each certificate and age.
-    pub fn say_ages(&mut self, notices: &mut Vec<Notice>) {
+    pub fn report_ages(&mut self, notices: &mut Vec<Notice>) {
         let now_s = OffsetDateTime::now_utc().unix_timestamp();
         for state in self.certificates.iter_mut().flatten() {
             let Some(loaded) = state.loaded().cloned() else { continue };
             let now = (loaded.not_after_s, loaded.age(now_s));
-            if state.said == Some(now) {
+            if state.last_notice == Some(now) {
                 continue;
             }
-            state.said = Some(now);
+            state.last_notice = Some(now);
             let origin = &loaded.origin;
             match now.1 {
                 Age::Valid => {}
@@ -227,7 +227,7 @@ fn open_authorities(
     WatchedValue::open(files, || LoadedAuthorities::from_files(settings, provider).map(Arc::new))
 }
 
-fn say_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {
+fn report_renewed(label: &str, loaded: Option<&Arc<LoadedCertificate>>, notices: &mut Vec<Notice>) {
     let Some(loaded) = loaded else { return };
     let (origin, end) = (&loaded.origin, loaded.end_day());
     notices.push(Notice::info(format!("site {label}: new certificate {origin} loaded, valid until {end}")));

@@ -13,7 +13,7 @@ pub struct WatchedValue<T> {
     files: Vec<PathBuf>,
     value: Option<T>,
     /// The state of the files when the value was made.
-    made_from: Stamp,
+    loaded_stamp: Stamp,
     /// Their state at the last check.
     seen: Stamp,
     /// Their state when they could not be used.
@@ -51,13 +51,19 @@ impl<T> WatchedValue<T> {
         // Taken before the files are read: the next check finds later changes.
         let stamp = stamp(&files);
         let value = make()?;
-        Ok(WatchedValue { files, value: Some(value), seen: stamp.clone(), made_from: stamp, refused: None })
+        Ok(WatchedValue {
+            files,
+            value: Some(value),
+            seen: stamp.clone(),
+            loaded_stamp: stamp,
+            refused: None,
+        })
     }
 
     /// For files that do not exist yet.
     pub fn waiting(files: Vec<PathBuf>) -> WatchedValue<T> {
         let absent: Stamp = vec![None; files.len()];
-        WatchedValue { files, value: None, seen: absent.clone(), made_from: absent, refused: None }
+        WatchedValue { files, value: None, seen: absent.clone(), loaded_stamp: absent, refused: None }
     }
 
     /// The value, if there is one.
@@ -68,7 +74,7 @@ impl<T> WatchedValue<T> {
     /// Checks the files, and makes the value again if they have changed and settled.
     pub fn check<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> WatchResult<E> {
         let now = stamp(&self.files);
-        if now == self.made_from {
+        if now == self.loaded_stamp {
             self.seen = now;
             self.refused = None;
             return WatchResult::Same;
@@ -83,7 +89,7 @@ impl<T> WatchedValue<T> {
         match make() {
             Ok(value) => {
                 self.value = Some(value);
-                self.made_from = now;
+                self.loaded_stamp = now;
                 self.refused = None;
                 WatchResult::Renewed
             }

@@ -1,7 +1,7 @@
 //! The transport of a connection's bytes: the socket itself, or TLS on top of it.
 //!
-//! Both have the same interface. TLS adds two things that the caller must know: accepted bytes may still wait
-//! to be sent ([`Transport::poll_flush`]), and TLS must announce the end before the socket is closed
+//! Both have the same interface. TLS adds two things that the caller must handle: accepted bytes may still
+//! wait to be sent ([`Transport::poll_flush`]), and TLS must announce the end before the socket is closed
 //! ([`Transport::end`]).
 
 mod socket;
@@ -24,7 +24,7 @@ pub use socket::Socket;
 /// Plaintext encrypted at a time: four whole records, one write.
 const SEND_BYTES: usize = 4 * RECORD_BYTES;
 
-/// The answer to a client that speaks plain HTTP on a TLS port; it cannot read any other.
+/// The answer to a client that uses plain HTTP on a TLS port; the client cannot read any other.
 const PLAIN_HTTP_ANSWER: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nServer: touchstone\r\nContent-Type: text/plain\r\n\
     Content-Length: 65\r\nConnection: close\r\n\r\n\
@@ -46,7 +46,7 @@ pub struct TlsTransport {
     records: Rc<RefCell<CiphertextBuffer>>,
     /// Records that did not fit into the socket.
     unsent: Vec<u8>,
-    /// Records, mostly the session ticket, that are held back to be sent with the first answer. They are sent
+    /// Records, mostly the session ticket, that are delayed to be sent with the first answer. They are sent
     /// before the connection waits for anything.
     held: Vec<u8>,
     /// Decrypted bytes that have not been read yet.
@@ -142,7 +142,8 @@ impl Transport {
         }
     }
 
-    /// Waits until the TLS handshake is done; `buffer` is for what is received of it. Plain bytes have none.
+    /// Waits until the TLS handshake is done; received bytes of it are stored in `buffer`. Plain connections
+    /// have none.
     pub fn poll_handshake(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<()>> {
         let Transport::Tls(tls) = self else { return Poll::Ready(Ok(())) };
         while tls.session.is_handshaking() {
@@ -161,7 +162,7 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether an ACME authority has asked for a proof, and got it (RFC 8737).
+    /// Whether an ACME authority has requested a proof, and received it (RFC 8737).
     pub fn is_acme_challenge(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.session.is_acme_challenge())
     }
@@ -196,7 +197,8 @@ impl Transport {
                 if let Some(count) = tls.take_plaintext(buffer) {
                     return Poll::Ready(Ok(count));
                 }
-                // Waiting records are sent meanwhile; the client may need them before it sends anything.
+                // Waiting records are sent at the same time; the client may need them before it sends
+                // anything.
                 if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
                     return Poll::Ready(Err(error));
                 }
@@ -287,14 +289,15 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                tls.say_end();
+                tls.announce_end();
                 // An error is an end as well.
                 tls.flush_now().unwrap_or(true)
             }
         }
     }
 
-    /// Whether it holds nothing but its session: nothing waits to be sent or read, and no handshake goes on.
+    /// Whether it holds nothing but its session: nothing waits to be sent or read, and no handshake is in
+    /// progress.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         match self {
@@ -338,7 +341,7 @@ impl Transport {
         match self {
             Transport::Plain(socket) => socket.shut_down_sending(),
             Transport::Tls(tls) => {
-                tls.say_end();
+                tls.announce_end();
                 let _ = tls.flush_now();
                 tls.socket.shut_down_sending();
             }
@@ -382,7 +385,7 @@ impl TlsTransport {
             let records = &mut *self.records.borrow_mut();
             let outcome = self.session.receive(received, &mut self.plaintext, records);
             if was_handshaking && self.session.is_open() && !self.plaintext.is_empty() {
-                // The first request came with the end of the handshake: its answer follows at once.
+                // The first request arrived with the end of the handshake: its answer follows at once.
                 records.clear_into(0, &mut self.held);
             } else if !records.is_empty() {
                 send_records(&self.socket, records, &mut self.unsent)?;
@@ -485,7 +488,7 @@ impl TlsTransport {
         Poll::Ready(Ok(()))
     }
 
-    fn say_end(&mut self) {
+    fn announce_end(&mut self) {
         if !self.ended {
             self.ended = true;
             let records = &mut *self.records.borrow_mut();

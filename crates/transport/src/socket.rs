@@ -1,7 +1,7 @@
 //! The only place that uses a connection's socket, so that the reactor under it can be changed.
 //!
-//! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new
-//! connection needs (receive, send, close) needs no wait. It is *registered* for events when it first has to
+//! A socket begins *fresh*: registered in the kernel but not in the event loop, because most operations of a
+//! new connection (receive, send, close) need no wait. It is *registered* for events when it first has to
 //! wait.
 
 use std::io;
@@ -55,7 +55,7 @@ impl Socket {
         true
     }
 
-    /// The descriptor, for an event loop of the caller; `None`: the socket is gone.
+    /// The descriptor, for an event loop of the caller; `None`: the socket is closed.
     pub fn as_descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor().ok()
     }
@@ -86,7 +86,7 @@ impl Socket {
         loop {
             ready!(stream.poll_read_ready(context))?;
             let mut received = Ok(0);
-            let asked = buffer.len();
+            let requested = buffer.len();
             let tried = stream.try_io(Interest::READABLE, || {
                 received =
                     rustix::net::recv(&*stream, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
@@ -94,14 +94,14 @@ impl Socket {
                     // A short read has emptied the socket: "would block" makes the event loop wait for the
                     // next event, which saves a second system call. At the client's end there is no next
                     // event to wait for.
-                    Ok(count) if count > 0 && count < asked => Err(io::ErrorKind::WouldBlock.into()),
+                    Ok(count) if count > 0 && count < requested => Err(io::ErrorKind::WouldBlock.into()),
                     Err(rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }
             });
             match (received, tried) {
                 (Err(rustix::io::Errno::AGAIN), _) => {}
-                // The event loop knew that nothing was there, and did not try.
+                // According to the event loop there was nothing to receive, so it was not tried.
                 (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
                 (Ok(count), _) => {
                     traffic::received(count);
@@ -154,7 +154,7 @@ impl Socket {
         let stream = self.register()?;
         loop {
             ready!(stream.poll_write_ready(context))?;
-            // The event loop only knows that the socket was writable once; this asks whether it still is.
+            // The event loop only stores that the socket was writable once; this queries whether it still is.
             let writable = stream.try_io(Interest::WRITABLE, || {
                 let mut slots = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::OUT)];
                 match rustix::event::poll(

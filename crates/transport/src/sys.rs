@@ -30,7 +30,7 @@ pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()
 
 /// Lets the kernel cut datagrams that are larger than the path takes into fragments, as it does by default
 /// (ip(7), IP_MTU_DISCOVER).
-pub fn let_fragment(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<()> {
+pub fn allow_fragments(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<()> {
     if is_ipv6 {
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0)?;
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_WANT)

@@ -1,5 +1,5 @@
-//! A core's own part of something that all cores share, such as its connections to an origin or to a backend.
-//! Routes that share the origin also share this part.
+//! A core's own part of a shared value, such as its connections to an origin or to a backend. Routes that
+//! share the origin also share this part.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak as LocalWeak};

@@ -53,9 +53,9 @@ const WHOLE: u64 = 1000;
 /// The health of one server. As long as it is up, requests take no lock.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// `trouble` contains something that matters.
-    is_troubled: AtomicBool,
-    trouble: Mutex<FailureHistory>,
+    /// `history` contains something that matters.
+    has_history: AtomicBool,
+    history: Mutex<FailureHistory>,
     answers: AtomicU32,
     server_errors: AtomicU32,
     counting_since_ms: AtomicU64,
@@ -82,7 +82,7 @@ struct Ejection {
     probed_until_ms: Option<u64>,
 }
 
-/// After how many windows without an ejection former ejections are forgotten.
+/// The number of windows without an ejection after which former ejections are ignored.
 const WINDOWS_TO_FORGET: u64 = 6;
 
 /// The state of a server.
@@ -111,15 +111,15 @@ impl State {
 impl Health {
     /// The state.
     pub fn state(&self, now_ms: u64, rules: &HealthRules) -> State {
-        if !self.is_troubled.load(Relaxed) {
+        if !self.has_history.load(Relaxed) {
             return State::Up;
         }
-        let trouble = self.lock();
-        if trouble.is_checked_down {
+        let history = self.lock();
+        if history.is_checked_down {
             State::Down
-        } else if trouble.ejection.is_some() {
+        } else if history.ejection.is_some() {
             State::Ejected
-        } else if trouble.share(now_ms, rules) < WHOLE {
+        } else if history.share(now_ms, rules) < WHOLE {
             State::SlowStart
         } else {
             State::Up
@@ -128,14 +128,14 @@ impl Health {
 
     /// Whether a request may be sent; after the time of an ejection, only one caller gets true.
     pub fn admits(&self, now_ms: u64, rules: &HealthRules) -> bool {
-        if !self.is_troubled.load(Relaxed) {
+        if !self.has_history.load(Relaxed) {
             return true;
         }
-        let mut trouble = self.lock();
-        if trouble.is_checked_down {
+        let mut history = self.lock();
+        if history.is_checked_down {
             return false;
         }
-        let Some(ejection) = &mut trouble.ejection else { return true };
+        let Some(ejection) = &mut history.ejection else { return true };
         let is_due = now_ms >= ejection.probed_until_ms.unwrap_or(ejection.until_ms);
         if is_due {
             ejection.probed_until_ms = Some(now_ms.saturating_add(milliseconds(rules.window)));
@@ -145,7 +145,7 @@ impl Health {
 
     /// Lets the next answer decide whether it is up again: there is no other server.
     pub fn probe(&self, now_ms: u64, rules: &HealthRules) {
-        if !self.is_troubled.load(Relaxed) {
+        if !self.has_history.load(Relaxed) {
             return;
         }
         if let Some(ejection) = &mut self.lock().ejection {
@@ -155,16 +155,16 @@ impl Health {
 
     /// The end of its ejection; `None`: it is not ejected.
     pub fn ejected_until_ms(&self) -> Option<u64> {
-        if !self.is_troubled.load(Relaxed) {
+        if !self.has_history.load(Relaxed) {
             return None;
         }
-        let trouble = self.lock();
-        trouble.ejection.map(|ejection| ejection.until_ms).or(trouble.is_checked_down.then_some(u64::MAX))
+        let history = self.lock();
+        history.ejection.map(|ejection| ejection.until_ms).or(history.is_checked_down.then_some(u64::MAX))
     }
 
     /// Its share of its weight, in thousandths.
     pub fn share(&self, now_ms: u64, rules: &HealthRules) -> u64 {
-        if self.is_troubled.load(Relaxed) { self.lock().share(now_ms, rules) } else { WHOLE }
+        if self.has_history.load(Relaxed) { self.lock().share(now_ms, rules) } else { WHOLE }
     }
 
     /// Notes an answer; true if the server returns because of it.
@@ -173,35 +173,35 @@ impl Health {
         if rules.outlier_percent > 0 {
             self.count_answer(now_ms, is_server_error, rules);
         }
-        if !self.is_troubled.load(Relaxed) {
+        if !self.has_history.load(Relaxed) {
             return false;
         }
-        let mut trouble = self.lock();
-        if let Some(ejection) = trouble.ejection {
+        let mut history = self.lock();
+        if let Some(ejection) = history.ejection {
             // An answer to a request from before the ejection does not count, and an error is no reason to
             // end the ejection.
             if ejection.probed_until_ms.is_none() || is_server_error {
                 return false;
             }
-            trouble.ejection = None;
-            self.came_back(&mut trouble, now_ms);
+            history.ejection = None;
+            self.note_recovery(&mut history, now_ms);
             return true;
         }
-        trouble.failures = 0;
-        let is_long_back = trouble.back_since_ms.is_none_or(|since| {
+        history.failures = 0;
+        let is_long_back = history.back_since_ms.is_none_or(|since| {
             now_ms.saturating_sub(since)
                 > milliseconds(rules.window.max(rules.slow_start)) * WINDOWS_TO_FORGET
         });
-        if is_long_back && !trouble.is_checked_down {
-            *trouble = FailureHistory::default();
-            self.is_troubled.store(false, Relaxed);
+        if is_long_back && !history.is_checked_down {
+            *history = FailureHistory::default();
+            self.has_history.store(false, Relaxed);
         }
         false
     }
 
-    fn came_back(&self, trouble: &mut FailureHistory, now_ms: u64) {
-        trouble.back_since_ms = Some(now_ms);
-        trouble.failures = 0;
+    fn note_recovery(&self, history: &mut FailureHistory, now_ms: u64) {
+        history.back_since_ms = Some(now_ms);
+        history.failures = 0;
         self.answers.store(0, Relaxed);
         self.server_errors.store(0, Relaxed);
     }
@@ -231,31 +231,31 @@ impl Health {
         if rules.most_failures == 0 {
             return false;
         }
-        let mut trouble = self.lock();
-        self.is_troubled.store(true, Relaxed);
-        if now_ms.saturating_sub(trouble.since_ms) > milliseconds(rules.window) {
-            trouble.since_ms = now_ms;
-            trouble.failures = 0;
+        let mut history = self.lock();
+        self.has_history.store(true, Relaxed);
+        if now_ms.saturating_sub(history.since_ms) > milliseconds(rules.window) {
+            history.since_ms = now_ms;
+            history.failures = 0;
         }
-        trouble.failures = trouble.failures.saturating_add(1);
-        let is_probe = trouble.ejection.is_some_and(|ejection| ejection.probed_until_ms.is_some());
-        trouble.failures >= rules.most_failures || is_probe
+        history.failures = history.failures.saturating_add(1);
+        let is_probe = history.ejection.is_some_and(|ejection| ejection.probed_until_ms.is_some());
+        history.failures >= rules.most_failures || is_probe
     }
 
     /// Ejects it for a time; true if it was not ejected before.
     pub fn eject(&self, now_ms: u64, rules: &HealthRules) -> bool {
-        let mut trouble = self.lock();
-        self.is_troubled.store(true, Relaxed);
-        let before = trouble.ejection;
+        let mut history = self.lock();
+        self.has_history.store(true, Relaxed);
+        let before = history.ejection;
         // Requests that were in progress at the ejection do not count.
         if before.is_some_and(|ejection| ejection.probed_until_ms.is_none()) {
             return false;
         }
-        let span = milliseconds(rules.window).saturating_mul(1 << trouble.ejections.min(16));
-        trouble.ejections = trouble.ejections.saturating_add(1);
-        trouble.failures = 0;
+        let span = milliseconds(rules.window).saturating_mul(1 << history.ejections.min(16));
+        history.ejections = history.ejections.saturating_add(1);
+        history.failures = 0;
         let until_ms = now_ms.saturating_add(span.min(milliseconds(rules.longest)));
-        trouble.ejection = Some(Ejection { until_ms, probed_until_ms: None });
+        history.ejection = Some(Ejection { until_ms, probed_until_ms: None });
         before.is_none()
     }
 
@@ -267,23 +267,23 @@ impl Health {
 
     /// Notes the result of the active checks; true if it changes the state.
     pub fn checked(&self, is_well: bool, now_ms: u64) -> bool {
-        let mut trouble = self.lock();
-        if trouble.is_checked_down != is_well {
+        let mut history = self.lock();
+        if history.is_checked_down != is_well {
             return false;
         }
-        trouble.is_checked_down = !is_well;
-        self.is_troubled.store(true, Relaxed);
+        history.is_checked_down = !is_well;
+        self.has_history.store(true, Relaxed);
         if is_well {
             // It has answered a check: former failures of requests no longer count.
-            trouble.ejection = None;
-            self.came_back(&mut trouble, now_ms);
+            history.ejection = None;
+            self.note_recovery(&mut history, now_ms);
         }
         true
     }
 
     /// No code that holds the lock can panic, so a poisoned lock is still valid.
     fn lock(&self) -> MutexGuard<'_, FailureHistory> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
     };
 
     #[test]
-    fn it_is_left_alone_and_one_request_tries_it_again() {
+    fn an_ejected_server_is_probed_by_one_request() {
         let health = Health::default();
         assert!(health.admits(0, &RULES));
         assert!(!health.failed(1_000, &RULES));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn by_failures_alone_the_time_stays_the_same() {
+    fn with_failures_only_the_time_stays_the_same() {
         let rules = HealthRules::by_failures(2, Duration::from_secs(10));
         let health = Health::default();
         assert!(!health.failed(1_000, &rules));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_doubles_up_to_a_limit_and_is_forgotten() {
+    fn the_time_doubles_up_to_a_limit_and_is_reset() {
         let health = Health::default();
         health.eject(0, &RULES);
         for (now, until) in [(10_000, 30_000), (30_000, 60_000), (60_000, 90_000)] {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_begins_with_little() {
+    fn a_returned_server_begins_with_a_small_share() {
         let health = Health::default();
         assert_eq!(health.share(0, &RULES), 1000);
         assert!(health.checked(false, 5_000) && !health.checked(false, 6_000));

@@ -1,12 +1,12 @@
-//! What the origins of the proxy, the origins of streams and the backends of programs have in common.
+//! The common parts of the origins of the proxy, the origins of streams and the backends of programs.
 //!
 //! | module | |
 //! |---|---|
 //! | `stream` | a connection to a program or an origin |
-//! | `health` | whether a server of a group gets requests |
+//! | `health` | decides whether a server of a group gets requests |
 //! | `balance` | which server of a group (nginx's upstream) gets the next one |
 //! | `session`, `path_parameters` | which server keeps the session of a request |
-//! | `outage` | whether an origin or a backend fails continuously |
+//! | `outage` | detects an origin or a backend that fails continuously |
 //! | `live_instances`, `core_local` | state that routes share: of all cores, and of each core |
 //! | `clock` | the clock for health |
 

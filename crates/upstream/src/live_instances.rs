@@ -18,7 +18,7 @@ impl<T> LiveInstances<T> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The value that matches what is wanted, or a new one. `make` gets what is wanted and all values in use.
+    /// The value for these settings, or a new one. `make` gets the settings and all values in use.
     pub fn get<W>(
         &self,
         wanted: W,

@@ -14,12 +14,12 @@ pub struct SessionRules {
     pub cookie: String,
     /// The name of the path's parameter.
     pub parameter: String,
-    /// A request is not given to another container when its own is down.
+    /// If the container of a session is down, the request is not sent to another one.
     pub is_binding: bool,
 }
 
 impl SessionRules {
-    /// The index of the route that a request's session names. Cookies come before the path, as with
+    /// The index of the route that a request's session names. Cookies take precedence over the path, as with
     /// containers.
     pub fn owner(&self, head: &ReceivedHead, path_as_sent: &[u8], routes: &[&str]) -> Option<usize> {
         let parameter = path_parameters::parameter(path_as_sent, &self.parameter);

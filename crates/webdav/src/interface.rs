@@ -265,8 +265,8 @@ impl HandlerOfCore {
 
     /// Whether this route answers for a path, with the method of the request and with another one.
     fn is_own(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
-        self.server.leads_here(request, request.received.method_text(), path)
-            && self.server.leads_here(request, method, path)
+        self.server.matches_same_route(request, request.received.method_text(), path)
+            && self.server.matches_same_route(request, method, path)
     }
 
     /// Refuses to change or copy a tree with paths that another route answers for.

@@ -252,8 +252,8 @@ impl Route {
     }
 
     /// Whether it asks for something of the connection.
-    pub fn asks_for_connection(&self) -> bool {
-        self.request.asks_for_connection()
+    pub fn needs_connection(&self) -> bool {
+        self.request.needs_connection()
     }
 
     /// What the wildcards or groups have matched, where the fields of the answer have it.

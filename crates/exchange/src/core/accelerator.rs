@@ -46,7 +46,7 @@ pub fn stored_hit<'f, F: Fields>(
         added: program.policy.map(AnswerPolicy::common),
     };
     let prepared = stored_answers.hit(request, form, date)?;
-    // Last, because it counts the request for rate limits.
+    // This is last, because it counts the request for rate limits.
     program.admit(view)?;
     Some(StoredHit { prepared, route: program.route })
 }

@@ -180,7 +180,7 @@ pub enum LookupResult<'a, 'c> {
     Hit {
         /// The answer.
         prepared: &'c Arc<Prepared>,
-        /// What it is counted for.
+        /// The site and route for which it is counted.
         of: HitRoute,
         /// The path that it answers.
         path: &'a [u8],
@@ -258,7 +258,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     }
 }
 
-/// The file, in the representation that the client wants most.
+/// The file, in the representation that the client prefers.
 #[inline]
 fn file_hit<'c, F: RequestFields>(
     files: Option<&'c mut CoreCache>,

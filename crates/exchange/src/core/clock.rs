@@ -1,8 +1,8 @@
 //! One core's clock: read once in each tick, and used for every request in between.
 //!
 //! A request needs the text of the current second for `Date` and the log, and a coarse "now" for its
-//! deadlines. To ask the kernel and format the text for each request would cost more than the rest of a hit,
-//! so the core's ticker does it.
+//! deadlines. Querying the kernel and formatting the text for each request would cost more than the rest of a
+//! hit, so the core's ticker does it.
 
 use std::cell::Cell;
 use std::io;
@@ -44,11 +44,11 @@ impl CoreClock {
     pub fn tick(&self) -> bool {
         self.coarse_ms.set(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
         let now = unix_now();
-        let begun = now != self.second.get().unix_seconds;
-        if begun {
+        let is_new_second = now != self.second.get().unix_seconds;
+        if is_new_second {
             self.second.set(date_second(now));
         }
-        begun
+        is_new_second
     }
 
     /// Milliseconds since the core started, as of the last tick.
@@ -67,8 +67,7 @@ impl CoreClock {
 /// Fires every [`TICK`], aligned to wall-clock time: the date changes when the second does.
 ///
 /// It is a kernel timer, not a timer of the runtime. While the runtime has a timer, every wait for events
-/// arms one in the kernel and disarms it again, so a busy core would pay for that with every batch of
-/// requests.
+/// arms one in the kernel and disarms it again, which a busy core would do for every batch of requests.
 pub struct Ticker {
     timer: AsyncFd<OwnedFd>,
 }

@@ -31,12 +31,12 @@ impl ConnectionCount {
         self.wanted.store(connections, Ordering::Relaxed);
     }
 
-    /// Whether a core wants room.
+    /// Whether a core needs capacity.
     pub fn is_room_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// How many connections are wanted; resets the number.
+    /// How many connections are needed; resets the number.
     pub fn take_wanted(&self) -> usize {
         self.wanted.swap(0, Ordering::Relaxed)
     }

@@ -22,11 +22,12 @@ pub struct Deadline {
     /// It waits for the next request, and nothing of it has arrived: it may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
-    /// When the connection is to be [parked](crate::core::parking), in milliseconds of the core's clock; 0:
-    /// never.
+    /// The time at which the connection is [parked](crate::core::parking), in milliseconds of the core's
+    /// clock; 0: never.
     park_at_ms: Cell<u64>,
     parking: Cell<ParkingState>,
-    /// No further timeout counts against the client: one was counted, or others needed the room.
+    /// No further timeout is counted for the client: one was counted, or the connection was ended to make
+    /// room.
     settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The state of the connection that operators see.
@@ -109,7 +110,7 @@ impl Deadline {
         self.expired.get()
     }
 
-    /// Whether a timeout counts: once for each connection, and not if others needed its room.
+    /// Whether a timeout is counted: once for each connection, and not if it was ended to make room.
     pub fn settle(&self) -> bool {
         !self.settled.replace(true)
     }
@@ -141,7 +142,7 @@ impl Deadline {
 pub struct Deadlines {
     slots: RefCell<Vec<Option<Rc<Deadline>>>>,
     free: RefCell<Vec<usize>>,
-    /// How many connections have ended or given up their task since [`Deadlines::take_released`].
+    /// How many connections have ended or released their task since [`Deadlines::take_released`].
     released: Cell<usize>,
     /// Signalled when a parked connection has expired: it has no task to wake.
     pub parked_expired: Notify,
@@ -179,7 +180,7 @@ impl SessionHandle {
 }
 
 impl DeadlineGuard {
-    /// Called when the connection gives up its task: its wait goes on without one.
+    /// Called when the connection releases its task: its wait continues without one.
     pub fn park(&self) {
         self.deadline.park_at_ms.set(0);
         self.deadline.parking.set(ParkingState::Parked);
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_task_that_goes_on_is_the_one_to_wake() {
+    fn the_task_that_continues_is_woken() {
         let count = |waker: &Arc<Woken>| waker.0.load(Ordering::Relaxed);
         let (before, after): (Arc<Woken>, Arc<Woken>) = Default::default();
         let deadlines = Rc::new(Deadlines::default());
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_goes_on_is_due_for_parking_and_others_are_not() {
+    fn a_long_wait_is_due_for_parking_and_others_are_not() {
         let deadlines = Rc::new(Deadlines::default());
         let guards = [(); 3].map(|()| deadlines.register());
         for guard in &guards {

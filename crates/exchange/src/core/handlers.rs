@@ -13,7 +13,7 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 pub struct Handlers {
     /// By the interface's address. The interface is kept with the handler, so that no other can get the same
     /// address.
-    made: RefCell<FxHashMap<usize, CoreHandler>>,
+    by_interface: RefCell<FxHashMap<usize, CoreHandler>>,
 }
 
 struct CoreHandler {
@@ -29,11 +29,11 @@ impl Handlers {
         server: impl FnOnce() -> Rc<dyn Server>,
     ) -> Rc<dyn Handler> {
         let address = Arc::as_ptr(interface).cast::<()>() as usize;
-        if let Some(made) = self.made.borrow().get(&address) {
-            return made.handler.clone();
+        if let Some(held) = self.by_interface.borrow().get(&address) {
+            return held.handler.clone();
         }
         let handler = interface.on_core(server());
-        self.made
+        self.by_interface
             .borrow_mut()
             .insert(address, CoreHandler { _interface: interface.clone(), handler: handler.clone() });
         handler
@@ -42,7 +42,7 @@ impl Handlers {
     /// Drops all handlers; running ones end with their requests.
     pub fn clear(&self) {
         // Dropping a handler might access the table again.
-        let gone = std::mem::take(&mut *self.made.borrow_mut());
+        let gone = std::mem::take(&mut *self.by_interface.borrow_mut());
         drop(gone);
     }
 }

@@ -41,14 +41,14 @@ impl CoreLogs {
 
     /// Whether a line of a log contains the duration.
     #[inline]
-    pub fn wants_duration(&self) -> bool {
-        self.server.wants_duration() || self.any_own(CoreBuffer::wants_duration)
+    pub fn needs_duration(&self) -> bool {
+        self.server.needs_duration() || self.any_own(CoreBuffer::needs_duration)
     }
 
     /// Whether a line of a log contains the request's id.
     #[inline]
-    pub fn wants_request_id(&self) -> bool {
-        self.server.wants_request_id() || self.any_own(CoreBuffer::wants_request_id)
+    pub fn needs_request_id(&self) -> bool {
+        self.server.needs_request_id() || self.any_own(CoreBuffer::needs_request_id)
     }
 
     #[inline]

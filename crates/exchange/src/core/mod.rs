@@ -49,7 +49,7 @@ use crate::core::logs::CoreLogs;
 use crate::core::parking::Parking;
 use crate::core::worker::{Callers, Worker};
 
-/// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
+/// The most bytes received at once. A request head is far smaller; a body or a pipeline arrives in a few
 /// pieces.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
@@ -91,15 +91,15 @@ pub struct CoreState {
 impl CoreState {
     /// Whether the present input, of this peer, must have a time: a log or a span contains it.
     #[inline]
-    pub fn wants_time(&self, peer: Option<SocketAddr>) -> bool {
+    pub fn needs_time(&self, peer: Option<SocketAddr>) -> bool {
         let gate = &self.snapshot.connection_gate;
         let is_from_proxy = || peer.is_some_and(|peer| gate.trusts_fields_of(peer.ip()));
-        self.log.wants_duration() || self.tracer.as_ref().is_some_and(|tracer| tracer.is_near(is_from_proxy))
+        self.log.needs_duration() || self.tracer.as_ref().is_some_and(|tracer| tracer.is_near(is_from_proxy))
     }
 
     /// Whether the facts of a connection are needed for its requests: a log or a span contains them.
     #[inline]
-    pub fn wants_facts(&self) -> bool {
+    pub fn needs_facts(&self) -> bool {
         self.log.is_on() || self.tracer.is_some()
     }
 }
@@ -279,10 +279,10 @@ impl Core {
 
     /// True if a log, a rule or the admin listener needs the client's address.
     #[inline]
-    pub fn wants_peers(&self) -> bool {
+    pub fn needs_peers(&self) -> bool {
         let state = self.state.borrow();
         let is_shown = state.log.is_on() || state.tracer.is_some();
-        state.snapshot.wants_peers || is_shown || state.snapshot.config.admin.is_on()
+        state.snapshot.needs_peers || is_shown || state.snapshot.config.admin.is_on()
     }
 
     /// Whether the connection must begin with a PROXY header.
@@ -292,8 +292,8 @@ impl Core {
         state.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
-    /// Tells a client in plain text that it has too many connections, unless the listener speaks TLS, and
-    /// drops the connection.
+    /// Sends a client in plain text that it has too many connections, unless the listener uses TLS, and drops
+    /// the connection.
     pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: ListenAddress) {
         let state = self.state.borrow();
         let speaks_tls =
@@ -346,7 +346,7 @@ impl Core {
             let cache = state.caches.files.get_mut(site)?;
             return Some(cache.insert(new, ticket, form, &date).1);
         }
-        // There was a reload meanwhile: the answer is still made from the old snapshot, and the core does not
+        // There was a reload since: the answer is still made from the old snapshot, and the core does not
         // keep it.
         let cache = snapshot.cache.clone()?;
         Some(CoreCache::new(cache, site).insert(new, ticket, form, &date).1)

@@ -1,8 +1,8 @@
 //! Idle connections without a task.
 //!
-//! A connection that waits has a task and a registration at the event loop, which take about two kilobytes.
-//! A connection that stays idle gives both back. What is left of it waits here, and its socket in an epoll
-//! set of its own, in which an entry takes no memory of the process. The event loop watches that set.
+//! A connection that waits has a task and a registration at the event loop, which take about two kilobytes. A
+//! connection that stays idle releases both. The rest of it waits here, and its socket in an epoll set of its
+//! own, in which an entry takes no memory of the process. The event loop watches that set.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::core::worker::CoreEntries;
 /// How many connections are taken out at a time.
 const MOST_AT_ONCE: usize = 64;
 
-/// What is left of a parked connection.
+/// The state of a parked connection.
 pub struct ParkedConnection {
     /// Its transport, out of the event loop.
     pub transport: Transport,
@@ -40,7 +40,7 @@ impl Parking {
         Ok(Parking { epoll, connections: RefCell::default() })
     }
 
-    /// Parks a connection; gives it back if the kernel does not watch its socket.
+    /// Parks a connection; returns it if the kernel does not watch its socket.
     pub fn add(&self, parked: Box<ParkedConnection>) -> Result<(), Box<ParkedConnection>> {
         let mut connections = self.connections.borrow_mut();
         let place = connections.vacant_entry();

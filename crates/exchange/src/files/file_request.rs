@@ -26,7 +26,7 @@ pub struct FileRequest<'a> {
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The form of head that the connection wants.
+    /// The form of head that the connection needs.
     pub form: ConnectionForm,
 }
 
@@ -46,13 +46,13 @@ impl<'a> FileRequest<'a> {
 
     /// The dictionary of the client, if it may be used: over HTTPS, and not for parts of a file.
     pub fn available_dictionary(&self) -> Option<AvailableDictionary> {
-        if self.wants_range() || !self.request.is_https() {
+        if self.has_range() || !self.request.is_https() {
             return None;
         }
         AvailableDictionary::of(&HeadFields { head: self.head, buffer: self.buffer })
     }
 
-    fn wants_range(&self) -> bool {
+    fn has_range(&self) -> bool {
         self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some()
     }
 
@@ -65,7 +65,7 @@ impl<'a> FileRequest<'a> {
             return CodingPreference::IDENTITY;
         }
         let preference = self.head.accept_encoding.preference(&codings.order);
-        if self.wants_range() && preference.accepts_identity() {
+        if self.has_range() && preference.accepts_identity() {
             CodingPreference::IDENTITY
         } else {
             preference

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use touchstone_files::root::{FileFacts, Opened, ReadWhole, read_whole, read_whole_blocking};
 
-/// Reads a whole file; `None` when it changed meanwhile. Waits for the disk on another thread.
+/// Reads a whole file; `None` if it changed during the reading. Waits for the disk on another thread.
 pub async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
     let Opened { descriptor, facts, .. } = opened;
     let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {

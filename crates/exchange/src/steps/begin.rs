@@ -34,8 +34,7 @@ pub struct Arrival {
     pub stream: Option<u64>,
 }
 
-/// Refuses requests that can be refused from the head alone, before a handler is chosen. `buffer` holds the
-/// head.
+/// Refuses requests that can be refused by the head, before a handler is chosen. `buffer` holds the head.
 pub fn refuse(
     error_log: &ErrorLog,
     snapshot: &Snapshot,
@@ -65,7 +64,7 @@ pub fn refuse(
 
 /// Finds the site, and makes a request of a head. An error is the answer.
 ///
-/// `sites` are those of the address; `may_serve` says whether the connection may be used for a host.
+/// `sites` are those of the address; `may_serve` returns whether the connection may be used for a host.
 pub fn begin(
     snapshot: &Snapshot,
     sites: Option<&ListenerSites>,

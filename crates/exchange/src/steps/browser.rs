@@ -11,7 +11,7 @@ use touchstone_sites::answer_policy::{AnswerPolicy, BrowserRequest, origin_of, p
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
-/// Random bytes in a nonce. The standard asks for 128 bits.
+/// Random bytes in a nonce. The standard requires 128 bits.
 const NONCE_BYTES: usize = 18;
 
 /// The fields, as far as they are known before the answer.
@@ -34,7 +34,7 @@ impl<'r> BrowserFields<'r> {
 
     /// Passes a nonce to the handler that makes the page, in a field of the request that clients cannot set.
     /// Returns whether that was possible.
-    pub fn give_nonce(
+    pub fn pass_nonce(
         &mut self,
         snapshot: &Snapshot,
         rules: &SiteRules,
@@ -69,8 +69,9 @@ impl<'r> BrowserFields<'r> {
     /// Adds the fields to an answer with this status.
     pub fn apply(&self, status: u16, fields: &mut Vec<u8>) {
         if let Some(policy) = self.policy {
-            let asked = BrowserRequest { origin: self.origin.as_deref(), nonce: self.nonce.as_deref() };
-            policy.apply(asked, status, fields);
+            let browser_request =
+                BrowserRequest { origin: self.origin.as_deref(), nonce: self.nonce.as_deref() };
+            policy.apply(browser_request, status, fields);
         }
     }
 }

@@ -35,8 +35,8 @@ pub fn begin_early(core: &Rc<Core>) {
     }
 }
 
-/// Whether a request with another method and path leads to the route of `request` and its program, and not
-/// by a rewrite.
+/// Whether a request with another method and path matches the route of `request` and its program, and not by
+/// a rewrite.
 fn leads_to_its_route(snapshot: &Snapshot, request: &Request, method: &[u8], path: &[u8]) -> bool {
     let Some(rules) = &snapshot.sites[request.site].rules else { return false };
     let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
@@ -118,7 +118,7 @@ impl handler::Server for ServerOfCore {
         self.core.upgrade().map_or(0, |core| core.index)
     }
 
-    fn leads_here(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
+    fn matches_same_route(&self, request: &Request, method: &[u8], path: &[u8]) -> bool {
         leads_to_its_route(&self.snapshot, request, method, path)
     }
 

@@ -1,5 +1,5 @@
 //! The rules of a site or route on bots and other visitors: the paths of their check, and the decision about
-//! a request, before any cache is asked for its answer.
+//! a request, before any cache is searched for its answer.
 
 use touchstone_access as access;
 use touchstone_crawlers::{self as crawlers, Decision, Endpoint};
@@ -31,23 +31,23 @@ pub fn answer(
     Some(crawlers::answer(&of_site.all(), endpoint, request))
 }
 
-/// Applies the rules to `came`, and notes its bot in `request`, which is the same without the cookies of
+/// Applies the rules to `original`, and notes its bot in `request`, which is the same without the cookies of
 /// checks. The error is the answer to a request that does not pass.
 pub async fn check(
     resolved: &Resolved<'_>,
     view: &RequestView<'_>,
-    came: &Request,
+    original: &Request,
     (request, progress): (&mut Request, &Progress),
 ) -> Result<(), Answer> {
-    let mut came = came.without_body();
+    let mut original = original.without_body();
     for rules in &resolved.crawlers {
-        let (bot, refused) = match rules.check(&came, view).await {
+        let (bot, refused) = match rules.check(&original, view).await {
             Decision::Pass(bot) => (bot, None),
             Decision::Refuse(answer, bot) => (bot, Some(*answer)),
         };
         if let Some(bot) = bot {
             progress.facts.set_bot(bot.clone());
-            came.bot = Some(bot.clone());
+            original.bot = Some(bot.clone());
             request.bot = Some(bot);
         }
         if let Some(answer) = refused {

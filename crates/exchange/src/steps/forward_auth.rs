@@ -1,4 +1,4 @@
-//! Asks the authority of a site or route (`forward_auth`) whether a request is allowed.
+//! Queries the authority of a site or route (`forward_auth`) whether a request is allowed.
 //!
 //! ```text
 //! request -> question (GET, without the body) -> decision: 2xx passes, 3xx and 4xx go to the client
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The authority gets the path in the form that rules judge and handlers use, so that no other reading of it
-//! can pass. While the authority cannot be asked, no request is allowed.
+//! can pass. While the authority cannot be reached, no request is allowed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::core::Core;
 const MOST_BODY_BYTES: usize = 256 * 1024;
 
 /// Fields that describe the request to an authority. Values of the client in these fields are never sent.
-const OF_QUESTION: [&str; 6] = [
+const QUESTION_FIELDS: [&str; 6] = [
     "x-auth-request-redirect",
     "x-forwarded-method",
     "x-forwarded-uri",
@@ -44,7 +44,7 @@ pub struct Allowed {
     pub cookies: Vec<u8>,
 }
 
-/// Asks whether a request is allowed. The error is the answer to a request that is not.
+/// Queries the authority. The error is the answer to a request that is not allowed.
 pub async fn ask(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -115,7 +115,7 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let stays = |name: &[u8]| {
         let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         let is_replaced = trace.is_some() && is_of_trace(name)
-            || OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()));
+            || QUESTION_FIELDS.iter().any(|other| is_alike(name, other.as_bytes()));
         !is_replaced
             && !ends_here(name, is_trusted)
             // The head is not valid without a host; the host that is sent is that of the authority.
@@ -179,12 +179,12 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
     let sign_in = &authority.config.sign_in;
     let is_page = matches!(request.method(), Method::Get | Method::Head);
     if answer.status == 401 && is_page && !sign_in.is_empty() {
-        let location = sign_in.replace("{url}", &asked_url(request));
+        let location = sign_in.replace("{url}", &requested_url(request));
         let mut redirect = Answer::redirect(302, location.as_bytes());
         fields_of(&answer, "set-cookie").for_each(|(line, _)| redirect.fields.extend_from_slice(line));
         return redirect.field("Cache-Control", "no-store");
     }
-    // It is for this client alone, whatever the authority says.
+    // It is only for this client, whatever the authority states.
     if !is_not_stored(&answer) {
         answer = answer.field("Cache-Control", "no-store");
     }
@@ -192,7 +192,7 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
 }
 
 /// The URL that the client requested, percent-encoded for a query.
-fn asked_url(request: &Request) -> String {
+fn requested_url(request: &Request) -> String {
     let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
     let (host, uri) = (request.host.as_deref().unwrap_or_default(), request.path_and_query());
     touchstone_http::path::escaped_for_query(&[scheme, host, &uri].concat())

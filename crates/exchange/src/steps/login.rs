@@ -44,17 +44,17 @@ pub async fn answer(
     Some(noted(core, snapshot, request, answered))
 }
 
-/// Checks the session of `came`, and notes its user in `request`, which is the same without the cookies of
-/// logins. The error is the answer to a request without a session.
+/// Checks the session of `original`, and notes its user in `request`, which is the same without the cookies
+/// of logins. The error is the answer to a request without a session.
 pub async fn check(
     core: &Core,
     snapshot: &Arc<Snapshot>,
     login: &Login,
-    came: &Request,
+    original: &Request,
     (request, progress): (&mut Request, &Progress),
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
-    let passed = login.check(came).await.map_err(|refused| noted(core, snapshot, came, refused))?;
+    let passed = login.check(original).await.map_err(|refused| noted(core, snapshot, original, refused))?;
     if !write_fields(&passed.identity.fields, request) {
         return Err(Answer::error(500));
     }
@@ -69,7 +69,7 @@ pub async fn check(
     Ok(())
 }
 
-/// Answers of a site whose users have signed in are for them, unless the answer says something else.
+/// Answers of a site whose users have signed in are private, unless the answer states otherwise.
 pub fn make_private(answer: &mut Answer) {
     let has_rule = answer.fields.split(|&byte| byte == b'\n').any(|line| {
         line.split(|&byte| byte == b':').next().is_some_and(|name| {

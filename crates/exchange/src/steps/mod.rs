@@ -12,7 +12,7 @@
 //! | `answer_variables` | the values of variables in the fields of an answer |
 //! | `progress` | the state of an exchange, for the connection and the logs |
 //! | `browser` | the fields of an answer for browsers |
-//! | `forward_auth` | asks the authority of a site or route |
+//! | `forward_auth` | queries the authority of a site or route |
 //! | `login` | the session of a user, and the paths of a login |
 //! | `crawlers` | bots that sign requests, and the check of other visitors |
 //! | `own_cookies` | removes the server's own cookies from what programs and origins get |
@@ -20,8 +20,8 @@
 //! | `middleware` | components that run before the action of a route |
 //! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
 //!
-//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe
-//! meanwhile, and drops both when the client disconnects.
+//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe at the
+//! same time, and drops both when the client disconnects.
 
 mod answer_variables;
 mod begin;
@@ -159,11 +159,11 @@ pub struct ProgramRequest {
 pub async fn answer_by_program(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
-    asked: ProgramRequest,
+    program_request: ProgramRequest,
     form: ConnectionForm,
     progress: Rc<Progress>,
 ) -> ExchangeAnswer {
-    let ProgramRequest { mut request, handler, call } = asked;
+    let ProgramRequest { mut request, handler, call } = program_request;
     let answered = ExchangeAnswer {
         answer: Answer::new(200),
         client: request.client.map(|client| client.ip()),
@@ -173,7 +173,7 @@ pub async fn answer_by_program(
     let left = request.without_body();
     progress.signals.handler_started();
     let handled = match call {
-        Some(call) => call.go_on(request).await,
+        Some(call) => call.continue_request(request).await,
         None => handler.handle(request).await,
     };
     let first = process_handled(&core, &snapshot, handled, left, form, &progress).await;
@@ -247,15 +247,15 @@ async fn step(
         return NextStep::Answer(answer_file(core, snapshot, &request, site, form).await);
     };
     // The received request: results of the rules are noted in `request` itself.
-    let came = request.without_body();
-    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
-    let connection = came.connection_view();
+    let original = request.without_body();
+    let fields = HeadFields { head: &original.received.head, buffer: &original.received.buffer };
+    let connection = original.connection_view();
     let view = RequestView {
-        client: came.client.map(|client| client.ip()),
-        method: came.received.method_text(),
-        path: &came.path,
-        query: came.query.as_deref(),
-        host: came.host.as_deref(),
+        client: original.client.map(|client| client.ip()),
+        method: original.received.method_text(),
+        path: &original.path,
+        query: original.query.as_deref(),
+        host: original.host.as_deref(),
         fields: &fields,
         connection: Some(&connection),
     };
@@ -264,19 +264,19 @@ async fn step(
         let mut answer = finish(core, snapshot, &request, site, form, answer).await;
         policy.common().apply(&mut answer.fields);
         answer.fields.extend_from_slice(&fields);
-        add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+        add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
         return NextStep::Answer(answer);
     }
     if rules.crawlers().is_some() || rules.logins().is_some() {
         // Boxed, so that other futures do not get larger.
-        let asked = (&view, &came, &mut request);
-        let own = Box::pin(answer_own_path(core, snapshot, rules, asked, form, (progress, &*answered)));
+        let parts = (&view, &original, &mut request);
+        let own = Box::pin(answer_own_path(core, snapshot, rules, parts, form, (progress, &*answered)));
         if let Some(answer) = own.await {
             return NextStep::Answer(answer);
         }
     }
     let mut resolved = rules.resolve(&view);
-    if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
+    if rules.resolves_otherwise(&resolved, &view, &original.path_as_sent) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
@@ -284,12 +284,13 @@ async fn step(
     progress.at(snapshot, site, request.route);
     begin_trace(core, snapshot, &mut request, progress);
     let browser = BrowserFields::new(&resolved, &view);
-    let mut routed = RoutedRequest { rules, resolved, view, browser, came: &came, cookies: Vec::new() };
+    let mut routed =
+        RoutedRequest { rules, resolved, view, browser, original: &original, cookies: Vec::new() };
     match apply_rules(core, snapshot, &mut routed, request, form, progress, answered).await {
         NextStep::Answer(mut answer) => {
             routed.browser.apply(answer.status, &mut answer.fields);
-            add_fields(&routed.resolved.fields, snapshot, &came, progress, answered, &mut answer);
-            add_site_fields(rules, snapshot, &came, progress, answered, &mut answer);
+            add_fields(&routed.resolved.fields, snapshot, &original, progress, answered, &mut answer);
+            add_site_fields(rules, snapshot, &original, progress, answered, &mut answer);
             if !routed.resolved.logins.is_empty() {
                 login::make_private(&mut answer);
             }
@@ -312,14 +313,14 @@ async fn answer_own_path(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     rules: &SiteRules,
-    (view, came, request): (&RequestView<'_>, &Request, &mut Request),
+    (view, original, request): (&RequestView<'_>, &Request, &mut Request),
     form: ConnectionForm,
     (progress, answered): (&Progress, &ExchangeAnswer),
 ) -> Option<Answer> {
     let site = request.site;
-    let mut own = crawlers::answer(rules, view, came, progress).inspect(|_| progress.with("check"));
+    let mut own = crawlers::answer(rules, view, original, progress).inspect(|_| progress.with("check"));
     if own.is_none() && rules.logins().is_some() {
-        own = login::answer(core, snapshot, rules, view, (came, &mut request.body), progress)
+        own = login::answer(core, snapshot, rules, view, (original, &mut request.body), progress)
             .await
             .inspect(|_| progress.with("login"));
     }
@@ -333,7 +334,7 @@ async fn answer_own_path(
     if let Some(policy) = rules.policy() {
         policy.common().apply(&mut answer.fields);
     }
-    add_site_fields(rules, snapshot, came, progress, answered, &mut answer);
+    add_site_fields(rules, snapshot, original, progress, answered, &mut answer);
     Some(answer)
 }
 
@@ -344,7 +345,7 @@ struct RoutedRequest<'r, 'v> {
     view: RequestView<'v>,
     browser: BrowserFields<'r>,
     /// The request as it was received.
-    came: &'v Request,
+    original: &'v Request,
     /// Cookies that an authority sets at the client.
     cookies: Vec<u8>,
 }
@@ -353,13 +354,13 @@ struct RoutedRequest<'r, 'v> {
 fn add_site_fields(
     rules: &SiteRules,
     snapshot: &Snapshot,
-    came: &Request,
+    original: &Request,
     progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     if let Some(fields) = rules.fields() {
-        add_fields(&[(fields, Vec::new())], snapshot, came, progress, answered, answer);
+        add_fields(&[(fields, Vec::new())], snapshot, original, progress, answered, answer);
     }
 }
 
@@ -367,14 +368,14 @@ fn add_site_fields(
 fn add_fields(
     fields: &[(&AnswerFields, Vec<Bytes>)],
     snapshot: &Snapshot,
-    came: &Request,
+    original: &Request,
     progress: &Progress,
     answered: &ExchangeAnswer,
     answer: &mut Answer,
 ) {
     for (fields, captures) in fields {
         let status = answer.status;
-        let source = AnswerVariables { request: came, answered, progress, snapshot, status, captures };
+        let source = AnswerVariables { request: original, answered, progress, snapshot, status, captures };
         fields.apply(&mut answer.fields, &source);
     }
 }
@@ -389,7 +390,7 @@ async fn apply_rules(
     progress: &Progress,
     answered: &mut ExchangeAnswer,
 ) -> NextStep {
-    let RoutedRequest { rules, resolved, view, browser, came, cookies } = routed;
+    let RoutedRequest { rules, resolved, view, browser, original, cookies } = routed;
     let (rules, view) = (*rules, *view);
     let site = request.site;
     if is_body_too_long(core, snapshot, &request) {
@@ -400,18 +401,19 @@ async fn apply_rules(
     }
     if !resolved.crawlers.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(crawlers::check(resolved, &view, came, (&mut request, progress)));
+        let checked = Box::pin(crawlers::check(resolved, &view, original, (&mut request, progress)));
         if let Err(answer) = checked.await {
             progress.with("check");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
         }
     }
     if !resolved.logins.is_empty() && !progress.set_cleaned() {
-        hand_on(snapshot, &mut request);
+        prepare_head(snapshot, &mut request);
     }
     for login in &resolved.logins {
         // Boxed, so that other futures do not get larger.
-        let checked = Box::pin(login::check(core, snapshot, login, came, (&mut request, progress), cookies));
+        let checked =
+            Box::pin(login::check(core, snapshot, login, original, (&mut request, progress), cookies));
         if let Err(answer) = checked.await {
             progress.with("login");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
@@ -420,8 +422,8 @@ async fn apply_rules(
     }
     if !resolved.authorities.is_empty() {
         // Boxed, so that other futures do not get larger.
-        let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
-        if let Err(answer) = asked.await {
+        let allowed = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
+        if let Err(answer) = allowed.await {
             progress.with("forward_auth");
             return NextStep::Answer(finish(core, snapshot, &request, site, form, answer).await);
         }
@@ -453,14 +455,15 @@ async fn apply_rules(
             request.path_as_sent = file.path_as_sent;
         }
     }
-    if !tell_place(rules, &mut request) || !browser.give_nonce(snapshot, rules, resolved, &mut request) {
+    if !add_place_fields(rules, &mut request) || !browser.pass_nonce(snapshot, rules, resolved, &mut request)
+    {
         return NextStep::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
         progress.signals.handler_started();
         if !progress.is_cleaned() {
-            hand_on(snapshot, &mut request);
+            prepare_head(snapshot, &mut request);
         }
         let left = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
@@ -488,7 +491,7 @@ async fn admit(
     })?;
     // The client's values of fields that only a server may set are removed before those of claims are added.
     if !admitted.fields().is_empty() && !progress.set_cleaned() {
-        hand_on(snapshot, request);
+        prepare_head(snapshot, request);
     }
     if !write_fields(admitted.fields(), request) {
         return Err(Answer::error(500));
@@ -504,9 +507,9 @@ async fn admit(
     Ok(())
 }
 
-/// Tells programs and origins the location of the client, in fields that clients cannot set. Returns whether
-/// that was possible.
-fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
+/// Adds fields with the location of the client for programs and origins; clients cannot set these fields.
+/// Returns whether that was possible.
+fn add_place_fields(rules: &SiteRules, request: &mut Request) -> bool {
     let Some(places) = rules.places() else { return true };
     let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
     let is_of_place = |name: &[u8]| {
@@ -521,8 +524,8 @@ fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
     true
 }
 
-/// Asks the authorities that must allow a request, and notes their answers in it. The error is the answer to
-/// a request that is not allowed.
+/// Queries the authorities that must allow a request, and notes their answers in it. The error is the answer
+/// to a request that is not allowed.
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -531,14 +534,14 @@ async fn ask_authorities(
     progress: &Progress,
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
-    let came = request.without_body();
+    let original = request.without_body();
     // The client's values of fields that only a server may set are removed before those of the authority are
     // added.
     if !progress.set_cleaned() {
-        hand_on(snapshot, request);
+        prepare_head(snapshot, request);
     }
     for authority in &resolved.authorities {
-        let allowed = forward_auth::ask(core, snapshot, authority, &came).await?;
+        let allowed = forward_auth::ask(core, snapshot, authority, &original).await?;
         let (names, fields) = (&authority.config.fields, &allowed.passed.fields);
         let is_of_authority =
             |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
@@ -602,11 +605,11 @@ async fn carry_out(
             progress.signals.handler_started();
             progress.with(interface.name());
             if !progress.is_cleaned() {
-                hand_on(snapshot, &mut request);
+                prepare_head(snapshot, &mut request);
             }
             let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
             if pages.is_some() {
-                includes::ask_for_a_page(&mut request);
+                includes::request_plain_page(&mut request);
             }
             let mut handled = handler_of(core, snapshot, interface).handle(request).await;
             if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
@@ -623,7 +626,7 @@ async fn carry_out(
             let delivery = rules.and_then(|rules| rules.delivery_at(route));
             let files = snapshot.files_of(site, *root);
             NextStep::Answer(match delivery.and_then(|delivery| delivery.substitution.as_ref()) {
-                // Apart, for the sake of the size of futures that do not need it.
+                // In a function of its own, so that futures which do not need it are smaller.
                 Some(substitution) => {
                     let coded = &snapshot.sites[files].codings;
                     Box::pin(answer_replaced(core, snapshot, request, files, form, (&**substitution, coded)))
@@ -753,13 +756,13 @@ fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bo
 
 /// An error without its body and the fields that describe the body.
 fn without_its_page(mut answer: Answer) -> Answer {
-    const OF_BODIES: [&str; 6] =
+    const BODY_FIELDS: [&str; 6] =
         ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
     let mut fields = Vec::with_capacity(answer.fields.len() + 64);
     for line in answer.fields.split_inclusive(|byte| *byte == b'\n') {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let is_of_body = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
-            || OF_BODIES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+            || BODY_FIELDS.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         if !is_of_body {
             fields.extend_from_slice(line);
         }
@@ -777,7 +780,7 @@ fn without_its_page(mut answer: Answer) -> Answer {
 fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
     let state = &mut *core.state.borrow_mut();
     let config = &snapshot.config.request_id;
-    let is_shown = config.answer || config.forward || state.log.wants_request_id();
+    let is_shown = config.answer || config.forward || state.log.needs_request_id();
     // A request that the server makes itself has the id of the request that it is made for.
     if !is_shown || !request.id.is_empty() {
         return;
@@ -813,7 +816,7 @@ fn begin_trace(core: &Core, snapshot: &Arc<Snapshot>, request: &mut Request, pro
 /// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client is
 /// not allowed to set, and adds the request's id if configured, and the trace context of the server if it
 /// traces the request.
-fn hand_on(snapshot: &Snapshot, request: &mut Request) {
+fn prepare_head(snapshot: &Snapshot, request: &mut Request) {
     let own_trace = request.trace.clone();
     let trace = trace_context::from_fields(request.received.fields()).filter(|_| own_trace.is_none());
     let config = &snapshot.config.request_id;
@@ -821,7 +824,7 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
     let is_trusted = request.trusted_proxy.is_some();
     let stays = |name: &[u8]| {
-        trace_context::is_handed_on(name, trace.as_ref())
+        trace_context::is_forwarded(name, trace.as_ref())
             && !is_id(name)
             && !forged_fields::ends_here(name, is_trusted)
     };
@@ -887,7 +890,7 @@ async fn answer_replaced(
 ) -> Answer {
     let answer_form = compression::AnswerForm::of(&request, codings);
     let is_head = request.received.head.method == Method::Head;
-    if !substitution.ask_plainly(&mut request) {
+    if !substitution.request_plain_form(&mut request) {
         return Answer::error(500);
     }
     let answer = answer_file(core, snapshot, &request, site, form).await;

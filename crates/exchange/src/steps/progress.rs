@@ -1,9 +1,9 @@
-//! The state of an exchange that others need before it ends: the log, the connection, and the operator's
-//! view. An exchange is a future that is dropped when its client leaves; what it has found out by then must
-//! still be logged, so it is not a part of its result.
+//! The state of an exchange that is needed before its end: by the log, the connection, and the status pages.
+//! An exchange is a future that is dropped when its client disconnects; its results so far must still be
+//! logged, so they are not a part of its output.
 //!
 //! - [`LogFacts`] belong to the log: the exchange sets them, accounting reads them.
-//! - [`ConnectionSignals`] belong to the connection: they tell it what to do while it waits for the answer.
+//! - [`ConnectionSignals`] belong to the connection: they are its orders while it waits for the answer.
 //! - The rest is the exchange's own, and the entry among the requests under way.
 
 use std::cell::{Cell, Ref, RefCell};
@@ -56,7 +56,7 @@ pub struct ConnectionSignals {
     early_hints: RefCell<Option<Arc<[u8]>>>,
     interim: InterimResponses,
     minimum_rates: Cell<Option<MinimumRates>>,
-    /// The body's receiver does not know the minimum rates yet.
+    /// The minimum rates were not passed to the body's receiver yet.
     is_receive_rate_new: Cell<bool>,
 }
 
@@ -82,12 +82,12 @@ impl LogFacts {
         self.handler.get()
     }
 
-    /// What a cache in front of the handler did.
+    /// The result of a cache in front of the handler.
     pub fn cache(&self) -> CacheResult {
         self.cache.get()
     }
 
-    /// Sets what a cache in front of the handler did.
+    /// Sets the result of a cache in front of the handler.
     pub fn set_cache(&self, result: CacheResult) {
         self.cache.set(result);
     }
@@ -112,7 +112,7 @@ impl LogFacts {
         self.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into())
     }
 
-    /// The trace of the request, if it is begun.
+    /// The trace of the request, if it was started.
     pub fn trace(&self) -> Option<Rc<RequestTrace>> {
         self.trace.borrow().clone()
     }
@@ -122,22 +122,22 @@ impl LogFacts {
         *self.trace.borrow_mut() = Some(trace);
     }
 
-    /// What a token or a provider says of the user.
+    /// The claims of a token or a provider about the user.
     pub fn claims(&self) -> Option<Arc<dyn ClaimValues>> {
         self.claims.borrow().clone()
     }
 
-    /// Sets what a token or a provider says of the user.
+    /// Sets the claims of a token or a provider about the user.
     pub fn set_claims(&self, claims: Arc<dyn ClaimValues>) {
         *self.claims.borrow_mut() = Some(claims);
     }
 
-    /// What is known of the bot that has signed the request.
+    /// The facts about the bot that has signed the request.
     pub fn bot(&self) -> Option<BotFacts> {
         self.bot.borrow().clone()
     }
 
-    /// Sets what is known of the bot that has signed the request.
+    /// Sets the facts about the bot that has signed the request.
     pub fn set_bot(&self, bot: BotFacts) {
         *self.bot.borrow_mut() = Some(bot);
     }
@@ -180,7 +180,7 @@ impl ConnectionSignals {
         &self.interim
     }
 
-    /// The minimum rate of the body, if its receiver does not know it yet; returned once.
+    /// The minimum rate of the body, if it was not passed to its receiver yet; returned once.
     pub fn take_receive_rate(&self) -> Option<MinimumRate> {
         self.is_receive_rate_new.take().then(|| self.minimum_rates.get().map(|rates| rates.receive)).flatten()
     }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_body_is_left_alone() {
+    fn a_short_body_is_not_delayed() {
         let rate = SendRate { bytes_per_second: 1, after_bytes: 4 };
         let answer = limit(Answer::new(200).part(BodyPart::Bytes("1234".into())), rate);
         assert!(!answer.streams());

@@ -11,8 +11,8 @@ use super::entry::{CachedForms, DictionarySelection, Entry, Selection};
 use super::response::{ConnectionForm, DateSecond, Prepared};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
-/// The most preferences that are remembered for one path. All browsers together send two or three. A client
-/// that always sends new ones only gets slower answers.
+/// The most preferences that are stored for one path. All browsers together send two or three. A client that
+/// always sends new ones only gets slower answers.
 const MOST_PREFERENCES: usize = 8;
 
 /// The view that one core has of one site: a map without locks.
@@ -205,7 +205,7 @@ impl CoreCache {
     }
 
     /// Drops entries that other cores or changes on disk have made stale. Must be called about once a second,
-    /// so that their memory is freed even if no client asks for the path again.
+    /// so that their memory is freed even if no client requests the path again.
     pub fn tick(&mut self) {
         let removals = self.shared.removals.load(Ordering::Acquire);
         if removals != self.removals_seen {
@@ -232,7 +232,7 @@ impl CoreCache {
         self.slots.is_empty()
     }
 
-    /// The most preferences that are remembered for one path.
+    /// The most preferences that are stored for one path.
     #[cfg(test)]
     pub(super) fn most_remembered(&self) -> usize {
         self.slots.values().map(|slot| slot.negotiated.len()).max().unwrap_or(0)
@@ -312,7 +312,7 @@ impl CoreCache {
         let Some(slot) = self.current_slot(path, date) else { return Renewed::Nothing };
         let cached = match slot.entry.select(preference, date, &shared) {
             Selection::Final(cached) => cached,
-            Selection::Meanwhile(_) => return Renewed::Identity,
+            Selection::Identity(_) => return Renewed::Identity,
             Selection::Stale => {
                 self.slots.remove(path);
                 return Renewed::Nothing;

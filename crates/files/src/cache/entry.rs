@@ -1,9 +1,9 @@
-//! One cached file with its representations: the file as it is, and its coded forms, which are made when they
-//! are first requested.
+//! One cached file with its representations: the unchanged file, and its coded forms, which are made when
+//! they are first requested.
 //!
 //! The possible codings of a file are known when it is opened ([`Codings`]). Each coded form is then made
 //! once: the first request for it claims the work ([`Entry::begin`]) and waits for it, and other requests get
-//! the file as it is until the form is made. All forms are dropped together with the entry, so a change on
+//! the unchanged file until the form is made. All forms are dropped together with the entry, so a change on
 //! disk never leaves a coded form of an old version.
 
 use std::future::poll_fn;
@@ -61,13 +61,13 @@ pub struct Entry {
 enum Coded {
     /// It has not been requested yet.
     #[default]
-    NotMade,
+    NotRequested,
     /// It is being made; these are the wakers of the requests that wait for it.
     InProgress(Vec<Waker>),
     /// It cannot be made, or saves too little.
     Useless,
     /// It has been made.
-    Made(Arc<CachedForms>),
+    Ready(Arc<CachedForms>),
 }
 
 /// The maximum number of forms of one file with different dictionaries. A client with a further dictionary
@@ -94,7 +94,7 @@ pub enum DictionarySelection {
     None,
 }
 
-/// The bytes that the cache counts for an entry.
+/// The bytes of an entry for the limit of the cache.
 #[derive(Debug)]
 struct Account {
     bytes: u64,
@@ -105,13 +105,13 @@ struct Account {
 /// The result of [`Entry::select`].
 #[derive(Debug)]
 pub enum Selection {
-    /// The existing representation that the client wants most.
+    /// The existing representation that the client prefers.
     Final(Arc<CachedForms>),
-    /// The file as it is, because the form that the client wants more is being made.
-    Meanwhile(Arc<CachedForms>),
-    /// The client wants this coding most, and it is not being made yet: see [`Entry::begin`].
+    /// The unchanged file, because the form that the client prefers is being made.
+    Identity(Arc<CachedForms>),
+    /// The client prefers this coding, and it is not being made yet: see [`Entry::begin`].
     Make(ContentCoding),
-    /// This coding is being made, and the client accepts nothing else: see [`Entry::made`].
+    /// This coding is being made, and the client accepts no other: see [`Entry::wait_for_coding`].
     Wait(ContentCoding),
     /// The client accepts none of the representations.
     NotAcceptable,
@@ -172,14 +172,14 @@ impl Entry {
                 group.codings().partition(|&coding| self.codings.twin(coding).is_some());
             for coding in twins.into_iter().chain(others) {
                 match &coded[coding as usize] {
-                    Coded::NotMade if self.codings.source(coding).is_none() => {}
-                    Coded::NotMade => return Selection::Make(coding),
+                    Coded::NotRequested if self.codings.source(coding).is_none() => {}
+                    Coded::NotRequested => return Selection::Make(coding),
                     Coded::InProgress(_) if preference.accepts_identity() => {
-                        return Selection::Meanwhile(self.identity.clone());
+                        return Selection::Identity(self.identity.clone());
                     }
                     Coded::InProgress(_) => in_progress = in_progress.or(Some(coding)),
                     Coded::Useless => {}
-                    Coded::Made(cached) => return Selection::Final(cached.clone()),
+                    Coded::Ready(cached) => return Selection::Final(cached.clone()),
                 }
             }
             if group.identity {
@@ -204,7 +204,7 @@ impl Entry {
     ) -> EncodingStart {
         let Some(source) = self.codings.source(coding) else { return EncodingStart::AlreadyTaken };
         let coded = &mut lock(&self.coded)[coding as usize];
-        if !matches!(coded, Coded::NotMade) {
+        if !matches!(coded, Coded::NotRequested) {
             return EncodingStart::AlreadyTaken;
         }
         let compresses = matches!(source, CodingSource::Compress { .. });
@@ -213,7 +213,7 @@ impl Entry {
         }
         *coded = Coded::InProgress(Vec::new());
         let (entry, cache, date) = (self.clone(), cache.clone(), *date);
-        EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, made: None })
+        EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, result: None })
     }
 
     /// Chooses a form for a client that has a dictionary, without waiting for one that is being made.
@@ -274,7 +274,7 @@ impl Entry {
     }
 
     /// Waits until a coded form has been made, or making it has failed.
-    pub async fn made(&self, coding: ContentCoding) {
+    pub async fn wait_for_coding(&self, coding: ContentCoding) {
         poll_fn(|context| match &mut lock(&self.coded)[coding as usize] {
             Coded::InProgress(wakers) => {
                 if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -419,7 +419,7 @@ impl CachedForms {
 }
 
 /// The work of making one coded form, claimed by [`Entry::begin`]. If it is dropped without a result, the
-/// form counts as one that cannot be made.
+/// form is treated as one that cannot be made.
 pub struct CodingJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,
@@ -427,7 +427,7 @@ pub struct CodingJob {
     source: CodingSource,
     form: ConnectionForm,
     date: DateSecond,
-    made: Option<Arc<CachedForms>>,
+    result: Option<Arc<CachedForms>>,
 }
 
 impl CodingJob {
@@ -445,7 +445,7 @@ impl CodingJob {
     /// Compresses the file. This may take long and must not be called on an event loop.
     ///
     /// # Errors
-    /// The coder's error. The form then counts as one that cannot be made.
+    /// The coder's error. The form is then treated as one that cannot be made.
     pub fn compress(mut self) -> io::Result<()> {
         let CodingSource::Compress { level } = self.source else { return Ok(()) };
         let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
@@ -475,12 +475,12 @@ impl CodingJob {
         // A request waits for it, so it must not be the first entry that is evicted.
         self.entry.used.store(true, Ordering::Relaxed);
         self.entry.count(REPRESENTATION_OVERHEAD_BYTES + cached.bytes(), &self.cache);
-        self.made = Some(cached);
+        self.result = Some(cached);
     }
 }
 
 /// The work of making a form with a dictionary, claimed by [`Entry::begin_with_dictionary`]. If it is dropped
-/// without a result, the form counts as one that cannot be made.
+/// without a result, the form is treated as one that cannot be made.
 pub struct DictionaryJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,
@@ -496,7 +496,7 @@ impl DictionaryJob {
     /// Compresses the file. This may take long and must not be called on an event loop.
     ///
     /// # Errors
-    /// The coder's error. The form then counts as one that cannot be made.
+    /// The coder's error. The form is then treated as one that cannot be made.
     pub fn compress(self) -> io::Result<()> {
         let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
         let body = dictionary::compress(self.coding, self.level, &self.dictionary, plain.body())?;
@@ -534,7 +534,7 @@ impl Drop for DictionaryJob {
 
 impl Drop for CodingJob {
     fn drop(&mut self) {
-        let outcome = self.made.take().map_or(Coded::Useless, Coded::Made);
+        let outcome = self.result.take().map_or(Coded::Useless, Coded::Ready);
         self.entry.settle(self.coding, outcome);
         if matches!(self.source, CodingSource::Compress { .. }) {
             self.cache.end_compression();

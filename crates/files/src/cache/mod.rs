@@ -14,9 +14,9 @@
 //!   else.
 //!
 //! A change on disk makes an entry stale in two ways: the watcher of its directory reports it within
-//! milliseconds, and the first hit of every second compares the file's facts with those from when it was
-//! read. The second way also finds what the watch of one directory cannot report: a renamed parent, or a
-//! symbolic link with a new target.
+//! milliseconds, and the first hit of every second compares the file's properties with those at the time of
+//! reading. The second way also finds changes that the watch of one directory cannot report: a renamed
+//! parent, or a symbolic link with a new target.
 
 mod core;
 mod entry;
@@ -225,7 +225,7 @@ impl FileCache {
         }
     }
 
-    /// Drops an entry that the caller knows to differ from the disk.
+    /// Drops an entry that, according to the caller, differs from the disk.
     pub fn forget(&self, entry: &Entry) {
         self.remove(entry);
     }
@@ -429,7 +429,7 @@ impl Drop for FileCache {
     }
 }
 
-/// A lock that a panicking thread left is used anyway: every critical section here leaves a consistent state.
+/// A lock that a panicking thread held is used anyway: every critical section here leaves a consistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,7 +26,7 @@ pub enum SharedBody<'a> {
 pub enum ConnectionForm {
     /// The connection persists, which is the default of HTTP/1.1.
     Persistent = 0,
-    /// The connection persists, and a field must tell this to an HTTP/1.0 client.
+    /// The connection persists, and a field must state this to an HTTP/1.0 client.
     KeepAlive = 1,
     /// The connection ends after the answer.
     Close = 2,
@@ -96,12 +96,12 @@ impl Prepared {
         self.long_body.as_deref().unwrap_or_default()
     }
 
-    /// The head alone.
+    /// Only the head.
     pub fn head(&self) -> &[u8] {
         &self.bytes[..self.head_length]
     }
 
-    /// The body alone.
+    /// Only the body.
     pub fn body(&self) -> &[u8] {
         match &self.long_body {
             Some(body) => body,

@@ -1,4 +1,4 @@
-//! Tests of the cache with a real directory: what is kept, shared and dropped, and when.
+//! Tests of the cache with a real directory: which entries are kept, shared and dropped, and when.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Site {
         fs::write(self.directory.path().join(name), content).unwrap();
     }
 
-    /// Does what the server does on a miss.
+    /// Does the work of the server for a miss.
     fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<Prepared> {
         let ticket = self.cache.begin_read(self.directory.path());
         self.load_with(core, path, date, ticket)
@@ -89,7 +89,7 @@ impl Site {
         core.insert(new, ticket, ConnectionForm::Persistent, date).1
     }
 
-    /// Does what the server does for a request with Accept-Encoding. Returns the response and the number of
+    /// Does the work of the server for a request with Accept-Encoding. Returns the response and the number of
     /// forms that were made.
     fn answer(
         &self,
@@ -175,7 +175,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_response_is_whole_and_each_variant_says_its_connection() {
+fn a_response_is_whole_and_each_variant_states_its_connection() {
     let site = Site::new(LIMITS);
     site.write("a", "hello");
     let core = &mut CoreCache::new(site.cache.clone(), 0);
@@ -348,7 +348,7 @@ fn a_newcomer_is_not_its_own_victim() {
 }
 
 #[test]
-fn bytes_are_limited_and_given_back() {
+fn bytes_are_limited_and_released() {
     let site = Site::new(CacheLimits { files: 100, bytes: 40_000, file_bytes: 20_000 });
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     for index in 0..20 {
@@ -397,7 +397,7 @@ fn many_threads_never_see_a_wrong_body() {
 }
 
 #[test]
-fn each_coding_is_made_once_and_says_what_it_is() {
+fn each_coding_is_made_once_and_named_in_its_fields() {
     let site = Site::with_codings(LIMITS, CODINGS);
     let lengths = [5_000, WHOLE_BODY_BYTES * 3];
     // All are written before the first one is read. From then on the directory is watched.
@@ -449,7 +449,7 @@ fn each_coding_is_made_once_and_says_what_it_is() {
 }
 
 #[test]
-fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
+fn while_a_form_is_made_others_get_the_file_and_it_is_made_once() {
     let site = Site::with_codings(LIMITS, CODINGS);
     site.write("a", page(5_000));
     let core = &mut CoreCache::new(site.cache.clone(), 0);
@@ -569,7 +569,7 @@ fn a_twin_is_served_and_its_changes_are_seen() {
         body(core, Some(b"second!"));
         fs::remove_file(site.directory.path().join("a.html.br")).unwrap();
         body(core, None);
-        // Once the cache knows that it is missing, no answer can vary.
+        // Once the cache has noticed that it is missing, no answer can vary.
         assert_eq!(field(&site.answer(core, "/a.html", "", &second(now)).0, "Vary"), None);
     }
 }

@@ -187,8 +187,7 @@ impl Root {
     }
 
     /// Follows the configured path again; call it about once a second. `true`: the path leads to another
-    /// directory than before, which is now the root, and all that the caller knows about the old one is
-    /// invalid.
+    /// directory than before, which is now the root, and all information about the old one is invalid.
     ///
     /// # Errors
     /// The path does not exist at the moment, for example during a deployment that removes one link before it
@@ -288,8 +287,8 @@ fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     pin_by_real_path(root, name)
 }
 
-/// Follows all links to an inode, then asks the kernel for the path of that inode. Only the pinned inode is
-/// used afterwards, so later changes of the names do not matter.
+/// Follows all links to an inode, then requests the path of that inode from the kernel. Only the pinned inode
+/// is used afterwards, so later changes of the names do not matter.
 fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     let pinned = fs::openat(&root.descriptor, name, PIN, Mode::empty())?;
     if lies_inside(&real_path(&pinned)?, &real_path(&root.descriptor)?) {
@@ -594,7 +593,7 @@ fn read_with(descriptor: impl AsFd, size: u64, flags: ReadWriteFlags) -> Result<
     Ok(ReadWhole::Complete(bytes))
 }
 
-/// Calls `preadv` if no flag is needed, because some sandboxes know only that call.
+/// Calls `preadv` if no flag is needed, because some sandboxes support only that call.
 fn read_at(
     descriptor: impl AsFd,
     rest: &mut [IoSliceMut<'_>],

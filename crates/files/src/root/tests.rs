@@ -53,7 +53,7 @@ impl Tree {
     }
 }
 
-/// What a client would get: the content, "directory", or the name of the refusal.
+/// The result for a client: the content, "directory", or the name of the refusal.
 fn visit(root: &Root, path: &str) -> String {
     let opened = root.open(path.as_bytes());
     let facts = root.facts(path.as_bytes());
@@ -490,7 +490,7 @@ fn versions_and_tags_differ_after_every_change() {
     let replaced = facts();
     assert_ne!(longer.etag(), replaced.etag(), "the inode is part of the tag");
 
-    // After a change of mode the tag stays, because the bytes are the same, but a cache must ask again. The
+    // After a change of mode the tag stays, because the bytes are the same, but a cache must check again. The
     // resolution of ctime is the kernel's tick, so the mode is changed until the clock has advanced.
     let closed = loop {
         fs::set_permissions(&page, fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,6 +1,6 @@
 //! Any bytes as a chunked body: no panic, and the same result however the bytes are split.
 //!
-//! The first byte of the input says how the rest is split.
+//! The first byte of the input determines how the rest is split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
-//! Any bytes as what a client sends: no panic, output that is whole frames, and the same events however the
-//! bytes are split.
+//! Any bytes as the input of a client: no panic, output that consists of whole frames, and the same events
+//! however the bytes are split.
 //!
-//! The first byte of the input says how the rest is split, the second what the server does with requests, and
-//! whether the client begins properly.
+//! The first byte of the input determines how the rest is split, the second what the server does with
+//! requests, and whether the client begins properly.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ struct Server {
     connection: ServerConnection,
     events: Events,
     behaviour: u8,
-    /// By stream index: the stream, and how many bytes of its body are still to be asked for.
+    /// By stream index: the stream, and how many bytes of its body were not requested yet.
     sending: Vec<Option<(StreamKey, u64)>>,
     out: Vec<u8>,
     seen: Vec<String>,

@@ -1,7 +1,7 @@
 //! Any bytes as HPACK header blocks: no panic; the same fields as the decoder of the h2 crate finds; and what
 //! was decoded can be encoded and decoded again.
 //!
-//! The input is cut into the blocks of one connection: a byte says how long the next one is.
+//! The input is cut into the blocks of one connection: a byte is the length of the next one.
 #![no_main]
 
 use std::pin::Pin;
@@ -21,7 +21,7 @@ fn owned(list: &FieldList) -> Fields {
     list.fields().iter().map(|field| (list.name(field).to_vec(), list.value(field).to_vec())).collect()
 }
 
-/// The fields as a map would give them: names in order, the values of each in the order in which they came.
+/// The fields as a map would return them: names in order, the values of each in the order of arrival.
 fn by_name(mut fields: Fields) -> Fields {
     fields.sort_by(|(one, _), (other, _)| one.cmp(other));
     fields

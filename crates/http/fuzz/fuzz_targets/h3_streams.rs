@@ -1,5 +1,5 @@
-//! Any bytes as the streams of an HTTP/3 client: no panic, the same whatever the pieces are that they come
-//! in, and within the limits. What is decoded of a field section can be encoded and decoded again.
+//! Any bytes as the streams of an HTTP/3 client: no panic, the same result however the bytes are split, and
+//! within the limits. Decoded field sections can be encoded and decoded again.
 //!
 //! The first byte chooses the stream's kind and the size of the pieces.
 #![no_main]
@@ -19,7 +19,7 @@ fn owned(list: &FieldList) -> Fields {
     list.fields().iter().map(|field| (list.name(field).to_vec(), list.value(field).to_vec())).collect()
 }
 
-/// Everything that a request stream gives: heads and trailers as fields, and the body.
+/// The output of a request stream: heads and trailers as fields, and the body.
 fn read_request(bytes: &[u8], piece_bytes: usize) -> Result<(Vec<Fields>, Vec<u8>), Error> {
     let mut stream = RequestStream::new(LIMITS);
     let mut list = FieldList::new();

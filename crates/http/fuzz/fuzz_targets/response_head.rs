@@ -1,4 +1,4 @@
-//! Any bytes as a response head: no panic, a result that more input does not change, and nothing left of the
+//! Any bytes as a response head: no panic, a result that more input does not change, and no parts of the
 //! previous head.
 #![no_main]
 

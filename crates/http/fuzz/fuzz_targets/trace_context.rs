@@ -1,5 +1,5 @@
-//! Any bytes as a `traceparent` and as a `tracestate`: no panic, each valid value has the form that the
-//! standard gives it, and a state that is passed on is short and is read as it was written.
+//! Any bytes as a `traceparent` and as a `tracestate`: no panic, each valid value has the form of the
+//! standard, and a state that is passed on is short and is read as it was written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

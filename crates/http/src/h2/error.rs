@@ -12,9 +12,9 @@ impl ErrorCode {
     pub const NO_ERROR: ErrorCode = ErrorCode(0x0);
     /// The peer broke the protocol, and no more specific code fits.
     pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(0x1);
-    /// Something went wrong on this side.
+    /// An error of this side.
     pub const INTERNAL_ERROR: ErrorCode = ErrorCode(0x2);
-    /// More data than the window allowed, or a window that became too large.
+    /// More data than the window allows, or a window that became too large.
     pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(0x3);
     /// Settings were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: ErrorCode = ErrorCode(0x4);
@@ -70,7 +70,7 @@ impl fmt::Display for ErrorCode {
 pub struct ConnectionError {
     /// The code that is sent to the peer.
     pub code: ErrorCode,
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub reason: &'static str,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Display for ConnectionError {
 
 impl std::error::Error for ConnectionError {}
 
-/// What is wrong with a single stream.
+/// The error of a single stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamError {
     pub(crate) code: ErrorCode,

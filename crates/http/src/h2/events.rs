@@ -15,9 +15,9 @@ use super::streams::StreamKey;
 /// An event that the caller must handle.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
-    /// A request. Its stream is open until the response is complete, or an [`Event::Reset`] says otherwise.
+    /// A request. Its stream is open until the response is complete, or until an [`Event::Reset`].
     Request(Request<'a>),
-    /// Part of a request body. The caller gives processed bytes back with
+    /// Part of a request body. The caller releases processed bytes with
     /// [`release`](super::ServerConnection::release); otherwise the client stops sending.
     Data {
         /// The stream.
@@ -34,14 +34,14 @@ pub enum Event<'a> {
         /// The fields.
         fields: Fields<'a>,
     },
-    /// A stream for which there was an [`Event::Request`] has ended early: nothing more comes from it, and
-    /// nothing more can be sent on it.
+    /// A stream for which there was an [`Event::Request`] has ended early: nothing more is received from it,
+    /// and nothing more can be sent on it.
     Reset {
         /// The stream, which is closed already.
         stream: StreamKey,
         /// Why.
         code: ErrorCode,
-        /// What the client did wrong, for the error log; absent when the client reset the stream.
+        /// The client's fault, for the error log; absent when the client reset the stream.
         reason: Option<&'static str>,
     },
     /// A request was refused, and its stream reset, before it became an [`Event::Request`]. This is for the
@@ -51,7 +51,7 @@ pub enum Event<'a> {
         stream_id: u32,
         /// The code that was sent to the client.
         code: ErrorCode,
-        /// What was wrong.
+        /// The fault.
         reason: &'static str,
     },
     /// The client is leaving: it makes no more requests, but waits for the responses to those it made.
@@ -61,12 +61,12 @@ pub enum Event<'a> {
     },
     /// The answer to [`ping`](super::ServerConnection::ping).
     Pong {
-        /// What was sent with it.
+        /// The payload of the ping.
         payload: [u8; 8],
     },
 }
 
-/// A request; what it asks for is in its [`StreamRequest`].
+/// A request; its contents are in its [`StreamRequest`].
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     stream: StreamKey,
@@ -75,7 +75,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The stream on which it came, and on which to respond.
+    /// The stream of the request and of its response.
     #[inline]
     pub fn stream(&self) -> StreamKey {
         self.stream
@@ -122,7 +122,7 @@ impl Events {
         Events::default()
     }
 
-    /// Forgets all events. [`receive`](super::ServerConnection::receive) does so itself.
+    /// Removes all events. [`receive`](super::ServerConnection::receive) does so itself.
     #[inline]
     pub fn clear(&mut self) {
         self.records.clear();

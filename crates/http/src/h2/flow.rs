@@ -51,12 +51,12 @@ impl SendWindow {
 }
 
 /// How much the peer may send, on a stream or on the connection, and how many of the received bytes were not
-/// given back to it yet.
+/// released to it yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveWindow {
     /// Bytes that the peer may still send.
     available: u32,
-    /// Bytes that were consumed, but not given back yet.
+    /// Bytes that were consumed, but not released yet.
     consumed: u32,
     /// Bytes that were received, but not consumed yet.
     unconsumed: u32,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_window_is_given_back_by_halves() {
+    fn a_receive_window_is_released_by_halves() {
         let mut window = ReceiveWindow::new(100);
         assert!(window.receive(100));
         assert!(!window.receive(1));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every byte is in one of three places, and nothing is given back that was not received.
+        /// Every byte is in one of three places, and no byte is released that was not received.
         #[test]
         fn no_byte_is_lost_or_made(
             target in 0u32..1000,

@@ -221,7 +221,7 @@ pub enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame. `payload` must be as long as its header says.
+    /// Reads a frame. `payload` must have the length in its header.
     #[inline]
     pub fn parse(header: FrameHeader, payload: &'a [u8]) -> Result<Frame<'a>, ConnectionError> {
         let stream = header.stream;

@@ -1,4 +1,4 @@
-//! What one connection may cost (RFC 9113 section 10.5).
+//! The limits for the cost of one connection (RFC 9113 section 10.5).
 //!
 //! [`Limits`] are the figures, each of them announced to the client where the protocol has a setting for it.
 //! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are
@@ -16,8 +16,8 @@ use super::settings::{
     DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId,
 };
 
-/// Room for header blocks that are too large and get an answer: about what the frames of one block may hold
-/// by default.
+/// Space for header blocks that are too large and get an answer: about the default limit for the frames of
+/// one block.
 const TOO_LARGE_BLOCK_BYTES: usize = 256 * 1024;
 
 /// The limits of a connection.
@@ -54,9 +54,9 @@ pub struct Limits {
     /// Streams reset before their response is complete, in one [period](super::ServerConnection::replenish)
     /// and beyond one for each response that was completed.
     pub resets: u32,
-    /// Frames that are to be answered or only noted (`SETTINGS`, `PING`, `PRIORITY`, `PRIORITY_UPDATE` and
-    /// unknown ones), and `DATA` frames for which the client leaves a window of some bytes, in one period and
-    /// beyond one for each response that was completed.
+    /// Frames that must be answered or only noted (`SETTINGS`, `PING`, `PRIORITY`, `PRIORITY_UPDATE` and
+    /// unknown ones), and `DATA` frames for which the client leaves a window of some bytes, in one period, in
+    /// addition to one for each response that was completed.
     pub control_frames: u32,
     /// The most values of a `SETTINGS` frame.
     pub settings: u32,
@@ -99,7 +99,7 @@ impl Limits {
         self
     }
 
-    /// The settings that tell the client.
+    /// The settings that announce the limits to the client.
     pub(crate) fn settings(&self) -> Vec<(SettingId, u32)> {
         let mut settings = vec![
             (SettingId::MAX_CONCURRENT_STREAMS, self.concurrent_streams),
@@ -134,7 +134,7 @@ impl Limits {
     }
 }
 
-/// Counts what costs the server more than the client.
+/// Counts frames that cost the server more than the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FloodGuard {
     resets: u32,

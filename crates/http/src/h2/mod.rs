@@ -1,17 +1,17 @@
 //! HTTP/2 (RFC 9113) as data: frames, header compression, streams, flow control and priorities, without a
 //! socket, a clock or a thread.
 //!
-//! [`ServerConnection`] is the state of one connection. Bytes that came from the client go in and become
-//! [`Event`]s; responses go in and become bytes for the client. It serves ALPN `h2` and, where
-//! [`detect_preface`] recognises it, HTTP/2 without TLS ("prior knowledge") alike.
+//! [`ServerConnection`] is the state of one connection. It converts bytes of the client to [`Event`]s, and
+//! responses to bytes for the client. It serves ALPN `h2` and, where [`detect_preface`] recognises it, HTTP/2
+//! without TLS ("prior knowledge").
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`connection`] | the state of a connection, seen from the server |
-//! | [`events`], [`stream_request`] | what was received: requests, bodies, resets |
+//! | [`events`], [`stream_request`] | received requests, bodies and resets |
 //! | [`frame`] | reading and writing all types of frame |
 //! | [`hpack`] | header compression (RFC 7541) |
-//! | [`limits`] | what a connection may cost, and the known attacks |
+//! | [`limits`] | the limits of a connection, and the known attacks |
 //! | [`priority`] | priorities (RFC 9218) |
 //! | [`settings`], [`error`], [`streams`] | parameters, error codes, the table of open streams |
 //!
@@ -39,7 +39,7 @@
 //! // By stream index: bodies that did not go out at once, and how much of them did.
 //! let mut sending: Vec<Option<(&[u8], usize)>> = Vec::new();
 //!
-//! // Whenever bytes have come. These are what a client might begin with.
+//! // Whenever bytes have arrived. These could be the first bytes of a client.
 //! let mut input = frame::PREFACE.to_vec();
 //! frame::append_settings(&[], &mut input);
 //! frame::append_headers(1, b"\x82\x87\x84\x41\x01h", true, 16_384, &mut input);
@@ -64,7 +64,7 @@
 //!             }
 //!         }
 //!         Event::Data { stream, range, .. } => {
-//!             // The bytes are in `input`. When they are done with, the client may send as many again.
+//!             // The bytes are in `input`. Once they are processed, the client may send as many again.
 //!             connection.release(stream, range.len());
 //!         }
 //!         Event::Reset { stream, .. } => {
@@ -77,7 +77,7 @@
 //! }
 //! input.drain(..consumed);
 //!
-//! // Whatever the windows allow, in the order of priorities, until the buffer is full enough.
+//! // As much as the windows allow, in the order of priorities, until the buffer is full enough.
 //! while let Some(frame) = connection.next_data(usize::MAX, &mut out) {
 //!     let Some((body, sent)) = &mut sending[frame.stream.index()] else { unreachable!() };
 //!     out.extend_from_slice(&body[*sent..*sent + frame.length]);
@@ -86,7 +86,7 @@
 //!         sending[frame.stream.index()] = None;
 //!     }
 //! }
-//! // Now `out` is to be written, or encrypted: one buffer for all responses.
+//! // Now write or encrypt `out`: one buffer for all responses.
 //! assert!(out.ends_with(b"hello"));
 //! ```
 //!
@@ -96,7 +96,7 @@
 //!   ([`Limits::frame_bytes`] and nine bytes).
 //! - The state of a connection can be ahead of its events: if a stream was requested and reset in one input,
 //!   it is already closed when the caller sees the event of the request, and
-//!   [`respond`](ServerConnection::respond) returns [`Gone`](Responded::Gone). Before expensive work, ask
+//!   [`respond`](ServerConnection::respond) returns [`Gone`](Responded::Gone). Before expensive work, check
 //!   [`is_open`](ServerConnection::is_open).
 //! - A [`StreamKey`] stays valid for as long as its stream is open. Its index is small and is used again, so
 //!   that data of a stream can be stored in a plain vector. A stream's entry in it becomes free with
@@ -107,23 +107,23 @@
 //!
 //! ## Sending
 //! - Header sections are sent at once. A small body is sent with them if the windows and more urgent
-//!   responses allow it; otherwise [`next_data`](ServerConnection::next_data) asks for it later. Bodies are
+//!   responses allow it; otherwise [`next_data`](ServerConnection::next_data) requests it later. Bodies are
 //!   never copied into the connection: it knows their lengths, the caller keeps their bytes.
-//! - A body whose length is not known is a [`Body::Stream`]: [`offer`](ServerConnection::offer) what there
-//!   is, [`finish`](ServerConnection::finish) it with or without trailers.
-//!   [`send_capacity`](ServerConnection::send_capacity) says how much more is worth getting. There is no
-//!   event for a window that opens: after each `receive`, look at
-//!   [`wants_to_send`](ServerConnection::wants_to_send), or call `next_data`.
+//! - A body whose length is not known is a [`Body::Stream`]: [`offer`](ServerConnection::offer) the
+//!   available bytes, [`finish`](ServerConnection::finish) it with or without trailers.
+//!   [`send_capacity`](ServerConnection::send_capacity) returns how many more bytes could be sent. There
+//!   is no event for a window that opens: after each `receive`, check
+//!   [`has_data_to_send`](ServerConnection::has_data_to_send), or call `next_data`.
 //! - A cached response stores its header section as a [`hpack::ResponseBlock`], which is the same on every
 //!   connection. A response that is made for each request can use
 //!   [`respond_with_fields`](ServerConnection::respond_with_fields), which compresses better.
-//! - [`take_output`](ServerConnection::take_output) gives the frames of the connection itself. All calls that
-//!   take `out` begin with it, so that everything is in order.
+//! - [`take_output`](ServerConnection::take_output) returns the frames of the connection itself. All calls
+//!   that take `out` begin with it, so that everything is in order.
 //!
 //! ## Time
-//! The connection has no clock. A server that has one
+//! The connection has no clock. A server with a clock
 //! - calls [`replenish`](ServerConnection::replenish) about once a second;
-//! - gives a client only some time for its preface and for each header block
+//! - limits the time of a client for its preface and for each header block
 //!   ([`is_within_header_block`](ServerConnection::is_within_header_block)), to acknowledge settings
 //!   ([`settings_are_acknowledged`](ServerConnection::settings_are_acknowledged)), to open its windows
 //!   ([`is_blocked`](ServerConnection::is_blocked)), to send the body that it has begun, and to have no
@@ -133,9 +133,9 @@
 //!
 //! ## Ending
 //! [`shut_down`](ServerConnection::shut_down) begins a graceful end in two steps that loses no request;
-//! [`is_finished`](ServerConnection::is_finished) says when the connection can be closed. After `GOAWAY`,
-//! close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6): a
-//! connection that is closed with bytes unread is reset by the system, and what was sent last may be lost.
+//! [`is_finished`](ServerConnection::is_finished) returns whether the connection can be closed. After
+//! `GOAWAY`, close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6):
+//! a connection that is closed with bytes unread is reset by the system, and the last bytes sent may be lost.
 //!
 //! # Deliberate differences
 //! - Streams without any priority signal take turns, as if they were incremental. RFC 9218 makes the order of

@@ -68,7 +68,7 @@ impl Priority {
 #[derive(Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// A bare item, as far as priorities need to tell them apart.
+/// A bare item, as far as priorities distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Item {
     Integer(i64),
@@ -241,7 +241,7 @@ mod tests {
             ("i=?0", 3, false),
             ("u=2, unknown=(1 2;a \"x\"), other=:aGk=:, i, t=a/b, d=1.5", 2, true),
             ("  u=2  ", 2, false),
-            // The last of a key counts.
+            // The last value of a key applies.
             ("u=1, u=2", 2, false),
             ("i, i=?0", 3, false),
             // Wrong types and values out of range are ignored.

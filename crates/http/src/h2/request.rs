@@ -1,4 +1,4 @@
-//! Makes a request of decoded fields, or says why they are no valid request (RFC 9113 section 8.3).
+//! Makes a request of decoded fields, or states why they are not a valid request (RFC 9113 section 8.3).
 //!
 //! Anything that two programs could read differently is malformed, as in HTTP/1: a server in front of others
 //! must not forward it (RFC 9113 section 10.3).
@@ -11,7 +11,7 @@ use crate::grammar::is_token;
 use crate::host::{equals_lower_case, split_port};
 use crate::request::{Expectation, Method};
 
-/// What a request asks for; spans are those of the list that its fields are in.
+/// The contents of a request; spans refer to the list that holds its fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestHead {
     pub(crate) method: Method,
@@ -32,7 +32,7 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    /// Whether it asks for a tunnel, extended CONNECT or not: its directions end independently of each other,
+    /// Whether it requests a tunnel, extended CONNECT or not: its directions end independently of each other,
     /// and a length of content has no meaning.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.method == Method::Connect
@@ -274,7 +274,7 @@ fn check_host_agrees(
     }
 }
 
-/// Whether both name the same host and port, where one may leave out the default port of the scheme.
+/// Whether both name the same host and port, where one may omit the default port of the scheme.
 fn agree_but_for_the_port(scheme: &[u8], authority: &[u8], host: &[u8]) -> bool {
     let default_port = if equals_lower_case(scheme, b"https") { 443 } else { 80 };
     let normal = |value: &[u8]| {
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Fields as they would come from a client. Those that the encoder would change are written by hand.
+    /// Fields as a client would send them. Those that the encoder would change are written by hand.
     fn list_of(fields: &[(&str, &str)]) -> FieldList {
         let mut block = Vec::new();
         for (name, value) in fields {
@@ -562,7 +562,7 @@ mod tests {
     }
 
     proptest! {
-        /// Only what is well-formed gets through, whatever comes.
+        /// Only well-formed requests are accepted, whatever the input.
         #[test]
         fn accepted_requests_are_well_formed(
             fields in proptest::collection::vec(

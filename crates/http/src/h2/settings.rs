@@ -27,15 +27,14 @@ impl SettingId {
     pub const NO_RFC7540_PRIORITIES: SettingId = SettingId(0x9);
 }
 
-/// The window of a connection, and that of a stream where nothing else was agreed on (RFC 9113 section
-/// 6.9.2).
+/// The window of a connection, and that of a stream if nothing else was negotiated (RFC 9113 section 6.9.2).
 pub const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
 /// The largest window (RFC 9113 section 6.9.1).
 pub const MAX_WINDOW_BYTES: u32 = 0x7fff_ffff;
 
-/// The largest frame where nothing else was agreed on, which is also the least that can be agreed on (RFC
-/// 9113 section 4.2).
+/// The largest frame if nothing else was negotiated, which is also the least value that can be negotiated
+/// (RFC 9113 section 4.2).
 pub const DEFAULT_FRAME_BYTES: u32 = 16_384;
 
 /// The largest frame that can be agreed on.
@@ -78,7 +77,7 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Applies one parameter; `is_first` says that it comes with the peer's first `SETTINGS`.
+    /// Applies one parameter; `is_first`: it is in the peer's first `SETTINGS`.
     pub(crate) fn apply(&mut self, id: SettingId, value: u32, is_first: bool) -> Result<(), ConnectionError> {
         match id {
             SettingId::HEADER_TABLE_SIZE => self.header_table_bytes = value,

@@ -8,7 +8,7 @@ use super::request::RequestHead;
 use crate::request::{Expectation, KnownField, Method};
 use crate::request_view::RequestFields;
 
-/// What a request asks for.
+/// The contents of a request.
 #[derive(Clone, Copy)]
 pub struct StreamRequest<'a> {
     head: &'a RequestHead,
@@ -40,8 +40,8 @@ impl<'a> StreamRequest<'a> {
         self.list.text(self.head.scheme)
     }
 
-    /// Host and perhaps port, from `:authority` or, where that is absent, from `Host`; [valid](crate::host),
-    /// and empty only with schemes other than those of HTTP.
+    /// Host and perhaps port, from `:authority` or, if that is absent, from `Host`; [valid](crate::host), and
+    /// empty only with schemes other than those of HTTP.
     #[inline]
     pub fn authority(&self) -> &'a [u8] {
         self.list.text(self.head.authority)
@@ -53,7 +53,7 @@ impl<'a> StreamRequest<'a> {
         self.list.text(self.head.path)
     }
 
-    /// What an extended CONNECT asks for, such as `websocket` (RFC 8441).
+    /// The protocol of an extended CONNECT, such as `websocket` (RFC 8441).
     pub fn protocol(&self) -> Option<&'a [u8]> {
         (!self.head.protocol.is_empty()).then(|| self.list.text(self.head.protocol))
     }
@@ -64,7 +64,7 @@ impl<'a> StreamRequest<'a> {
         self.head.content_length
     }
 
-    /// What Expect asked for.
+    /// The expectation in Expect.
     #[inline]
     pub fn expectation(&self) -> Expectation {
         self.head.expectation
@@ -76,7 +76,7 @@ impl<'a> StreamRequest<'a> {
         self.head.is_conditional
     }
 
-    /// The priority that the `priority` field asked for, if there was one.
+    /// The priority in the `priority` field, if there was one.
     pub fn priority(&self) -> Option<Priority> {
         self.head.priority
     }
@@ -99,7 +99,7 @@ impl<'a> StreamRequest<'a> {
         self.fields().filter(move |field| field.known == name).map(|field| field.value)
     }
 
-    /// The values of a field by the name that HTTP/1 gives it; [`KnownField::Other`] finds nothing.
+    /// The values of a field by its HTTP/1 name; [`KnownField::Other`] finds nothing.
     pub fn values_of(&self, name: KnownField) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let matches = move |field: &FieldView| name != KnownField::Other && field.known.known_field() == name;
         self.fields().filter(matches).map(|field| field.value)
@@ -137,7 +137,7 @@ pub struct FieldView<'a> {
     pub value: &'a [u8],
     /// Which name it is, if it is recognised.
     pub known: KnownName,
-    /// The client wants it never to be stored in a table of a connection further on (RFC 7541 section 7.1.3).
+    /// The client forbids to store it in a table of any further connection (RFC 7541 section 7.1.3).
     pub is_never_indexed: bool,
 }
 

@@ -5,9 +5,8 @@
 //! identifier, finds a stream by one comparison, and its [`index`](StreamKey::index) can index tables of the
 //! caller.
 //!
-//! The client names streams by identifiers only. A table with open addressing leads from these to the slots;
-//! since clients count their streams up by two, nearly every stream is at the first place where it is looked
-//! for.
+//! The client names streams by identifiers only. A table with open addressing maps these to the slots; since
+//! clients count their streams up by two, nearly every stream is found at the first place.
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::priority::Priority;
@@ -54,19 +53,19 @@ pub(crate) struct Stream {
     pub(crate) receive_window: ReceiveWindow,
     /// Bytes of the body that the caller has and that are not in a frame yet.
     pub(crate) unsent: u64,
-    /// Bytes of the request body that are still to come, if there is a `Content-Length`.
+    /// Bytes of the request body that were not received yet, if there is a `Content-Length`.
     pub(crate) content_left: Option<u64>,
     pub(crate) response: Response,
     /// The client has sent everything.
     pub(crate) request_ended: bool,
-    /// Nothing more will be sent than what is `unsent`, and perhaps trailers.
+    /// Nothing more will be sent except what is `unsent`, and perhaps trailers.
     pub(crate) ends: bool,
     /// There are trailers to be sent at the end.
     pub(crate) has_trailers: bool,
     /// A tunnel: each direction ends on its own.
     pub(crate) is_tunnel: bool,
     pub(crate) priority: Priority,
-    /// The client said nothing about the priority.
+    /// The client has set no priority.
     pub(crate) priority_is_default: bool,
     pub(crate) queue: QueueLinks,
 }
@@ -265,19 +264,20 @@ impl Streams {
     }
 }
 
-/// How many closed streams are remembered.
+/// How many closed streams are recorded.
 const REMEMBERED: usize = 128;
 
 /// How a stream was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// Both sides were done, or the client reset it: the client knows that it is closed.
+    /// Both sides have ended it, or the client reset it: the client has noticed the end.
     Known,
-    /// This side reset it: frames that the client sent before it knew may still come (RFC 9113 section 5.1).
+    /// This side reset it: frames that the client sent before it noticed may still arrive (RFC 9113 section
+    /// 5.1).
     ByReset,
 }
 
-/// The streams that were closed last. They distinguish a frame that was sent before the client knew of the
+/// The streams that were closed last. They distinguish a frame that was sent before the client noticed the
 /// end from one that the client should not have sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedStreams {
@@ -358,7 +358,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The same as an ordinary map, also with identifiers that all want the same place.
+        /// The same as an ordinary map, also with identifiers that all hash to the same place.
         #[test]
         fn agrees_with_a_map(
             steps in proptest::collection::vec(

@@ -13,14 +13,14 @@ const MOST_PAYLOAD_BYTES: u64 = 4096;
 /// priority of each of its requests sends far fewer.
 const MOST_FRAMES: u32 = 1000;
 
-/// What a client says about the connection.
+/// An event of the control stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlEvent {
     /// Its parameters; always the first.
     Settings(PeerSettings),
     /// The client is leaving, and accepts no pushes from this identifier on.
     GoAway(u64),
-    /// The priority of the response on this stream has changed, whether the request has come or not (RFC
+    /// The priority of the response on this stream has changed, whether the request has arrived or not (RFC
     /// 9218).
     Priority {
         /// The stream.
@@ -71,7 +71,7 @@ impl ControlStream {
         Ok(())
     }
 
-    /// A new period begins: the same number of frames may come again. A caller does it about once a second.
+    /// Begins a new period: the same number of frames is allowed again. A caller does so about once a second.
     pub fn replenish(&mut self) {
         self.count = 0;
     }
@@ -147,7 +147,7 @@ impl ControlStream {
     }
 }
 
-/// A payload that is one identifier and nothing else.
+/// A payload that is exactly one identifier.
 fn single_id(payload: &[u8]) -> Result<u64, ConnectionError> {
     let mut rest = payload;
     match varint::take(&mut rest) {
@@ -162,8 +162,8 @@ fn priority_update(payload: &[u8]) -> Result<ControlEvent, ConnectionError> {
     let Some(stream) = varint::take(&mut value) else {
         return Err(ConnectionError::new(ErrorCode::FRAME_ERROR, "a PRIORITY_UPDATE without a stream"));
     };
-    // The two lowest bits of a stream say who opened it and in which directions it goes (RFC 9000 section
-    // 2.1).
+    // The two lowest bits of a stream state which side opened it and in which directions it transfers data
+    // (RFC 9000 section 2.1).
     if stream & 0x3 != 0 {
         return Err(ConnectionError::new(ErrorCode::ID_ERROR, "a PRIORITY_UPDATE for no request stream"));
     }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says() {
+    fn events_of_a_control_stream() {
         let events = receive(&[
             (FrameType(0x21), b"grease"),
             (FrameType::MAX_PUSH_ID, &[3]),

@@ -28,7 +28,7 @@ error_codes! {
     NO_ERROR = 0x100, "H3_NO_ERROR";
     /// The peer broke the protocol, and no more specific code fits.
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
-    /// Something went wrong on this side.
+    /// An error of this side.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
     /// A stream that is not allowed.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
@@ -48,7 +48,7 @@ error_codes! {
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
     /// The request was not processed at all; it can be sent again.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
-    /// The request or its response is not wanted any more.
+    /// The request or its response is not needed any more.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
     /// The stream ended before the request was complete.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
@@ -77,7 +77,7 @@ impl fmt::Display for ErrorCode {
 pub struct ConnectionError {
     /// The code that is sent to the peer.
     pub code: ErrorCode,
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub reason: &'static str,
 }
 
@@ -86,7 +86,7 @@ pub struct ConnectionError {
 pub struct StreamError {
     /// The code that is sent to the peer.
     pub code: ErrorCode,
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub reason: &'static str,
 }
 

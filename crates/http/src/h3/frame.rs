@@ -1,7 +1,7 @@
 //! Frames (RFC 9114 section 7): a type and a length, both variable-length integers, and a payload.
 //!
-//! [`FrameReader`] takes a stream's bytes in pieces of any size, and gives the frames in steps. Payloads are
-//! not stored here, so that the length of a frame costs no memory.
+//! [`FrameReader`] takes a stream's bytes in pieces of any size, and returns the frames in steps. Payloads
+//! are not stored here, so that the length of a frame costs no memory.
 
 use super::varint;
 
@@ -14,7 +14,7 @@ impl FrameType {
     pub const DATA: FrameType = FrameType(0x0);
     /// A field section.
     pub const HEADERS: FrameType = FrameType(0x1);
-    /// A push is not wanted.
+    /// A push is not needed.
     pub const CANCEL_PUSH: FrameType = FrameType(0x3);
     /// Parameters.
     pub const SETTINGS: FrameType = FrameType(0x4);
@@ -57,11 +57,11 @@ pub struct FrameReader {
     /// The beginning of an incomplete frame header.
     kept: [u8; MOST_HEADER_BYTES],
     kept_bytes: usize,
-    /// Bytes of the payload that are to come; `None` before a frame header.
+    /// Bytes of the payload that follow; `None` before a frame header.
     remaining: Option<u64>,
 }
 
-/// What comes next in a stream of frames.
+/// The next element of a stream of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameItem<'a> {
     /// A frame begins.

@@ -1,8 +1,8 @@
 //! HTTP/3 (RFC 9114) as data: frames, field section compression and the rules of streams, without a socket, a
 //! clock or QUIC itself.
 //!
-//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. Bytes that arrive on a
-//! stream go into the reader of its kind, which gives events, or an error with the code that ends the stream
+//! A QUIC connection (RFC 9000) has many streams, each a sequence of bytes in order. The bytes of a stream
+//! are passed to the reader of its kind, which returns events, or an error with the code that ends the stream
 //! or the connection:
 //!
 //! | stream | reader |
@@ -12,7 +12,7 @@
 //!
 //! For the other direction there are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`varint`] | QUIC's variable-length integers |
 //! | [`frame`] | reading and writing frames |

@@ -20,11 +20,11 @@ pub struct RequestStream {
     section: Vec<u8>,
     /// The section is longer than the limit, and the rest of it was dropped.
     section_is_cut: bool,
-    /// How many bytes of the body are still to come according to Content-Length.
+    /// How many bytes of the body follow according to Content-Length.
     missing: Option<u64>,
 }
 
-/// What has been read of the message.
+/// The part of the message that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Head,
@@ -45,7 +45,7 @@ enum Kind {
 pub enum Received {
     /// Nothing more.
     Nothing,
-    /// The request; its fields are in the list that was given.
+    /// The request; its fields are in the list that was passed.
     Head(RequestHead),
     /// A piece of the body: its position in the input.
     Data(Range<usize>),
@@ -58,7 +58,7 @@ pub enum Received {
 pub struct RequestHead(request::RequestHead);
 
 impl RequestHead {
-    /// What it asks for.
+    /// The contents of the request.
     pub fn view<'a>(&'a self, list: &'a FieldList) -> StreamRequest<'a> {
         StreamRequest::new(&self.0, list)
     }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_over_the_limits_is_told_as_such() {
+    fn a_head_over_the_limits_is_marked() {
         let long = "x".repeat(3000);
         for bytes in [request("GET", &[("a", &long)]), request("GET", &[("a", ""); 30])] {
             let message = receive(&bytes, 100).unwrap();

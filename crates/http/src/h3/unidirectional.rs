@@ -1,5 +1,5 @@
-//! Streams that a client opens in one direction (RFC 9114 section 6.2): the first integer says what a stream
-//! is for.
+//! Streams that a client opens in one direction (RFC 9114 section 6.2): the first integer is the type of a
+//! stream.
 
 use super::control::{ControlEvent, ControlStream};
 use super::error::{ConnectionError, ErrorCode};
@@ -39,7 +39,7 @@ enum Kind {
     Control(ControlStream),
     Encoder(EncoderInstructions),
     Decoder(DecoderInstructions),
-    /// A type that this server does not know or use.
+    /// A type that this server does not support or use.
     Ignored,
 }
 

@@ -1,5 +1,5 @@
-//! Variable-length integers (RFC 9000 section 16): the two highest bits of the first byte say how many bytes
-//! there are.
+//! Variable-length integers (RFC 9000 section 16): the two highest bits of the first byte are the number of
+//! bytes.
 
 /// The largest value.
 pub const MAX: u64 = (1 << 62) - 1;

@@ -107,7 +107,7 @@ impl HeadBuilder {
     }
 }
 
-/// Appends a piece; returns where it lies.
+/// Appends a piece; returns its position.
 fn push(buffer: &mut Vec<u8>, piece: &[u8]) -> Span {
     let start = buffer.len();
     buffer.extend_from_slice(piece);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_refused_as_where_it_is_parsed() {
+    fn an_invalid_head_is_refused_as_by_the_parser() {
         let long = "x".repeat(60);
         let host = ("host", "a");
         /// Method, target, fields, and the status of the refusal.

@@ -91,7 +91,7 @@ impl Method {
         matches!(self, Method::Post | Method::Put | Method::Patch | Method::Query)
     }
 
-    /// Whether it is a safe method, which asks for no change (RFC 9110 section 9.2.1).
+    /// Whether it is a safe method, which requests no change (RFC 9110 section 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace | Method::Query)
     }
@@ -210,7 +210,7 @@ pub enum RequestBody {
     Chunked,
 }
 
-/// What `Expect` asked for (RFC 9110 section 10.1.1).
+/// The expectation in `Expect` (RFC 9110 section 10.1.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Expectation {
     /// Nothing.
@@ -236,7 +236,7 @@ pub struct Limits {
 /// Why a head is refused. After any of these errors the connection cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestError {
-    /// 400, with what is wrong.
+    /// 400, with the fault.
     Bad(&'static str),
     /// 414
     UriTooLong,
@@ -260,7 +260,7 @@ impl RequestError {
         }
     }
 
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub fn explanation(self) -> &'static str {
         match self {
             RequestError::Bad(what) => what,
@@ -304,7 +304,7 @@ pub struct RequestHead {
     pub host: Option<Span>,
     /// How the body is delimited.
     pub body: RequestBody,
-    /// What Expect asked for.
+    /// The expectation in Expect.
     pub expectation: Expectation,
     /// The request has a body whose length is not known: it is of a version that needs Content-Length, and
     /// that is missing. `body` is none, and the request is answered with 411 unless its handler accepts such
@@ -366,24 +366,24 @@ impl RequestHead {
         Ok(Parsed::Complete(at + 2))
     }
 
-    /// The values of a field that the server knows, in order.
+    /// The values of a known field, in order.
     pub fn values<'a>(&'a self, buffer: &'a [u8], known: KnownField) -> impl Iterator<Item = &'a [u8]> {
         self.fields.iter().filter(move |line| line.known == known).map(move |line| line.value.of(buffer))
     }
 
-    /// The first value of a field that the server knows.
+    /// The first value of a known field.
     pub fn value<'a>(&self, buffer: &'a [u8], known: KnownField) -> Option<&'a [u8]> {
         self.fields.iter().find(|line| line.known == known).map(|line| line.value.of(buffer))
     }
 
-    /// `method SP request-target SP HTTP-version CRLF` (RFC 9112 section 3); gives the offset after it.
+    /// `method SP request-target SP HTTP-version CRLF` (RFC 9112 section 3); returns the offset after it.
     fn parse_request_line(
         &mut self,
         buffer: &[u8],
         start: usize,
         limits: &Limits,
     ) -> Result<Option<usize>, RequestError> {
-        // One byte past the longest line is enough to tell "too long" from "not all here yet".
+        // One byte past the longest line is enough to distinguish "too long" from "not complete yet".
         let line_limit = start.saturating_add(limits.request_line_bytes);
         let longest = line_limit.min(buffer.len());
         let partial = || {
@@ -477,7 +477,7 @@ impl RequestHead {
     }
 }
 
-/// What the known field lines say, collected while parsing.
+/// The contents of the known field lines, collected while parsing.
 #[derive(Default)]
 struct FieldFacts {
     host: Option<Span>,
@@ -624,11 +624,10 @@ fn parse_field_line(buffer: &[u8], start: usize) -> Result<Option<(FieldLine, us
 
 /// `1*DIGIT` and nothing else (RFC 9110 section 8.6).
 fn parse_content_length(value: &[u8]) -> Result<u64, RequestError> {
-    decimal::parse(value)
-        .ok_or(RequestError::Bad("a Content-Length that is not a number, or too large to be meant"))
+    decimal::parse(value).ok_or(RequestError::Bad("a Content-Length that is not a number, or too large"))
 }
 
-/// `chunked` alone; an unknown coding is 501, `chunked` in the wrong place or twice is 400.
+/// Only `chunked`; an unknown coding is 501, `chunked` in the wrong place or twice is 400.
 fn check_transfer_encoding(value: &[u8]) -> Result<(), RequestError> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(());

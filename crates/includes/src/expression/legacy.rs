@@ -41,7 +41,7 @@ enum Operand {
     Text(Template),
     Not(Box<Operand>),
     /// `!` without an operand.
-    NotNothing,
+    BareNot,
     Group(Chain),
     Accessible(Template),
     Compare(Comparison, Template, Template),
@@ -205,7 +205,7 @@ impl Parser {
             Some(token) => return Err(unexpected(&token)),
             None if negations > 0 => {
                 negations -= 1;
-                Operand::NotNothing
+                Operand::BareNot
             }
             None => return Err("it is incomplete".to_owned()),
         };
@@ -340,7 +340,7 @@ impl Operand {
         Ok(match self {
             Operand::Text(text) => !fill(text, scope).is_empty(),
             Operand::Not(operand) => !operand.holds(scope, regexes_left)?,
-            Operand::NotNothing => false,
+            Operand::BareNot => false,
             Operand::Group(chain) => chain.holds(scope, regexes_left)?,
             Operand::Accessible(path) => {
                 let path = fill(path, scope);

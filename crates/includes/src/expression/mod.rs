@@ -44,7 +44,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Parses a condition. The error says what is wrong.
+    /// Parses a condition. The error states what is wrong.
     pub fn parse(text: &[u8], grammar: Grammar) -> Result<Expression, String> {
         match grammar {
             Grammar::Apache24 => Condition::parse(text).map(Expression::Modern),

@@ -82,7 +82,7 @@ impl RequestVariable {
         if let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == upper) {
             return Ok(RequestVariable::Field(field));
         }
-        // In conditions this is the path alone, unlike the CGI variable.
+        // In conditions this is only the path, unlike the CGI variable.
         if upper == "REQUEST_URI" {
             return Ok(RequestVariable::Named("DOCUMENT_URI".to_owned()));
         }

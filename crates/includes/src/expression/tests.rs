@@ -361,7 +361,7 @@ proptest! {
     }
 
     #[test]
-    fn conditions_of_constants_are_what_logic_says(
+    fn conditions_of_constants_follow_logic(
         values in proptest::collection::vec(any::<bool>(), 1..12),
         ands in proptest::collection::vec(any::<bool>(), 12),
     ) {

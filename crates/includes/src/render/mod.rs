@@ -1,6 +1,6 @@
 //! Evaluates a page. The output is made piece by piece, and static text is not copied.
 //!
-//! The task that sends the output drives a [`Rendering`]: it works only while it is asked for the next piece.
+//! The task that sends the output drives a [`Rendering`]: it works only while the next piece is requested.
 //! One future walks over the pages. Inclusions that only need to be fetched run in parallel to it, up to a
 //! limit.
 
@@ -40,7 +40,7 @@ pub struct Rendering<H: Host> {
 pub struct Rendered {
     /// The output.
     pub pieces: Vec<Bytes>,
-    /// What it depends on, besides files.
+    /// Its dependencies, besides files.
     pub depends_on: DependsOn,
 }
 
@@ -86,7 +86,7 @@ impl<H: Host> Rendering<H> {
         Rendered { pieces, depends_on: self.context.depends_on() }
     }
 
-    /// What the output so far depends on. The value is final once the output has ended.
+    /// The dependencies of the output so far. The value is final once the output has ended.
     pub fn depends_on(&self) -> DependsOn {
         self.context.depends_on()
     }

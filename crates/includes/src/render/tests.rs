@@ -517,7 +517,7 @@ fn what_an_output_depends_on() {
     }
 }
 
-/// Fetches run in parallel up to the limit; the output before them is written meanwhile.
+/// Fetches run in parallel up to the limit; the output before them is already written.
 #[test]
 fn fetches_are_concurrent_and_their_order_is_kept() {
     let settings = Settings { concurrent_includes: 3, ..Settings::default() };

@@ -199,7 +199,7 @@ impl<H: Host> Walk<H> {
         template.fill(|name| self.variable(name))
     }
 
-    // ---- what is put out or set
+    // ---- output and variables
 
     fn config(&mut self, items: &[ConfigItem], line: usize, sink: &Sink) {
         for item in items {

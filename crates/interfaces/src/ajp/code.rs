@@ -21,7 +21,7 @@ pub const MOST_PACKET_BYTES: usize = 65536;
 
 /// Kinds of packets to the container. A piece of the body has none.
 pub const FORWARD_REQUEST: u8 = 2;
-/// The question whether the container is alive, as a whole packet.
+/// The check whether the container works (CPing), as a whole packet.
 pub const CPING: [u8; 5] = [0x12, 0x34, 0, 1, 10];
 
 /// Kinds of packets from the container.
@@ -30,7 +30,7 @@ pub const SEND_BODY_CHUNK: u8 = 3;
 pub const SEND_HEADERS: u8 = 4;
 /// The end of the answer.
 pub const END_RESPONSE: u8 = 5;
-/// More of the request's body is wanted.
+/// Requests more of the request's body.
 pub const GET_BODY_CHUNK: u8 = 6;
 /// The answer to [`CPING`], as a whole packet.
 pub const CPONG: [u8; 5] = [b'A', b'B', 0, 1, 9];

@@ -84,7 +84,7 @@ impl ContainersOfCore {
             request.depth += 1;
             return Handled::Again(Box::new(request));
         }
-        if asks_for_websocket(&request) {
+        if requests_websocket(&request) {
             let message = format!(
                 "AJP cannot carry WebSockets ({}); use a proxy route for them",
                 RequestLogName::of(&request)
@@ -161,7 +161,7 @@ impl ContainersOfCore {
 }
 
 /// RFC 6455 section 4.1.
-fn asks_for_websocket(request: &Request) -> bool {
+fn requests_websocket(request: &Request) -> bool {
     let has = |name, member: &[u8]| {
         request.received.values(name).flat_map(list_members).any(|other| other.eq_ignore_ascii_case(member))
     };

@@ -1,9 +1,9 @@
 //! AJP13: requests to servlet containers such as Tomcat (Apache JServ Protocol 1.3).
 //!
 //! The codec does no input or output; [`Ajp`] adapts the server's side of it to the
-//! [`backend`](crate::backend) module. One request at a time uses a connection, and the container asks for
-//! the request's body piece by piece; only the first piece of a body with a known length is sent without
-//! being asked for.
+//! [`backend`](crate::backend) module. One request at a time uses a connection, and the container requests
+//! the request's body piece by piece; only the first piece of a body with a known length is sent without such
+//! a request.
 //!
 //! | module | |
 //! |---|---|
@@ -57,7 +57,7 @@ pub struct State {
 
 impl State {
     /// The state before a request. If the body's length is known and not 0, the container waits for a first
-    /// piece without asking.
+    /// piece without requesting it.
     pub fn new(limits: PacketLimits, has_body: bool) -> State {
         let wanted_bytes = if has_body { most_data_bytes(limits) } else { 0 };
         State { limits, has_head: false, wanted_bytes }
@@ -74,7 +74,7 @@ impl Protocol for Ajp {
 
     const NAME: &'static str = "ajp";
 
-    const ASKS_FOR_BODY: bool = true;
+    const REQUESTS_BODY: bool = true;
 
     fn body_room(state: &State) -> usize {
         state.wanted_bytes
@@ -116,7 +116,7 @@ impl Protocol for Ajp {
                 Packet::Body(piece) if piece.is_empty() => continue,
                 Packet::Body(piece) => Ok(Some(Output::Answer(piece))),
                 Packet::GetBody(_) if state.wanted_bytes > 0 => {
-                    Err("it asked for more of the body before it had what it asked for".to_string())
+                    Err("it requested more of the body before it had received the last piece".to_string())
                 }
                 Packet::GetBody(wanted) => {
                     state.wanted_bytes = wanted.min(most_data_bytes(state.limits));
@@ -126,7 +126,7 @@ impl Protocol for Ajp {
                     Err("it ended its answer without a head".to_string())
                 }
                 Packet::End { keeps } => Ok(Some(Output::End { status: 0, keeps })),
-                Packet::Pong => Err("it answered a question that was not asked".to_string()),
+                Packet::Pong => Err("it answered a ping that was not sent".to_string()),
             };
         }
     }

@@ -1,4 +1,4 @@
-//! Reads the packets of a container as they come, without input and output.
+//! Reads the packets of a container from received bytes, without input and output.
 //!
 //! A packet is returned once all of it has been received. The bytes of a body are slices of the received
 //! bytes. Fields are checked as strictly as those of a client, because they are sent to one: a value from the
@@ -14,14 +14,14 @@ use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_whit
 use super::code::{self, CODED_FIELD, FROM_CONTAINER, NO_STRING, PACKET_HEADER_BYTES};
 use crate::cgi_response::{DocumentHead, is_left_out};
 
-/// What a container sends.
+/// A packet of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
     /// Status and fields.
     Head(Box<DocumentHead>),
     /// A piece of the body. An empty piece is a flush: everything before it must be sent on at once.
     Body(Bytes),
-    /// The container asks for this many bytes of the request's body, at least one.
+    /// The container requests this many bytes of the request's body, at least one.
     GetBody(usize),
     /// The end of the answer.
     End {
@@ -62,8 +62,8 @@ pub enum WrongPacket {
     Field(String),
     /// The answer's Content-Length is not one number.
     ContentLength,
-    /// It asks for zero bytes of the body.
-    NothingWanted,
+    /// It requests zero bytes of the body.
+    NoBytesRequested,
 }
 
 impl fmt::Display for WrongPacket {
@@ -94,7 +94,7 @@ impl fmt::Display for WrongPacket {
                 write!(formatter, "its answer has a field that cannot be passed on: {name:?}")
             }
             WrongPacket::ContentLength => formatter.write_str("its Content-Length is not one number"),
-            WrongPacket::NothingWanted => formatter.write_str("it asks for no bytes of the body"),
+            WrongPacket::NoBytesRequested => formatter.write_str("it requests no bytes of the body"),
         }
     }
 }
@@ -140,7 +140,7 @@ pub fn next_packet(received: &mut BytesMut, limits: PacketLimits) -> Result<Opti
             Ok(Some(Packet::End { keeps: *keeps == 1 }))
         }
         code::GET_BODY_CHUNK => match number(&mut content)? {
-            0 => Err(WrongPacket::NothingWanted),
+            0 => Err(WrongPacket::NoBytesRequested),
             wanted => Ok(Some(Packet::GetBody(wanted))),
         },
         _ if kind == code::CPONG[4] => Ok(Some(Packet::Pong)),

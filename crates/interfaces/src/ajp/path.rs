@@ -1,6 +1,6 @@
-//! The path of a request as a servlet container sees it.
+//! The path of a request in the form in which a servlet container interprets it.
 //!
-//! A container removes what follows a semicolon in each segment (path parameters, Servlet specification
+//! A container removes the text after a semicolon in each segment (path parameters, Servlet specification
 //! section 3.5) before it resolves `..`. No other server does this: `/shop/..;/manager/` is below `/shop/`
 //! for a server, and means `/manager/` for a container. So routes and access rules must judge the path
 //! without parameters, and the path that is sent is written again from it: it contains no escape, no dot
@@ -170,8 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// The path that is sent has the same meaning for the container: no dot segment, no repeated slash
-        /// and no parameter is left to be resolved.
+        /// The path that is sent has the same meaning for the container: it contains no dot segment, no
+        /// repeated slash and no parameter that the container would resolve.
         #[test]
         fn what_is_sent_means_the_same(path in "(/|[a-z]|\\.|;|%2[eE]|%3[bB]|%25|=|\u{e9}){0,24}") {
             let path = format!("/{path}");

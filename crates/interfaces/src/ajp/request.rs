@@ -1,8 +1,8 @@
-//! Makes the packet of a request from the client's fields and from what the server knows of the request.
+//! Makes the packet of a request from the client's fields and from the server's own data about the request.
 //!
 //! Fields stay fields: a name that a client has chosen never becomes an attribute, because containers trust
 //! attributes. Fields of the client's connection are not passed on (RFC 9110 section 7.6.1). The length of
-//! the body is sent once or, if it is not known, not at all: then the container asks for pieces until there
+//! the body is sent once or, if it is not known, not at all: then the container requests pieces until there
 //! are no more.
 
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
     if let Some(tls) = &request.tls {
         add_tls(tls, &mut writer);
     }
-    // The port is 0 if the client's address comes from another server.
+    // The port is 0 if another server has reported the client's address.
     if let Some(client) = request.internet_client().filter(|client| client.port() != 0) {
         writer.named_attribute(attribute_name::REMOTE_PORT, client.port().to_string().as_bytes());
     }
@@ -96,8 +96,8 @@ fn add_fields(request: &Request, settings: &Settings, writer: &mut RequestWriter
     for (name, value) in head.fields().filter(|(name, _)| is_passed_on(name)) {
         writer.field(name, value);
     }
-    let is_said = || head.values("content-length").next().is_some();
-    if let Some(length) = request.body_length().filter(|length| *length > 0 || is_said()) {
+    let is_declared = || head.values("content-length").next().is_some();
+    if let Some(length) = request.body_length().filter(|length| *length > 0 || is_declared()) {
         writer.field(b"content-length", length.to_string().as_bytes());
     }
 }

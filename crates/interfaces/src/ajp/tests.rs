@@ -207,7 +207,7 @@ fn packets_are_refused_for_what_is_wrong_with_them() {
         (packet(b"\x04\0\xc8\0\x02OK\0\0\x01\0\x01A\0"), WrongPacket::CutShort),
         (packet(b"\x05"), WrongPacket::CutShort),
         (packet(b"\x06\0"), WrongPacket::CutShort),
-        (packet(b"\x06\0\0"), WrongPacket::NothingWanted),
+        (packet(b"\x06\0\0"), WrongPacket::NoBytesRequested),
         (packet(b"\x02"), WrongPacket::Kind(2)),
         (head(101, &[]), WrongPacket::Status(101)),
         (head(600, &[]), WrongPacket::Status(600)),
@@ -240,10 +240,10 @@ fn outputs(state: &mut State, bytes: &[u8]) -> Result<Vec<Output>, String> {
 }
 
 #[test]
-fn a_body_is_sent_as_it_is_asked_for() {
+fn a_body_is_sent_as_it_is_requested() {
     let mut state = State::new(LIMITS, true);
     let mut sent = VecDeque::new();
-    // The first piece goes unasked.
+    // The first piece is sent without a request for it.
     assert_eq!(Ajp::body_room(&state), 8186);
     Ajp::push_body(&mut state, Bytes::from_static(b"first"), &mut sent);
     assert_eq!(Ajp::body_room(&state), 0);
@@ -259,7 +259,7 @@ fn a_body_is_sent_as_it_is_asked_for() {
 }
 
 #[test]
-fn what_comes_out_of_turn_is_refused() {
+fn packets_out_of_turn_are_refused() {
     let mut twice = State::new(LIMITS, true);
     assert!(outputs(&mut twice, &get_body(10)).is_err(), "the first piece is under way");
     for (bytes, has_body) in [
@@ -273,7 +273,7 @@ fn what_comes_out_of_turn_is_refused() {
 }
 
 #[test]
-fn an_answer_comes_out_as_it_was_meant() {
+fn an_answer_is_read_as_it_was_written() {
     let bytes = [&head(200, &[])[..], &chunk(b"one"), &chunk(b""), &chunk(b"two"), END].concat();
     let all = outputs(&mut State::new(LIMITS, false), &bytes).unwrap();
     let answer = |bytes: &'static [u8]| Output::Answer(Bytes::from_static(bytes));
@@ -284,7 +284,7 @@ fn an_answer_comes_out_as_it_was_meant() {
 }
 
 proptest! {
-    /// Whatever comes: no panic, and the same packets however they are cut.
+    /// For any input: no panic, and the same packets however the bytes are split.
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..200), size in 1_usize..9) {
         let bytes = [b"AB\0", &bytes[..]].concat();
@@ -361,7 +361,7 @@ proptest! {
         }
     }
 
-    /// A body comes whole out of the packets, however much is asked for at a time.
+    /// A body is read completely from the packets, whatever the requested sizes are.
     #[test]
     fn any_body(body in vec(any::<u8>(), 0..5000), asked in vec(1_u16..700, 1..40)) {
         let mut state = State::new(LIMITS, !body.is_empty());

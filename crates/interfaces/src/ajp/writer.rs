@@ -21,7 +21,7 @@ pub struct RequestLine<'a> {
     pub server_name: &'a [u8],
     /// The requested port.
     pub server_port: u16,
-    /// The request came over TLS.
+    /// The request arrived over TLS.
     pub is_tls: bool,
 }
 
@@ -74,7 +74,7 @@ impl RequestWriter {
         writer
     }
 
-    /// Adds a field. All fields come before the first attribute.
+    /// Adds a field. All fields must be added before the first attribute.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         match code::request_field_number(name) {
             Some(number) => self.bytes.extend_from_slice(&[code::CODED_FIELD, number]),
@@ -94,7 +94,7 @@ impl RequestWriter {
         self.text(value);
     }
 
-    /// Adds an attribute by its name. Neither its name nor its value may come from a client.
+    /// Adds an attribute by its name. Neither its name nor its value may be chosen by a client.
     pub fn named_attribute(&mut self, name: &str, value: &[u8]) {
         self.bytes.push(attribute::REQUEST_ATTRIBUTE);
         self.text(name.as_bytes());

@@ -51,7 +51,7 @@ pub enum FailureKind {
     /// No byte of the answer has arrived for [`TimeLimits::quiet`]. The call continues with
     /// [`BackendCall::next`].
     Quiet,
-    /// The program is gone: it does not answer a ping.
+    /// The program is unreachable: it does not answer a ping.
     Silent,
 }
 
@@ -67,8 +67,8 @@ pub struct BackendCall<P: Protocol> {
     decoder: P::Decoder,
     outgoing: VecDeque<Bytes>,
     upload: Upload,
-    /// Bytes of the body that the program has not asked for yet.
-    unasked: Bytes,
+    /// Bytes of the body that the program has not requested yet.
+    unrequested: Bytes,
     upload_ended: bool,
     /// The program accepts no more of the request; it may still answer.
     refuses_more: Option<std::io::Error>,
@@ -97,14 +97,14 @@ impl<P: Protocol> BackendCall<P> {
         limits: TimeLimits,
     ) -> BackendCall<P> {
         let now = Instant::now();
-        let has_no_body = upload.length() == 0 && !P::ASKS_FOR_BODY;
+        let has_no_body = upload.length() == 0 && !P::REQUESTS_BODY;
         BackendCall {
             connection,
             decoder,
             outgoing: VecDeque::from([head]),
             upload,
-            unasked: Bytes::new(),
-            // The head says so already.
+            unrequested: Bytes::new(),
+            // The head already states it.
             upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
@@ -131,7 +131,7 @@ impl<P: Protocol> BackendCall<P> {
             decoder,
             outgoing: VecDeque::new(),
             upload: Upload::none(),
-            unasked: Bytes::new(),
+            unrequested: Bytes::new(),
             upload_ended: true,
             refuses_more: None,
             has_sent: true,
@@ -205,7 +205,7 @@ impl<P: Protocol> BackendCall<P> {
         !self.has_heard
     }
 
-    /// Whether also nothing of the request was sent, so that the program cannot have begun with it.
+    /// Whether no byte of the request was sent either, so that the program cannot have started it.
     pub fn is_unsent(&self) -> bool {
         !self.has_sent && !self.has_heard
     }
@@ -213,7 +213,7 @@ impl<P: Protocol> BackendCall<P> {
     /// Whether everything that the program waits for was sent.
     pub fn is_all_sent(&self) -> bool {
         let is_satisfied =
-            if P::ASKS_FOR_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
+            if P::REQUESTS_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
         is_satisfied && self.outgoing.is_empty() && self.refuses_more.is_none()
     }
 
@@ -259,19 +259,19 @@ impl<P: Protocol> BackendCall<P> {
     /// Takes available bytes of the body, up to the limit for waiting bytes.
     fn fill(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let mut waiting: usize = self.outgoing.iter().map(Bytes::len).sum();
-        while waiting < OUTGOING_BYTES && (P::ASKS_FOR_BODY || !self.upload_ended) {
+        while waiting < OUTGOING_BYTES && (P::REQUESTS_BODY || !self.upload_ended) {
             let room = P::body_room(&self.decoder);
             if room == 0 {
                 break;
             }
-            if !self.unasked.is_empty() {
-                let piece = self.unasked.split_to(room.min(self.unasked.len()));
+            if !self.unrequested.is_empty() {
+                let piece = self.unrequested.split_to(room.min(self.unrequested.len()));
                 waiting += piece.len();
                 P::push_body(&mut self.decoder, piece, &mut self.outgoing);
                 continue;
             }
             match self.upload.poll_next(context) {
-                Poll::Ready(Some(Ok(piece))) => self.unasked = piece,
+                Poll::Ready(Some(Ok(piece))) => self.unrequested = piece,
                 Poll::Ready(None) => {
                     self.upload_ended = true;
                     P::end_body(&mut self.decoder, &mut self.outgoing);
@@ -302,7 +302,7 @@ impl<P: Protocol> BackendCall<P> {
     /// Whether the program could accept more if the client sent it.
     pub fn waits_for_client(&self) -> bool {
         let is_wanted = !self.upload_ended && P::body_room(&self.decoder) > 0;
-        is_wanted && self.outgoing.is_empty() && self.unasked.is_empty() && self.upload.waits_for_client()
+        is_wanted && self.outgoing.is_empty() && self.unrequested.is_empty() && self.upload.waits_for_client()
     }
 
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {

@@ -37,7 +37,7 @@ const GATHERED_BYTES: usize = 64 * 1024;
 
 /// If a request on a new connection has no answer after this time, kept connections may occupy the program.
 /// Each further pause is twice as long.
-const UNHEARD_PAUSE: Duration = Duration::from_millis(20);
+const UNANSWERED_PAUSE: Duration = Duration::from_millis(20);
 
 /// The rules for all calls.
 pub struct CallRules {
@@ -117,7 +117,7 @@ impl<P: Protocol> Caller<P> {
 
     /// Continues a request without a body for which a backend was chosen, and which may already have been
     /// sent to it on a kept connection. If that fails, the other backends are tried.
-    pub async fn go_on(
+    pub async fn continue_request(
         &self,
         call: Call<P>,
         guard: RequestGuard,
@@ -211,7 +211,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// Tries a new connection, or one that has become free meanwhile.
+    /// Tries a new connection, or one that has become free since.
     async fn try_new(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
         let connections = self.group.connections(index);
         match self.open(connections).await {
@@ -253,7 +253,7 @@ impl<P: Protocol> Caller<P> {
         None
     }
 
-    /// A new connection, or one that has become free meanwhile.
+    /// A new connection, or one that has become free since.
     async fn open(&self, connections: &Connections) -> Result<(Connection, bool), NoConnection> {
         let (mut connection, is_kept) = connections.open().await?;
         let ping = self.group.rules().ping.as_ref().filter(|rules| rules.on_connect && !is_kept);
@@ -324,7 +324,7 @@ impl<P: Protocol> Caller<P> {
                 Ok(Output::Overloaded) => {
                     let upload = backend_call.into_upload();
                     let again = upload.is_repeatable().then_some(upload);
-                    let reason = "it says that it is overloaded".to_string();
+                    let reason = "it reports that it is overloaded".to_string();
                     return Attempt::Failed(Failed { status: 503, reason, is_of_backend: false, again });
                 }
                 Err(failure) => return self.failed(index, call, *backend_call, &failure, is_kept),
@@ -333,8 +333,8 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// The next output before the head of the answer. If none comes for long, and another backend could
-    /// answer the request as well, it is looked whether this one is still there.
+    /// The next output before the head of the answer. If there is none for long, and another backend could
+    /// answer the request as well, this backend is checked by a ping.
     async fn next_output(
         &self,
         index: usize,
@@ -373,7 +373,7 @@ impl<P: Protocol> Caller<P> {
             return backend_call.next().await;
         }
         let mut close_requests = Vec::new();
-        let mut pause = UNHEARD_PAUSE;
+        let mut pause = UNANSWERED_PAUSE;
         loop {
             if let Ok(output) = tokio::time::timeout(pause, backend_call.next()).await {
                 return output;
@@ -398,7 +398,7 @@ impl<P: Protocol> Caller<P> {
             FailureKind::TimedOut | FailureKind::Quiet | FailureKind::Silent => 504,
             FailureKind::Client => 400,
         };
-        // The program may have closed a kept connection, which says nothing about its health.
+        // The program may have closed a kept connection, which is no sign of a failure.
         let is_of_backend =
             failure.kind == FailureKind::Silent || !is_kept && failure.kind != FailureKind::Client;
         if is_of_backend {
@@ -434,7 +434,7 @@ impl<P: Protocol> Caller<P> {
             && let Some(file) = respond::named_file(&mut head, root)
         {
             if let GatherResult::Complete { keeps } = gathered {
-                self.give_back(index, *backend_call, keeps);
+                self.release(index, *backend_call, keeps);
             }
             return Handled::Answer(respond::send_file(
                 &self.server,
@@ -446,7 +446,7 @@ impl<P: Protocol> Caller<P> {
         }
         match gathered {
             GatherResult::Complete { keeps } => {
-                self.give_back(index, *backend_call, keeps);
+                self.release(index, *backend_call, keeps);
                 Handled::Answer(self.complete(index, &call, head, pieces))
             }
             GatherResult::Broken(reason) => Handled::Answer(self.bad_answer(index, &call, &reason)),
@@ -548,9 +548,9 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, backend_call: BackendCall<P>, keeps: bool) {
+    fn release(&self, index: usize, backend_call: BackendCall<P>, keeps: bool) {
         if keeps && backend_call.is_all_sent() {
-            self.group.connections(index).give_back(backend_call.into_connection());
+            self.group.connections(index).release(backend_call.into_connection());
         }
     }
 
@@ -559,7 +559,7 @@ impl<P: Protocol> Caller<P> {
     }
 }
 
-/// Where the body after this head ends, if there is one.
+/// The end of the body after this head, if there is one.
 fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
     match is_head || matches!(head.status, 204 | 304) {
         true => BodyEnd::default(),
@@ -573,12 +573,12 @@ enum GatherResult {
         /// The connection may serve another request.
         keeps: bool,
     },
-    /// More will come.
+    /// More will follow.
     More,
     Broken(String),
 }
 
-/// The program is full at the moment.
+/// The program has no capacity at the moment.
 pub fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", "1")
 }

@@ -69,7 +69,8 @@ pub struct SharedConnections {
 /// Shared by all connections to an address, whatever their rules are.
 #[derive(Debug, Default)]
 struct CloseRequests {
-    /// How many times a kept connection was asked to close, because its process may be needed for a new one.
+    /// How many times the close of a kept connection was requested, because its process may be needed for a
+    /// new one.
     requested: AtomicU64,
     /// How many of these requests were fulfilled or withdrawn.
     served: AtomicU64,
@@ -217,7 +218,7 @@ impl Connections {
         self.idle.borrow_mut().clear();
     }
 
-    /// A new connection; waits for its turn if all are in use. The flag says whether a kept connection became
+    /// A new connection; waits for its turn if all are in use. The flag is set if a kept connection became
     /// free instead.
     pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {
         let permit = match &self.shared.permits {
@@ -267,7 +268,7 @@ impl Connections {
     }
 
     /// Takes back a connection whose request is complete.
-    pub fn give_back(&self, mut connection: Connection) {
+    pub fn release(&self, mut connection: Connection) {
         connection.requests += 1;
         let is_used_up = self.rules.most_requests > 0 && connection.requests >= self.rules.most_requests;
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
@@ -324,11 +325,11 @@ impl Connections {
         let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
         let mut idle = self.idle.borrow_mut();
         idle.retain(|idle| idle.age() < self.rules.idle_timeout && idle.connection.stream.is_quiet());
-        // The oldest come first.
+        // The oldest are first.
         let too_many = idle.len().saturating_sub(self.rules.most_idle);
         let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
-        let given_up = wanted.max(surplus).min(idle.len());
-        idle.drain(..given_up);
+        let abandoned = wanted.max(surplus).min(idle.len());
+        idle.drain(..abandoned);
         while !idle.is_empty() && self.shared.close_requests.serve() {
             idle.remove(0);
         }

@@ -21,7 +21,7 @@ use touchstone_upstream::live_instances::LiveInstances;
 use touchstone_upstream::outage::Outage;
 use touchstone_upstream::{Candidate, Chooser, Health, HealthRules, hash};
 
-/// What the cores share of the backends of a route.
+/// The state of a route's backends that the cores share.
 pub struct SharedGroup {
     rules: GroupRules,
     backends: Vec<Arc<SharedBackend>>,
@@ -110,7 +110,7 @@ struct CoreBackend {
     under_way: Cell<u32>,
     /// Answers that have begun.
     answers: Cell<u64>,
-    /// A look whether the backend is still there, as long as requests wait for its result.
+    /// A check whether the backend still answers, as long as requests wait for its result.
     look: RefCell<Weak<OnceCell<bool>>>,
     connections: Rc<Connections>,
 }
@@ -173,7 +173,7 @@ impl Group {
         let rules = self.rules();
         let now = now_ms();
         let health = |index: usize| &self.shared.backends[index].health;
-        // A single backend gets all requests, even if it counts as down.
+        // A single backend gets all requests, even if it is considered down.
         if self.len() == 1 {
             health(0).probe(now, &rules.health);
             return tried.is_empty().then_some(0);
@@ -233,8 +233,8 @@ impl Group {
 
     fn log_success(&self, index: usize, is_back: bool) {
         let backend = &self.shared.backends[index];
-        let is_told = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
-        if is_back && !is_told {
+        let is_logged = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
+        if is_back && !is_logged {
             let message = format!("{} is up again", self.name_in_log(index));
             self.server.log(Level::Information, "backend up", &message);
         }
@@ -259,8 +259,8 @@ impl Group {
         (0..self.len()).any(|other| other != index && self.admits(other))
     }
 
-    /// Whether a backend with a ping answers neither that, on a connection of its own, nor any request
-    /// meanwhile. Requests that ask at the same time share one ping.
+    /// Whether a backend with a ping answers neither the ping, on a connection of its own, nor any request in
+    /// that time. Requests that check at the same time share one ping.
     pub async fn is_silent(&self, index: usize) -> bool {
         let backend = &self.backends[index];
         let known = backend.look.borrow().upgrade();

@@ -4,7 +4,7 @@
 //! | module | |
 //! |---|---|
 //! | `settings` | the settings |
-//! | `address` | where a program listens, and a connection to it |
+//! | `address` | the address of a program, and a connection to it |
 //! | `connections` | a core's connections to a backend: kept ones, limits, waiting requests |
 //! | `ping` | checks whether a program is alive |
 //! | `group` | several backends: chooses one, and records results |

@@ -1,7 +1,7 @@
 //! Checks whether a program is alive, on a connection without a request.
 //!
-//! When a program hangs or its machine has failed, the connection still looks usable. Some protocols have a
-//! question for this case, which the program answers at once (CPing of AJP).
+//! When a program hangs or its machine has failed, the connection still appears usable. Some protocols have a
+//! message for this case, which the program answers at once (CPing of AJP).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct PingRules {
     pub on_connect: bool,
 }
 
-/// A question with a fixed answer.
+/// A message with a fixed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
     /// The bytes to send.
@@ -31,19 +31,19 @@ pub struct Ping {
     pub timeout: Duration,
 }
 
-/// What has become of a ping.
+/// The result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PingResult {
-    /// The expected answer came in time.
+    /// The expected answer arrived in time.
     Answered,
-    /// Something else came, or the end of the connection.
+    /// Other bytes arrived, or the connection ended.
     Refused,
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     TimedOut,
 }
 
 impl Ping {
-    /// Sends the ping, and returns whether exactly the expected answer came in time. `received` is empty
+    /// Sends the ping, and returns whether exactly the expected answer arrived in time. `received` is empty
     /// before and after.
     pub async fn is_answered(&self, stream: &Stream, received: &mut BytesMut) -> bool {
         self.ask(stream, received).await == PingResult::Answered
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_gone_and_one_that_hangs_are_told_apart() {
+    async fn a_closed_connection_and_a_hanging_program_are_distinguished() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         assert_eq!(PING.ask(&Stream::Unix(ours), &mut BytesMut::new()).await, PingResult::Refused);

@@ -16,8 +16,8 @@ pub trait Protocol: 'static {
     /// Its name, as in the configuration.
     const NAME: &'static str;
 
-    /// The program asks for each piece of the body; otherwise the body is sent as fast as it arrives.
-    const ASKS_FOR_BODY: bool = false;
+    /// The program requests each piece of the body; otherwise the body is sent as fast as it arrives.
+    const REQUESTS_BODY: bool = false;
 
     /// How many bytes of the body may be sent now.
     fn body_room(_decoder: &Self::Decoder) -> usize {
@@ -28,7 +28,8 @@ pub trait Protocol: 'static {
     /// [`Protocol::body_room`].
     fn push_body(decoder: &mut Self::Decoder, piece: Bytes, out: &mut VecDeque<Bytes>);
 
-    /// Appends the end of the body. A program that asks for pieces gets it each time that it asks again.
+    /// Appends the end of the body. A program that requests pieces gets it each time that it requests another
+    /// one.
     fn end_body(decoder: &mut Self::Decoder, out: &mut VecDeque<Bytes>);
 
     /// Takes the next output from the front of the received bytes; `None`: more bytes are needed.
@@ -95,6 +96,6 @@ pub enum Output {
         /// Whether the connection may serve another request.
         keeps: bool,
     },
-    /// The program has no room for the request, and has not begun with it.
+    /// The program has no capacity for the request, and has not started it.
     Overloaded,
 }

@@ -72,7 +72,7 @@ impl BodySender {
         }
     }
 
-    /// Whether more bytes came than the program declared.
+    /// Whether the program has sent more bytes than it declared.
     pub fn is_longer(&self) -> bool {
         self.is_longer
     }
@@ -108,8 +108,8 @@ impl<P: Protocol> Pump<P> {
         // The request counts as in progress until this task ends.
         let _busy = self.group.begin(self.index);
         loop {
-            // The client sets the pace: nothing is received while enough bytes wait for it. Its own body is
-            // sent meanwhile.
+            // The client determines the speed: nothing is received while enough bytes wait for it. Its own
+            // body is still sent.
             let room = poll_fn(|context| match self.backend_call.poll_upload(context) {
                 Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),
@@ -136,8 +136,11 @@ impl<P: Protocol> Pump<P> {
                 Ok(Output::End { keeps, .. }) => {
                     if self.body.is_longer() {
                         let address = self.group.connections(self.index).address();
-                        let message =
-                            format!("{} {address}: it sent more than it said ({})", P::NAME, self.log_name);
+                        let message = format!(
+                            "{} {address}: it sent more than it declared ({})",
+                            P::NAME,
+                            self.log_name
+                        );
                         self.server.log(Level::Warning, "wrong Content-Length", &message);
                     }
                     let missing = self.body.end.missing().filter(|_| self.body.end.is_chunked());
@@ -145,7 +148,7 @@ impl<P: Protocol> Pump<P> {
                         return self.fail(reason);
                     }
                     if keeps && self.backend_call.is_all_sent() {
-                        self.group.connections(self.index).give_back(self.backend_call.into_connection());
+                        self.group.connections(self.index).release(self.backend_call.into_connection());
                     }
                     return self.body.finish();
                 }

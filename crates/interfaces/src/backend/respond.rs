@@ -17,7 +17,7 @@ pub enum Body {
     Whole(Bytes),
     /// The body follows.
     Stream {
-        /// Its pieces come from here.
+        /// The source of its pieces.
         receiver: Receiver,
         /// The length that the program has declared.
         length: Option<u64>,
@@ -69,7 +69,7 @@ pub fn send_file(
 ) -> Answer {
     let refused = |reason: &str, status| {
         let path = String::from_utf8_lossy(path);
-        let message = format!("a program wants {path:?} to be sent, which {reason} ({log_name})");
+        let message = format!("a program requests {path:?} to be sent, which {reason} ({log_name})");
         server.log(Level::Warning, "file not sent", &message);
         Answer::error(status)
     };

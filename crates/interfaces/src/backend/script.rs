@@ -1,8 +1,8 @@
 //! Finds the script file for a request: for PHP and other programs that execute files by name.
 //!
 //! A path is split after the first segment that ends like a script **and is a file**. So `/image.jpg/x.php`
-//! does not execute an image: the program is never asked for a script that does not exist, however it would
-//! read the path.
+//! does not execute an image: the program never receives a request for a script that does not exist, whatever
+//! its own interpretation of the path is.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -27,14 +27,14 @@ pub struct ScriptRules {
     pub hidden_files: bool,
 }
 
-/// What a path names.
+/// The target of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target<'p> {
     /// This script.
     Script(Script<'p>),
     /// A file or a directory, or nothing: the file handler answers.
     File,
-    /// Nothing, and the file handler must not be asked, because the path looks like a script.
+    /// Nothing, and the request must not be passed to the file handler, because the path looks like a script.
     NotFound,
     /// Access is denied.
     Forbidden,
@@ -59,7 +59,7 @@ impl Script<'_> {
 }
 
 impl ScriptRules {
-    /// Finds what a path in its normal form names.
+    /// Finds the target of a path in its normal form.
     pub fn find<'p>(&'p self, path: &'p [u8]) -> Target<'p> {
         if !self.hidden_files && is_hidden(path) {
             return Target::File;
@@ -80,7 +80,7 @@ impl ScriptRules {
         }
         let kind = self.kind(path)?;
         match kind {
-            // A regular file is left to the file handler. Scripts were found above.
+            // A regular file is served by the file handler. Scripts were found above.
             Some(FileKind::Regular) => return Ok(Target::File),
             Some(FileKind::Directory) if !path.ends_with(b"/") => return Ok(Target::File),
             Some(FileKind::Directory) => {
@@ -106,7 +106,7 @@ impl ScriptRules {
         }
     }
 
-    /// Where the segments end that look like scripts.
+    /// The ends of the segments that look like scripts.
     fn script_ends<'p>(&'p self, path: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let ends = (1..=path.len()).filter(|&end| end == path.len() || path[end] == b'/');
         ends.filter(|&end| self.is_script(&path[..end]))

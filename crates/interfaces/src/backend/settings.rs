@@ -54,11 +54,11 @@ pub struct TimeLimits {
 /// The rules for equal programs, with any of the protocols.
 #[derive(Debug, Clone)]
 pub struct GroupRules {
-    /// Where they listen; at least one.
+    /// Their addresses; at least one.
     pub backends: Vec<Backend>,
     /// How requests are distributed among them.
     pub balance: Balance,
-    /// When one counts as down.
+    /// When one is considered down.
     pub health: HealthRules,
     /// How often each one is checked by a connection; `None`: only requests show whether it is up.
     pub check_interval: Option<Duration>,
@@ -71,7 +71,7 @@ pub struct GroupRules {
 /// One of several equal programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// Where it listens.
+    /// Its address.
     pub address: Address,
     /// Its share of the requests, 1 or more.
     pub weight: u32,

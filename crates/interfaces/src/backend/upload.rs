@@ -34,7 +34,7 @@ pub struct Upload {
 enum Source {
     /// All pieces were sent.
     Ended,
-    /// The body comes from the client.
+    /// The body is received from the client.
     Client(Receiver),
     /// The body is in a file without a name.
     File { file: File, at: u64 },
@@ -67,7 +67,7 @@ impl Upload {
         Upload::from(Source::Ended, 0)
     }
 
-    /// Prepares a body that is passed on as it arrives, for programs that need not know its length first.
+    /// Prepares a body that is passed on as it arrives, for programs that do not need its length in advance.
     pub fn passed_on(body: Receiver) -> Upload {
         Upload::from(Source::Client(body), 0)
     }
@@ -94,7 +94,7 @@ impl Upload {
         self.given_bytes <= KEPT_BYTES
     }
 
-    /// Whether the next piece must come from the client.
+    /// Whether the next piece must be received from the client.
     pub fn waits_for_client(&self) -> bool {
         self.sent == self.given.len() && matches!(self.source, Source::Client(_))
     }

@@ -128,8 +128,8 @@ impl Connection {
         }
         self.programs.borrow_mut().insert(id, Slot::default());
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        // The ticket is made before the order is sent: if this future is dropped meanwhile, the ticket ends
-        // the program.
+        // The ticket is made before the order is sent: if this future is dropped during the send, the ticket
+        // ends the program.
         let ticket = Ticket { connection: self, id, grace_ms, leaves_background };
         ticket.connection.send(&message, descriptors).await?;
         Ok(ticket)
@@ -172,7 +172,7 @@ impl Connection {
         self.is_lost.set(true);
         LOST_AT.set(Some(Instant::now()));
         for slot in self.programs.borrow_mut().values_mut() {
-            // A program dies with its spawner; the processes that it has started do not.
+            // A program is killed with its spawner; the processes that it has started are not.
             let is_left = !matches!(slot.end, Some(ProgramEnd::Ended { leaves_others: false, .. }));
             if let (Some(process), Some(service), true) = (slot.process, service::service(), is_left) {
                 service.kill_group(process);

@@ -40,7 +40,7 @@ impl ErrorOutput {
         ErrorOutput { pipe: Pipe::Unwatched(pipe), line: Vec::new(), name, server }
     }
 
-    /// Reads what has arrived, and has the task woken when more arrives.
+    /// Reads what has arrived, and wakes the task when more arrives.
     pub fn poll(&mut self, context: &mut Context<'_>) {
         let mut taken = 0;
         while taken < TURN_BYTES {
@@ -67,7 +67,7 @@ impl ErrorOutput {
         }
     }
 
-    /// Reads the rest without waiting for more: a process that was left running may hold the pipe open.
+    /// Reads the rest without waiting for more: a process that still runs may hold the pipe open.
     pub fn drain(&mut self) {
         let mut taken = 0;
         while taken < TURN_BYTES {

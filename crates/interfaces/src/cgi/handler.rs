@@ -52,8 +52,8 @@ const WHOLE_BYTES: usize = 256 * 1024;
 const GATHER: Duration = Duration::from_millis(2);
 
 /// How long the server waits for the end of a program that has closed its output without a header, so that
-/// the log can say how it ended.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// the log can state how it ended.
+const END_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// CGI programs of one route.
 pub struct CgiInterface {
@@ -363,7 +363,7 @@ impl CgiHandler {
         error: &ResponseError,
         name: &str,
     ) -> Failure {
-        match running.end_within(LAST_WORDS).await {
+        match running.end_within(END_TIMEOUT).await {
             Some(ProgramEnd::NotStarted { stage, errno }) => {
                 self.failed(&RunError::NotStarted(stage, io::Error::from_raw_os_error(errno)), name)
             }

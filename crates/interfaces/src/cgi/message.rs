@@ -26,7 +26,7 @@ pub struct Start<'m> {
     pub is_reported: bool,
     /// It may gain rights that the spawner's parent does not have.
     pub no_new_privileges: bool,
-    /// It dies when the spawner does.
+    /// It is killed when the spawner ends.
     pub dies_with_spawner: bool,
     /// Permissions that are removed from the files that it makes.
     pub umask: u32,
@@ -72,7 +72,7 @@ pub enum SpawnerOrder<'m> {
     },
 }
 
-/// What a spawner reports.
+/// A report of a spawner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
     /// A program was not started.
@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn orders_come_through(
+        fn orders_are_read_back(
             id in any::<u64>(),
             flags in any::<[bool; 4]>(),
             umask in any::<u32>(),
@@ -370,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn reports_come_through(id in any::<u64>(), number in any::<i32>(), leaves_others in any::<bool>()) {
+        fn reports_are_read_back(id in any::<u64>(), number in any::<i32>(), leaves_others in any::<bool>()) {
             for report in [
                 Report::NotStarted { id, stage: Stage::User, errno: number },
                 Report::Started { id, process: number },

@@ -11,7 +11,7 @@
 //! | [`settings`] | the settings |
 //! | [`handler`] | a request from its path to its answer |
 //! | [`resolve`] | from a path to a program |
-//! | [`queue`] | how many run at a time |
+//! | [`queue`] | limits how many run at a time |
 //! | [`spool`] | bodies whose length is not known |
 //! | [`run`] | one running program, with its [`error_output`] |
 //! | [`service`], [`connection`] | the server's side of the spawners: all of them, and that of a core |

@@ -59,7 +59,7 @@ impl Queue {
     }
 }
 
-/// A place in the queue, given back when it is dropped.
+/// A place in the queue, which is released when it is dropped.
 struct QueuePlace<'q>(&'q AtomicUsize);
 
 impl<'q> QueuePlace<'q> {
@@ -84,7 +84,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     #[tokio::test]
-    async fn who_comes_too_late_waits_and_who_comes_last_is_turned_away() {
+    async fn a_late_request_waits_and_the_last_one_is_refused() {
         let queue = Queue::new(1, 1, Duration::from_secs(3600));
         let first = queue.enter().await.unwrap();
         let mut context = Context::from_waker(Waker::noop());

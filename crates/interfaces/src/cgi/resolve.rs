@@ -5,7 +5,7 @@
 //! outside the directory is found. The kernel decides whether the file may be executed, with the rights of
 //! the user that executes it.
 //!
-//! The program is executed by its path a moment later. A user who can replace the file meanwhile can put
+//! The program is executed by its path a moment later. A user who can replace the file in that moment can put
 //! programs there anyway.
 
 use std::ffi::OsStr;

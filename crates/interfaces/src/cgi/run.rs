@@ -66,9 +66,9 @@ pub enum RunError {
     NotStarted(Stage, io::Error),
     /// The spawner was lost, and the program with it.
     SpawnerLost,
-    /// No first byte came in this time.
+    /// No first byte arrived in this time.
     FirstByte(Duration),
-    /// Nothing came for this long.
+    /// Nothing arrived for this long.
     Idle(Duration),
     /// It took longer than this.
     Total(Duration),
@@ -95,7 +95,7 @@ impl std::fmt::Display for RunError {
     }
 }
 
-/// What has failed, and a hint.
+/// The failed step, and a hint.
 fn explain(stage: Stage, error: &io::Error) -> (&'static str, &'static str) {
     match (stage, error.raw_os_error()) {
         (Stage::Execute, Some(libc::EACCES)) => {

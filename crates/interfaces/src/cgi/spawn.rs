@@ -132,7 +132,7 @@ impl Launcher {
     /// Starts a program. The calling thread waits until it has been executed.
     ///
     /// # Errors
-    /// The step that failed. No process is left behind.
+    /// The step that failed. No process remains.
     pub fn start(&mut self, plan: &Plan<'_>) -> Result<StartedProgram, NotStarted> {
         let arguments = pointers(plan.arguments);
         let environment = pointers(plan.environment);
@@ -281,7 +281,7 @@ pub fn prepare_signals() {
 
 /// Schedules this thread as a batch job (SCHED_BATCH): it does not preempt others when it has something to
 /// do. Programs that it starts are scheduled as usual.
-pub fn be_patient() {
+pub fn schedule_as_batch() {
     // The kernel's parameter is one integer, the priority. The call is made directly, because musl's function
     // of this name always fails, and its structure has other fields.
     let priority: libc::c_int = 0;

@@ -35,7 +35,9 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAnci
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 
 use super::message::{LARGEST_MESSAGE_BYTES, REPORT_BYTES, Report, SpawnerOrder, Start, Status};
-use super::spawn::{Identity, Launcher, NotStarted, Plan, Stage, be_patient, child_signals, prepare_signals};
+use super::spawn::{
+    Identity, Launcher, NotStarted, Plan, Stage, child_signals, prepare_signals, schedule_as_batch,
+};
 
 /// Orders that are carried out before the spawner checks whether programs have ended.
 const ORDERS_A_TURN: usize = 16;
@@ -59,7 +61,7 @@ const CHILD_SIGNALS: u64 = u64::MAX - 1;
 pub fn run(open_files: Option<u64>) -> io::Result<()> {
     let socket = take_standard_input()?;
     prepare_signals();
-    be_patient();
+    schedule_as_batch();
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"spawner");
     if let Some(most) = open_files {
@@ -108,7 +110,7 @@ struct Spawner {
 struct Program {
     /// Its process, session and process group.
     process: Pid,
-    /// `None`: the process has ended, and only others of its group are left.
+    /// `None`: the process has ended, but others of its group still run.
     pidfd: Option<OwnedFd>,
     is_reported: bool,
     /// The time at which it is killed, after it got the signal to end.
@@ -377,7 +379,7 @@ impl Spawner {
             }
             let _ = rustix::process::kill_process_group(program.process, Signal::KILL);
             program.kill_at = None;
-            // Its end will be reported, unless only others of its group were left.
+            // Its end will be reported, unless only others of its group still ran.
             program.pidfd.is_some()
         });
     }

@@ -41,8 +41,8 @@ pub async fn spool(
         if length > most_bytes {
             return Err(SpoolError::TooLarge);
         }
-        // Goes into the page cache: a piece is small, and the kernel delays a process that writes to a slow
-        // disk.
+        // The data is written to the page cache: a piece is small, and the kernel delays a process that
+        // writes to a slow disk.
         file.write_all(&piece).map_err(SpoolError::File)?;
     }
     file.seek(SeekFrom::Start(0)).map_err(SpoolError::File)?;

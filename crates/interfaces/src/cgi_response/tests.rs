@@ -204,7 +204,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However the bytes are cut, the same comes out.
+    /// However the bytes are split, the result is the same.
     #[test]
     fn pieces_do_not_matter(output in output(), size in 1usize..9) {
         let whole = parse(&output);

@@ -154,7 +154,7 @@ fn records() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However received bytes are cut, the same events come out.
+    /// However received bytes are split, the events are the same.
     #[test]
     fn pieces_do_not_matter(bytes in records(), piece_bytes in 1usize..50) {
         let whole = decode(&bytes, usize::MAX);
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn pairs_come_back(all in vec((vec(any::<u8>(), 0..200), vec(any::<u8>(), 0..200)), 0..10)) {
+    fn pairs_are_read_back(all in vec((vec(any::<u8>(), 0..200), vec(any::<u8>(), 0..200)), 0..10)) {
         let mut bytes = Vec::new();
         for (name, value) in &all {
             pairs::append(name, &[&value[..]], &mut bytes);
@@ -176,7 +176,7 @@ proptest! {
 
     /// A stream of any length is returned, with its end, and no record is too long.
     #[test]
-    fn streams_come_back(length in 0usize..200_000, piece_bytes in 1usize..70_000) {
+    fn streams_are_read_back(length in 0usize..200_000, piece_bytes in 1usize..70_000) {
         let content: Vec<u8> = (0..length).map(|index| index as u8).collect();
         let mut bytes = Vec::new();
         append_stream(RecordType::Stdin, 1, &content, &mut bytes);

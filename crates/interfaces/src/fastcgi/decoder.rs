@@ -52,7 +52,7 @@ pub enum Event {
     },
     /// Names and values of a management record, for [`Pairs`](super::pairs::Pairs).
     Values {
-        /// Whether they answer a question.
+        /// Whether they answer a query.
         is_result: bool,
         /// The pairs.
         pairs: Bytes,

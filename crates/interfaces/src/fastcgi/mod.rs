@@ -2,7 +2,7 @@
 //!
 //! The codec does no input or output and supports both sides of the protocol; [`FastCgi`] adapts the server's
 //! side to the [`backend`](crate::backend) module. One request at a time uses a connection: hardly any
-//! program can multiplex, and PHP says that it cannot.
+//! program can multiplex, and PHP declares that it cannot.
 //!
 //! | module | |
 //! |---|---|
@@ -75,7 +75,7 @@ impl Protocol for FastCgi {
                 Event::End { request_id: REQUEST, application_status, protocol_status } => {
                     return ended(application_status, protocol_status).map(Some);
                 }
-                // The server sends no question that these could answer, and they are harmless.
+                // The server sends no query that these could answer, and they are harmless.
                 Event::Values { .. }
                 | Event::UnknownType(_)
                 | Event::Unknown { request_id: MANAGEMENT, .. } => {}

@@ -11,7 +11,7 @@ pub const HEADER_BYTES: usize = 8;
 /// The longest content of one record.
 pub const LONGEST_CONTENT_BYTES: usize = 65_535;
 
-/// The flag of BEGIN_REQUEST that asks the program to keep the connection (section 5.1).
+/// The flag of BEGIN_REQUEST that requests that the program keep the connection (section 5.1).
 pub const KEEP_CONNECTION: u8 = 1;
 
 /// The number of a request that is about the connection itself (section 3.3).
@@ -37,9 +37,9 @@ pub enum RecordType {
     Stderr = 7,
     /// A file for the role of filter, a stream.
     Data = 8,
-    /// Asks what the program can do.
+    /// Requests the capabilities of the program.
     GetValues = 9,
-    /// Says what the program can do.
+    /// States the capabilities of the program.
     GetValuesResult = 10,
     /// Answers a management record of an unknown type.
     UnknownType = 11,

@@ -153,7 +153,7 @@ pub struct TlsFacts<'a> {
     pub protocol: &'a str,
     /// The cipher suite.
     pub cipher: &'a str,
-    /// The host name that the client asked for (SNI).
+    /// The host name that the client requested (SNI).
     pub server_name: Option<&'a str>,
     /// Whether its certificate was requested, sent and verified: `NONE`, `SUCCESS`.
     pub client_verify: &'a str,
@@ -251,7 +251,7 @@ impl MetaVariables {
         MetaVariables { bytes: Vec::with_capacity(1536), entries: Vec::with_capacity(48) }
     }
 
-    /// The variables of a request with these header fields, in the order in which they came.
+    /// The variables of a request with these header fields, in the order of arrival.
     ///
     /// # Errors
     /// A value holds a zero byte.

@@ -77,7 +77,7 @@ fn the_name_of_the_server_is_in_lower_case() {
 }
 
 #[test]
-fn what_is_not_there_is_not_set_but_the_query_is() {
+fn missing_values_are_not_set_except_the_query() {
     let bare = RequestFacts { method: b"GET", protocol: "HTTP/1.0", ..RequestFacts::default() };
     let bare = variables(&bare, &[]);
     assert_eq!(bare.get("QUERY_STRING"), Some(&b""[..]));
@@ -158,7 +158,7 @@ fn fields_that_must_not_reach_a_program() {
 }
 
 #[test]
-fn fields_that_came_more_than_once_are_joined_in_their_order() {
+fn repeated_fields_are_joined_in_their_order() {
     let fields = [("Accept", "a"), ("Cookie", "x=1"), ("accept", "b"), ("X-One", "1"), ("cookie", "y=2")];
     assert_eq!(http(&fields, false), ["HTTP_ACCEPT=a, b", "HTTP_COOKIE=x=1; y=2", "HTTP_X_ONE=1"]);
 }

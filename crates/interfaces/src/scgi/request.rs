@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn variables_come_back(
+        fn variables_are_read_back(
             length: u64,
             all in vec((vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200)), 0..10),
         ) {

@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn variables_come_back(all in vec((vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..300)), 0..10)) {
+        fn variables_are_read_back(all in vec((vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..300)), 0..10)) {
             let head = request_head(all.iter().map(|(name, value)| (&name[..], &value[..]))).unwrap();
             let expected: Pairs = all.into_iter().filter(|(name, _)| !name.is_empty()).collect();
             prop_assert_eq!(parse(&head), Some(expected));

@@ -28,7 +28,7 @@ impl fmt::Display for AskError {
         match self {
             AskError::NoServer(error) => write!(formatter, "no server answers: {error}"),
             AskError::NotAllowed(error) => {
-                write!(formatter, "{error}; only root and the user who started the server may ask it")
+                write!(formatter, "{error}; only root and the user who started the server may use it")
             }
             AskError::Stranger(user) => {
                 write!(

@@ -22,7 +22,7 @@ use crate::stale_socket::{AtPath, remove_stale};
 const MOST_CONNECTIONS: usize = 16;
 
 /// The maximum time to receive or send a line.
-const LINE_PATIENCE: Duration = Duration::from_secs(5);
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The destination of an answer.
 pub struct Reply(Sender<Answer>);
@@ -175,7 +175,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
         open.fetch_add(1, Ordering::Relaxed);
         let (count, take) = (open.clone(), take.clone());
         let serve = move || {
-            // The end of the connection tells the client about the error.
+            // The end of the connection informs the client about the error.
             let _ = serve(stream, owner, &*take);
             count.fetch_sub(1, Ordering::Relaxed);
         };
@@ -187,12 +187,12 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
 
 fn serve(mut stream: UnixStream, owner: u32, take: &impl Fn(Request, Reply)) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(LINE_PATIENCE))?;
-    stream.set_write_timeout(Some(LINE_PATIENCE))?;
+    stream.set_read_timeout(Some(LINE_TIMEOUT))?;
+    stream.set_write_timeout(Some(LINE_TIMEOUT))?;
     let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
     let answer = if user != 0 && user != owner {
         Answer::refused(
-            format!("only root and user {owner} may ask this server, and you are {user}"),
+            format!("only root and user {owner} may use this server, and you are {user}"),
             Vec::new(),
         )
     } else {

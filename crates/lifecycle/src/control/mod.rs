@@ -81,7 +81,7 @@ impl Request {
                 }
                 _ => Err("'program' must be an absolute path".to_string()),
             },
-            Some(other) => Err(format!("this server does not know the command {other:?}")),
+            Some(other) => Err(format!("this server has no command {other:?}")),
             None => Err("the request has no 'command'".to_string()),
         }
     }

@@ -22,7 +22,7 @@ fn addresses() -> (tempfile::TempDir, [ControlAddress; 2]) {
 }
 
 #[test]
-fn what_is_asked_is_answered() {
+fn requests_are_answered() {
     let (_directory, addresses) = addresses();
     for address in addresses {
         assert!(matches!(ask(&address, &Request::Reload, PATIENCE), Err(AskError::NoServer(_))));
@@ -50,7 +50,7 @@ fn only_the_owner_may_open_the_path() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced_and_a_file_is_not() {
+fn a_stale_socket_is_replaced_and_a_file_is_not() {
     let (_directory, [address, _]) = addresses();
     let ControlAddress::Path(path) = &address else { unreachable!() };
     let left_behind = UnixListener::bind(path).unwrap();
@@ -78,7 +78,7 @@ fn a_removed_socket_does_not_listen_in_a_copy() {
 }
 
 #[test]
-fn strange_lines_are_refused_and_others_go_on() {
+fn invalid_lines_are_refused_and_others_are_answered() {
     let (_directory, [address, _]) = addresses();
     let control = ControlListener::bind(&address).unwrap().start(echo).unwrap();
     let ControlAddress::Path(path) = &address else { unreachable!() };
@@ -138,12 +138,12 @@ fn any_request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn requests_come_back_as_they_were(request in any_request()) {
+    fn requests_are_read_as_they_were_written(request in any_request()) {
         prop_assert_eq!(Request::parse(request.to_line().as_bytes()).unwrap(), request);
     }
 
     #[test]
-    fn answers_come_back_as_they_were(ok: bool, message: String, problems: Vec<String>) {
+    fn answers_are_read_as_they_were_written(ok: bool, message: String, problems: Vec<String>) {
         let answer = Answer { ok, message, problems, facts: Value::Null };
         let line = answer.to_line();
         prop_assert_eq!(line.matches('\n').count(), 1);

@@ -17,9 +17,9 @@
 //! to be accepted is kept, whichever process closes its descriptor; and until the new process is ready the
 //! old one accepts. If the new process cannot start, it reports the reason and ends, and nothing has changed.
 //!
-//! Descriptors travel as messages (unix(7), SCM_RIGHTS), so only the pair itself is inherited, and a program
-//! that another thread starts at the same moment gets none of the sockets. Each message names the kind of its
-//! socket; a process closes sockets of unknown kinds.
+//! Descriptors are sent as messages (unix(7), SCM_RIGHTS), so only the pair itself is inherited, and a
+//! program that another thread starts at the same moment gets none of the sockets. Each message names the
+//! kind of its socket; a process closes sockets of unknown kinds.
 //!
 //! UDP has no queue of connections, and all packets of a connection must reach one process. So the old
 //! process keeps the sockets of HTTP/3 until its connections have ended. The new process reads from them when

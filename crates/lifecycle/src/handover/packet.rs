@@ -20,7 +20,7 @@ pub const MOST_IN_A_PACKET: usize = 64;
 /// The maximum size of a packet, far larger than needed.
 const LARGEST_PACKET_BYTES: usize = 64 << 10;
 
-/// The kind of a socket that is handed over.
+/// The kind of a socket that is passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A socket that listens for connections: TCP, or a unix socket.
@@ -31,11 +31,11 @@ pub enum Kind {
     Udp,
     /// The control socket.
     Control,
-    /// A kind that this version does not know.
+    /// A kind that this version does not support.
     Unknown,
 }
 
-/// A socket that is handed over, without its descriptor.
+/// A socket that is passed on, without its descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedSocket {
     /// The kind of the socket.
@@ -51,7 +51,7 @@ pub struct PassedSocket {
 /// A packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
-    /// Sockets; their descriptors come with the packet.
+    /// Sockets; their descriptors are sent with the packet.
     Sockets(Vec<PassedSocket>),
     /// There are no more sockets.
     End,
@@ -61,7 +61,7 @@ pub enum Packet {
     Go,
     /// The new process cannot start, for these reasons.
     Failed(Vec<String>),
-    /// A packet that this version does not know.
+    /// A packet that this version does not support.
     Unknown,
 }
 
@@ -140,7 +140,7 @@ pub fn send(channel: impl AsFd, packet: &Packet, descriptors: &[BorrowedFd<'_>])
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for one packet"));
     }
-    // If the other process has ended, only the error says so (no SIGPIPE).
+    // If the other process has ended, this returns an error; there is no SIGPIPE.
     sendmsg(channel, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
@@ -168,7 +168,9 @@ pub fn receive(channel: impl AsFd, deadline: Option<Instant>) -> io::Result<Opti
         }
     }
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("a packet was cut off; may this process open more files?"));
+        return Err(io::Error::other(
+            "a packet was cut off: this process may have reached its limit of open files",
+        ));
     }
     if received.bytes == 0 {
         return Ok(None);

@@ -11,7 +11,7 @@ use super::VARIABLE;
 use super::packet::{Packet, PassedSocket, receive, send};
 
 /// The maximum time for the sockets to arrive: the old process sends them before it waits for anything.
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The old process.
 pub struct Predecessor {
@@ -32,16 +32,17 @@ impl Predecessor {
         if process.to_str() != parent.as_deref() || !is_channel {
             return Ok(None);
         }
-        let told = |error: io::Error| format!("cannot take over from process {}: {error}", process.display());
-        let channel = stdin.as_fd().try_clone_to_owned().map_err(told)?;
-        let nothing = std::fs::File::open("/dev/null").map_err(told)?;
+        let as_message =
+            |error: io::Error| format!("cannot take over from process {}: {error}", process.display());
+        let channel = stdin.as_fd().try_clone_to_owned().map_err(as_message)?;
+        let nothing = std::fs::File::open("/dev/null").map_err(as_message)?;
         // The old process waits for the end of the channel, which must have no other holder.
-        rustix::stdio::dup2_stdin(&nothing).map_err(|error| told(error.into()))?;
-        Predecessor::take_over(channel).map(Some).map_err(told)
+        rustix::stdio::dup2_stdin(&nothing).map_err(|error| as_message(error.into()))?;
+        Predecessor::take_over(channel).map(Some).map_err(as_message)
     }
 
     pub(super) fn take_over(channel: OwnedFd) -> io::Result<(Predecessor, Vec<Received>)> {
-        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        let deadline = Instant::now() + HANDOVER_TIMEOUT;
         let mut received = Vec::new();
         loop {
             match receive(&channel, Some(deadline))? {
@@ -58,7 +59,7 @@ impl Predecessor {
         }
     }
 
-    /// Tells the old process that every core accepts, and waits until it no longer accepts. A process that
+    /// Notifies the old process that every core accepts, and waits until it no longer accepts. A process that
     /// has ended does not accept either.
     pub fn ready(&self, taken: Vec<ListenAddress>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
@@ -76,7 +77,7 @@ impl Predecessor {
         while let Ok(Some(_)) = receive(&self.channel, None) {}
     }
 
-    /// Tells the old process why this one cannot start.
+    /// Sends the old process the reason why this one cannot start.
     pub fn failed(&self, reasons: &[String]) {
         // If the old process has ended, standard error still has the reasons.
         let _ = send(&self.channel, &Packet::Failed(reasons.to_vec()), &[]);

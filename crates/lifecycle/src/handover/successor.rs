@@ -17,7 +17,7 @@ use crate::descriptor::close_in_programs;
 use crate::systemd::ACTIVATION_VARIABLES;
 
 /// The time that a process may take to end after it has closed its end of the channel.
-const END_PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The new process.
 pub struct Successor {
@@ -45,28 +45,28 @@ impl Successor {
         arguments: Vec<OsString>,
         sockets: Vec<(PassedSocket, OwnedFd)>,
     ) -> Result<Successor, String> {
-        let told = |error: io::Error| format!("cannot start '{}': {error}", program.display());
+        let as_message = |error: io::Error| format!("cannot start '{}': {error}", program.display());
         let (channel, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .map_err(|error| told(error.into()))?;
+                .map_err(|error| as_message(error.into()))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(theirs).env(VARIABLE, std::process::id().to_string());
         for variable in ACTIVATION_VARIABLES {
             command.env_remove(variable);
         }
         close_in_programs();
-        let child = command.spawn().map_err(told)?;
+        let child = command.spawn().map_err(as_message)?;
         // The child's end is now the only one: when it is closed, this end is notified.
         drop(command);
         let successor = Successor { child: Mutex::new(child), channel, program: program.to_path_buf() };
         match successor.hand_over(&sockets) {
             Ok(()) => Ok(successor),
             // It may have ended before it has received everything; it may have sent the reason.
-            Err(_) => match successor.wait_until_ready(END_PATIENCE) {
+            Err(_) => match successor.wait_until_ready(END_TIMEOUT) {
                 Err(reason) => Err(reason),
                 Ok(_) => {
                     successor.end();
-                    Err(format!("'{}' did not take its sockets", successor.program.display()))
+                    Err(format!("'{}' did not receive its sockets", successor.program.display()))
                 }
             },
         }
@@ -88,12 +88,12 @@ impl Successor {
             match receive(&self.channel, Some(deadline)) {
                 Ok(Some((Packet::Ready(taken), _))) => return Ok(ReadyNotice { taken }),
                 Ok(Some((Packet::Failed(reasons), _))) => {
-                    self.ended(END_PATIENCE);
+                    self.ended(END_TIMEOUT);
                     return Err(reasons.join("; "));
                 }
-                // A later version may send packets that this one does not know.
+                // A later version may send packets that this one does not support.
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(self.how_it_ended()),
+                Ok(None) => return Err(self.exit_text()),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     self.end();
                     return Err(format!(
@@ -109,7 +109,7 @@ impl Successor {
         }
     }
 
-    /// Tells it that this process no longer accepts.
+    /// Notifies it that this process no longer accepts.
     pub fn go(&self) -> io::Result<()> {
         send(&self.channel, &Packet::Go, &[])
     }
@@ -128,12 +128,12 @@ impl Successor {
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.child().kill();
-        self.ended(END_PATIENCE);
+        self.ended(END_TIMEOUT);
     }
 
-    fn how_it_ended(&self) -> String {
+    fn exit_text(&self) -> String {
         let program = self.program.display();
-        match self.ended(END_PATIENCE) {
+        match self.ended(END_TIMEOUT) {
             Some(status) => format!("'{program}' ended ({status}) before it was ready"),
             None => {
                 self.end();

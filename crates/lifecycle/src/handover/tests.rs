@@ -51,7 +51,7 @@ fn sockets_arrive_with_what_they_are() {
 }
 
 #[test]
-fn an_end_before_all_has_come_is_an_error() {
+fn an_end_before_all_packets_is_an_error() {
     let (ours, theirs) = pair();
     send(&ours, &Packet::Sockets(vec![listening().0]), &[]).unwrap();
     assert!(Predecessor::take_over(theirs).err().unwrap().to_string().contains("as many sockets"));
@@ -61,7 +61,7 @@ fn an_end_before_all_has_come_is_an_error() {
 }
 
 #[test]
-fn a_program_that_does_not_get_ready_is_told_of() {
+fn a_program_that_does_not_become_ready_is_reported() {
     let patience = Duration::from_secs(20);
     let start = |program: &str, arguments: &[&str], patience: Duration| {
         let arguments = arguments.iter().map(Into::into).collect();
@@ -97,7 +97,7 @@ fn any_passed() -> impl Strategy<Value = PassedSocket> {
 
 proptest! {
     #[test]
-    fn packets_come_back_as_they_were(
+    fn packets_are_read_as_they_were_written(
         sockets in proptest::collection::vec(any_passed(), 0..9),
         reasons: Vec<String>,
     ) {

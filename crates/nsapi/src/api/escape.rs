@@ -207,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn paths_are_cleaned_and_told_from_clean_ones() {
+    fn paths_are_cleaned_and_distinguished_from_clean_ones() {
         for (path, cleaned, is_evil) in [
             ("/a/b", "/a/b", 0),
             ("/a/../b", "/b", 1),

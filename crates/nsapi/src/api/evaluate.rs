@@ -358,7 +358,7 @@ fn wildcard(text: &Value, pattern: &Value) -> Result<bool, String> {
     })
 }
 
-/// `-s` gives the length of the file, the other tests are true or false.
+/// `-s` returns the length of the file, the other tests return true or false.
 fn file_test(test: u8, path: &[u8]) -> Value {
     let path = text_path(path);
     let metadata = if test == b'l' { path.symlink_metadata() } else { path.metadata() };
@@ -460,7 +460,7 @@ fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
             let (name, value) = crate::conf::objects::first_word(line.trim_ascii());
             (!name.is_empty() && name[0] != b'#').then(|| (name.to_vec(), value.to_vec()))
         });
-        // The path may depend on what a client sends, so the number of stored files is limited.
+        // The path may depend on data of a client, so the number of stored files is limited.
         if tables.len() >= 64 {
             tables.clear();
         }

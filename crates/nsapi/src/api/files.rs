@@ -55,7 +55,7 @@ pub unsafe extern "C" fn system_fwrite(fd: *mut c_void, data: *const c_void, siz
     IO_OKAY
 }
 
-/// Like `system_fwrite`, but locks the file meanwhile.
+/// Like `system_fwrite`, but locks the file during the write.
 pub unsafe extern "C" fn system_fwrite_atomic(fd: *mut c_void, data: *const c_void, size: c_int) -> c_int {
     if system_flock(fd) == IO_ERROR {
         return IO_ERROR;

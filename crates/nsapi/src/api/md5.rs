@@ -115,7 +115,7 @@ pub fn fill_random(to: &mut [u8]) {
 }
 
 pub unsafe extern "C" fn random_create() -> *mut c_void {
-    // The system's generator needs no state here. Any pointer but null tells the plug-in that it exists.
+    // The system's generator needs no state here. For the plug-in, any pointer but null means that it exists.
     std::ptr::without_provenance_mut(1)
 }
 

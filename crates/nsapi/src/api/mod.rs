@@ -1,4 +1,5 @@
-//! The functions of the tables, one module for each subject. Each does what the documentation of NSAPI says.
+//! The functions of the tables, one module for each subject. Each works as the documentation of NSAPI
+//! describes.
 //!
 //! C code calls them. The contract of the interface, stated here once for all functions: pointers are null or
 //! valid, and texts end with NUL.

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn session_free(session: *mut Session) {
     free(session.cast());
 }
 
-/// The name of the client, which is then stored in its block as well; null if it has none. Asks DNS, so it
+/// The name of the client, which is then stored in its block as well; null if it has none. Queries DNS, so it
 /// may take long.
 pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int) -> *mut c_char {
     let Some(session) = session.as_mut() else { return ptr::null_mut() };
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int
         return if is_none { ptr::null_mut() } else { (*known).value };
     }
     let is_off = crate::engine::current().is_none_or(|engine| {
-        // As magnus.conf says; off by default, because a look-up can take seconds.
+        // As configured in magnus.conf; off by default, because a look-up can take seconds.
         !engine.setting("DNS").is_some_and(|value| crate::engine::is_true(value.as_bytes()))
     });
     if is_off {
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int
         Ok(ip) => super::net::host_of(ip, verify != 0),
         Err(_) => None,
     };
-    // A missing name is stored too, so that DNS is asked only once.
+    // A missing name is stored too, so that DNS is queried only once.
     let param = pblock::insert(session.client, b"dns", name.as_deref().unwrap_or("-none").as_bytes());
     if name.is_none() || param.is_null() { ptr::null_mut() } else { (*param).value }
 }

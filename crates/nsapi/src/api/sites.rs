@@ -147,7 +147,7 @@ pub unsafe extern "C" fn conf_getfilename() -> *const c_char {
 
 pub unsafe extern "C" fn conf_getstring(name: *const c_char, otherwise: *const c_char) -> *const c_char {
     match setting(name) {
-        // Plug-ins ask for it once or twice while they start, so the text is never freed.
+        // Plug-ins call it once or twice while they start, so the text is never freed.
         Some(value) => CString::new(value).map_or(otherwise, |value| value.into_raw().cast_const()),
         None => otherwise,
     }

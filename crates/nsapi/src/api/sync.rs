@@ -81,7 +81,7 @@ pub unsafe extern "C" fn condvar_wait(id: *mut c_void) {
     let mine = turns.0;
     turns.0 += 1;
     let held = condition.critical.as_ref().map_or(0, |critical| critical.exit(true));
-    // Waiting threads are woken in the order in which they came.
+    // Waiting threads are woken in the order in which they began to wait.
     while turns.1 <= mine {
         turns = condition.changed.wait(turns).unwrap_or_else(PoisonError::into_inner);
     }

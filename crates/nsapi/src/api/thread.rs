@@ -14,7 +14,7 @@ thread_local! {
     static DATA: RefCell<Vec<*mut c_void>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a new thread needs; the plug-in states that its argument may be used there.
+/// The data for a new thread; the plug-in guarantees that its argument may be used there.
 struct Start {
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,

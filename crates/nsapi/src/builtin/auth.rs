@@ -26,22 +26,22 @@ pub unsafe extern "C" fn basic_auth(
     };
     let field = pblock::find((*request).headers, b"authorization");
     let Some((user, password)) = field.and_then(credentials) else { return REQ_NOACTION };
-    let asked = pblock::pblock_create(8);
-    pblock::pblock_copy(block, asked);
+    let call_block = pblock::pblock_create(8);
+    pblock::pblock_copy(block, call_block);
     for (name, value) in [(&b"user"[..], &user[..]), (b"pw", &password), (b"fn", user_function)] {
-        pblock::set(asked, name, value);
+        pblock::set(call_block, name, value);
     }
-    let answer = func_exec(asked, session, request);
+    let answer = func_exec(call_block, session, request);
     if answer == REQ_PROCEED {
         pblock::set((*request).vars, b"auth-type", b"basic");
         pblock::set((*request).vars, b"auth-user", &user);
         if let Some(group_function) = pblock::find(block, b"groupfn") {
-            pblock::set(asked, b"fn", group_function);
+            pblock::set(call_block, b"fn", group_function);
             // The function sets auth-group if there is one; require-auth checks it.
-            func_exec(asked, session, request);
+            func_exec(call_block, session, request);
         }
     }
-    pblock::pblock_free(asked);
+    pblock::pblock_free(call_block);
     answer
 }
 

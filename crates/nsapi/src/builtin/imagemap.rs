@@ -1,7 +1,7 @@
 //! `imagemap`: the address of a point in a picture.
 //!
 //! The file has a line for each area, in the form of NCSA (`rect /address 0,0 49,99`) or of CERN (`rect (0,0)
-//! (49,99) /address`). The query is the point, `x,y`. The first area that contains it counts, then the
+//! (49,99) /address`). The query is the point, `x,y`. The first area that contains it is chosen, then the
 //! nearest `point`, then `default`.
 
 use std::ffi::c_int;

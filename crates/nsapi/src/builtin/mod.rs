@@ -70,7 +70,7 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
     const THREADS: &str = "use the keys of the route for threads";
     const ACCESS: &str = "use allow, deny and basic_authentication";
     const SERVLETS: &str = "use a separate route with servlet";
-    const ELSEWHERE: [(&str, &str); 27] = [
+    const REPLACED: [(&str, &str); 27] = [
         ("flex-init", LOGS),
         ("init-clf", LOGS),
         ("cache-init", CACHE),
@@ -100,7 +100,7 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
         ("qos-handler", "use rate_limit"),
     ];
     let name = name.replace('_', "-");
-    ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
+    REPLACED.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }
 
 /// Functions of directives without effect, each with how Touchstone does this work; an error if ignoring the

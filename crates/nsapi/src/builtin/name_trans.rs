@@ -70,7 +70,7 @@ pub unsafe extern "C" fn assign_name(
     if pblock::find(block, b"find-pathinfo-forward").is_some() {
         pblock::set((*request).vars, b"find-pathinfo-forward", b"");
     }
-    // The path must still be translated, unless `stop` says otherwise.
+    // The path must still be translated, unless there is `stop`.
     if pblock::find(block, b"stop").is_some() { REQ_PROCEED } else { REQ_NOACTION }
 }
 
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn unix_home(
     set_path(request, &[home, b"/", subdirectory].concat(), &rest[end..])
 }
 
-/// Logs what a directive lacks, and ends the request.
+/// Logs which parameter of a directive is missing, and ends the request.
 pub fn misconfigured(message: &str) -> c_int {
     if let Some(engine) = crate::engine::current() {
         engine.log(crate::abi::LOG_MISCONFIG, message);

@@ -192,9 +192,13 @@ pub unsafe extern "C" fn get_client_cert(
     request: *mut Request,
 ) -> c_int {
     let is_required = pblock::find(block, b"require").is_none_or(crate::engine::is_true);
-    let is_asked = pblock::find(block, b"dorequest").is_some_and(crate::engine::is_true);
-    // The certificate is requested during the TLS handshake, as the site's TLS keys say.
-    if is_asked && is_required && (*session).clientauth == 0 { refuse(request, 403) } else { REQ_NOACTION }
+    let is_requested = pblock::find(block, b"dorequest").is_some_and(crate::engine::is_true);
+    // The certificate is requested during the TLS handshake, according to the site's TLS keys.
+    if is_requested && is_required && (*session).clientauth == 0 {
+        refuse(request, 403)
+    } else {
+        REQ_NOACTION
+    }
 }
 
 pub unsafe extern "C" fn set_cache_control(

@@ -134,7 +134,7 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
         set_status(&mut *request, 501, &[]);
         return REQ_ABORTED;
     }
-    // For AddLog functions: the server's answer comes later.
+    // For AddLog functions: the server's answer follows later.
     if (*request).status_num == 0 {
         set_status(&mut *request, 200, &[]);
     }

@@ -13,7 +13,7 @@ use crate::conf::expression::Variable;
 use crate::engine::is_true;
 use crate::pblock;
 
-/// Changes blocks as its parameters say.
+/// Changes blocks according to its parameters.
 pub unsafe extern "C" fn set_variable(
     block: *mut Pblock,
     session: *mut Session,

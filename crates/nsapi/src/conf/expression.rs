@@ -259,8 +259,8 @@ impl Expression {
 }
 
 impl Template {
-    /// Parses a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` stand for their values, `$$`
-    /// and `\$` for `$`. A `$` before anything else stands for itself.
+    /// Parses a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` are replaced by their values,
+    /// `$$` and `\$` by `$`. A `$` before anything else is kept.
     pub fn parse(text: &[u8]) -> Result<Template, String> {
         Reader { text, position: 0, depth: 0 }.template(None)
     }
@@ -313,7 +313,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips this text if it comes next; returns whether it did.
+    /// Skips this text if it is next; returns whether it did.
     fn take(&mut self, text: &[u8]) -> bool {
         let is_here = self.rest().starts_with(text)
             && !(is_word(text[text.len() - 1]) && self.rest().get(text.len()).copied().is_some_and(is_word));

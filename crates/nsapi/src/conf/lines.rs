@@ -13,14 +13,14 @@ pub const LONGEST_FILE_BYTES: usize = 4 * 1024 * 1024;
 /// A line with its continuations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where it begins.
+    /// The line at which it begins.
     pub location: SourceLocation,
     /// Its bytes, with a space before each continuation.
     pub text: Vec<u8>,
 }
 
 /// Reads the lines of a file. A line that begins with white space continues the previous line, except that an
-/// indented tag or directive name begins a new line. A line that begins with `#` is a comment; it may come
+/// indented tag or directive name begins a new line. A line that begins with `#` is a comment; it may be
 /// between a line and its continuation.
 pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();

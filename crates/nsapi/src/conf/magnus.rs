@@ -1,6 +1,6 @@
 //! magnus.conf: settings of the server, with a name and a value on each line, and `Init` lines.
 //!
-//! Touchstone has its own configuration for almost all settings. Those that plug-ins can ask for are stored;
+//! Touchstone has its own configuration for almost all settings. Those that plug-ins can query are stored;
 //! for the others a message names the key of Touchstone, once, when the file is read.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configurati
     problems
 }
 
-/// The value of a setting; the last one counts.
+/// The value of a setting; if there are several, the last one.
 pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
     settings
         .iter()
@@ -46,8 +46,8 @@ pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
 }
 
 /// The key of Touchstone for a setting; `None` if the setting is used, or has no meaning for Touchstone.
-pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
-    const ELSEWHERE: [(&str, &str); 17] = [
+pub fn touchstone_key(name: &str) -> Option<&'static str> {
+    const REPLACED: [(&str, &str); 17] = [
         ("Port", "listen of the site"),
         ("Address", "listen of the site"),
         ("ErrorLog", "error_log"),
@@ -66,7 +66,7 @@ pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
         ("MinCGIStubs", "cgi of the route"),
         ("LoadObjects", "obj_conf of the route"),
     ];
-    ELSEWHERE.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, location)| *location)
+    REPLACED.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, location)| *location)
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(setting(&configuration.settings, "Port"), Some("81"));
         assert_eq!(configuration.init[0].parameters.len(), 2);
         assert_eq!(configuration.init[0].location.to_string(), "magnus.conf:4");
-        assert_eq!(kept_elsewhere("port"), Some("listen of the site"));
+        assert_eq!(touchstone_key("port"), Some("listen of the site"));
     }
 
     proptest! {

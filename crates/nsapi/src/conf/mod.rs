@@ -34,7 +34,7 @@ impl fmt::Display for SourceLocation {
 pub struct Problem {
     /// Its location.
     pub location: SourceLocation,
-    /// What is wrong, and what to do.
+    /// The fault and its remedy.
     pub message: String,
 }
 
@@ -169,7 +169,7 @@ pub struct Setting {
 /// `<Object>`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// Where it begins.
+    /// The line at which it begins.
     pub location: SourceLocation,
     /// Its name, for `name=` of NameTrans.
     pub name: Option<Vec<u8>>,

@@ -140,7 +140,7 @@ impl Reader<'_> {
     fn unused_stage(&mut self, location: &SourceLocation, name: &str, rest: &[u8]) {
         let parameters = self.parameters(location, rest);
         let is_left_out = match (parameter(&parameters, "fn"), parameter(&parameters, "filter")) {
-            // The server itself codes and decodes bodies, as its own keys say.
+            // The server itself codes and decodes bodies, according to its own keys.
             (Some(b"insert-filter"), Some(filter)) => {
                 matches!(filter, b"http-compression" | b"http-decompression")
             }

@@ -28,8 +28,8 @@ pub enum Message {
     Head(Head, Vec<u8>, bool),
     /// More of the body.
     Body(Vec<u8>),
-    /// The worker wants the request's body; sent once. Until then another handler may still get the body.
-    WantsBody,
+    /// The worker requests the request's body; sent once. Until then another handler may still get the body.
+    BodyRequested,
     /// The end.
     End(RequestEnd),
 }
@@ -44,7 +44,7 @@ pub enum Piece {
 }
 
 /// If a function does nothing for this time, the bytes that it has written are sent on.
-const MOMENT: Duration = Duration::from_millis(20);
+const FLUSH_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest time between two checks of the core whether something was written.
 const LONGEST_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ const LONGEST_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct WorkerEnd {
     messages: Sender<Message>,
     body: Option<Receiver<Piece>>,
-    has_asked_for_body: bool,
+    has_requested_body: bool,
     held: Bytes,
     state: Arc<BridgeState>,
 }
@@ -71,7 +71,7 @@ pub struct CoreEnd {
 struct BridgeState {
     /// The client has disconnected.
     is_gone: AtomicBool,
-    /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
+    /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`ABANDONED`].
     job_state: AtomicU8,
     /// Counts the steps of the functions: reads, writes, and the begin of each function.
     steps: AtomicUsize,
@@ -87,7 +87,7 @@ const WAITS: u8 = 0;
 const RUNS: u8 = 1;
 const ENDED: u8 = 2;
 /// The core has answered without it.
-const GIVEN_UP: u8 = 3;
+const ABANDONED: u8 = 3;
 
 /// The bytes that were written and not sent on yet.
 #[derive(Default)]
@@ -154,7 +154,7 @@ pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let worker = WorkerEnd {
         messages,
         body: has_body.then_some(body),
-        has_asked_for_body: false,
+        has_requested_body: false,
         held: Bytes::new(),
         state: state.clone(),
     };
@@ -169,7 +169,7 @@ impl CoreEnd {
     /// gathered are taken from it. A limit of zero means no limit.
     pub async fn next(&mut self, limit: Duration) -> Event {
         let state = self.state.0.clone();
-        let mut wait = MOMENT;
+        let mut wait = FLUSH_PAUSE;
         let mut since = Instant::now();
         let mut steps = state.steps.load(Ordering::Relaxed);
         loop {
@@ -178,7 +178,7 @@ impl CoreEnd {
             }
             let now = state.steps.load(Ordering::Relaxed);
             if now != steps || state.reads.load(Ordering::Relaxed) {
-                (steps, since, wait) = (now, Instant::now(), MOMENT);
+                (steps, since, wait) = (now, Instant::now(), FLUSH_PAUSE);
                 continue;
             }
             if let Some(message) = self.take_unsent() {
@@ -188,10 +188,10 @@ impl CoreEnd {
             if limit.is_zero() || since.elapsed() < limit {
                 continue;
             }
-            if state.change_job_state(WAITS, GIVEN_UP) {
+            if state.change_job_state(WAITS, ABANDONED) {
                 return Event::NoWorker;
             }
-            if state.change_job_state(RUNS, GIVEN_UP) {
+            if state.change_job_state(RUNS, ABANDONED) {
                 return Event::Hangs;
             }
         }
@@ -223,7 +223,7 @@ impl CoreEnd {
 }
 
 async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Sender<Piece>) {
-    // The client is asked for more only when the worker has taken the earlier pieces.
+    // More is requested from the client only when the worker has taken the earlier pieces.
     while let Ok(place) = to_worker.reserve().await {
         match body.next().await {
             Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
@@ -234,7 +234,7 @@ async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Send
 }
 
 impl WorkerEnd {
-    /// Called when a worker has taken the job. Returns false if the core has given it up.
+    /// Called when a worker has taken the job. Returns false if the core has abandoned it.
     pub fn begin(&self) -> bool {
         self.state.step();
         self.state.change_job_state(WAITS, RUNS) && !self.state.is_gone()
@@ -249,7 +249,7 @@ impl WorkerEnd {
         message.map_or(Ok(()), |message| self.send(message))
     }
 
-    /// Continues an answer that was begun on the core.
+    /// Continues an answer that was started on the core.
     pub fn resume(&mut self, head: Option<Head>, body: Vec<u8>) {
         *self.state.unsent() = UnsentBytes { head, body };
     }
@@ -269,12 +269,12 @@ impl WorkerEnd {
         let _ = self.send(Message::End(RequestEnd::Close));
     }
 
-    /// Called when the worker has finished the job. Returns false if the core had given it up.
+    /// Called when the worker has finished the job. Returns false if the core had abandoned it.
     pub fn end(self) -> bool {
         self.state.change_job_state(RUNS, ENDED)
     }
 
-    /// Says how the request ended.
+    /// Reports how the request ended.
     pub fn finish(&mut self, request_end: RequestEnd) {
         let is_all = request_end == RequestEnd::Answered;
         if self.send_unsent(is_all).is_ok() {
@@ -287,10 +287,10 @@ impl WorkerEnd {
 impl Connection for WorkerEnd {
     fn read(&mut self, to: &mut [u8]) -> Result<usize, ClientDisconnected> {
         if self.held.is_empty() {
-            if self.body.is_some() && !self.has_asked_for_body {
-                self.has_asked_for_body = true;
+            if self.body.is_some() && !self.has_requested_body {
+                self.has_requested_body = true;
                 // A plug-in may write a part of the answer before it reads. That part is sent first.
-                self.send(Message::WantsBody)?;
+                self.send(Message::BodyRequested)?;
             }
             let Some(body) = &mut self.body else { return Ok(0) };
             self.state.reads.store(true, Ordering::Relaxed);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_taken_where_the_function_rests() {
+    fn written_bytes_are_taken_while_the_function_pauses() {
         let (mut worker, mut core) = bridge(false);
         assert!(worker.begin());
         worker.start_with(head()).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_left_is_seen() {
+    fn a_disconnected_client_is_noticed() {
         let (mut worker, core) = bridge(true);
         drop(core);
         assert!(!worker.is_alive() && !worker.begin());

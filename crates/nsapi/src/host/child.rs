@@ -93,7 +93,7 @@ fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
             _ => return,
         }
         let Some(request) = OwnedRequest::decode(&payload) else { return };
-        request.with(|asked| plugin_request.begin(engine, asked));
+        request.with(|host_request| plugin_request.begin(engine, host_request));
         let mut client =
             ThroughServer { stream: &mut stream, body_is_over: !request.has_body(), held: Vec::new() };
         let pointer: *mut PluginRequest = &mut *plugin_request;

@@ -66,7 +66,7 @@ pub struct Nsapi {
 }
 
 enum FunctionHost {
-    Here(Arc<Engine>),
+    InProcess(Arc<Engine>),
     InChild(Arc<Child>),
 }
 
@@ -84,7 +84,7 @@ impl Nsapi {
         } else {
             crate::crash::install();
             crate::ending::install(crate::ending::Process::Server);
-            FunctionHost::Here(Engine::start(settings, log.clone())?)
+            FunctionHost::InProcess(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
         Ok(Nsapi { function_host, workers, hosting: hosting.clone(), log, programs })
@@ -94,7 +94,7 @@ impl Nsapi {
 impl Drop for Nsapi {
     fn drop(&mut self) {
         match &self.function_host {
-            FunctionHost::Here(engine) => engine.end(),
+            FunctionHost::InProcess(engine) => engine.end(),
             FunctionHost::InChild(child) => child.stop(),
         }
     }
@@ -115,7 +115,7 @@ impl Interface for Nsapi {
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let function_host = match &self.function_host {
-            FunctionHost::Here(engine) => FunctionHost::Here(engine.clone()),
+            FunctionHost::InProcess(engine) => FunctionHost::InProcess(engine.clone()),
             FunctionHost::InChild(child) => FunctionHost::InChild(child.clone()),
         };
         let (workers, log) = (self.workers.clone(), self.log.clone());
@@ -126,7 +126,7 @@ impl Interface for Nsapi {
     }
 
     fn answers_at_once(&self) -> bool {
-        matches!(&self.function_host, FunctionHost::Here(engine) if engine.always_answers_on_core())
+        matches!(&self.function_host, FunctionHost::InProcess(engine) if engine.always_answers_on_core())
     }
 }
 
@@ -187,11 +187,11 @@ impl Handler for NsapiOfCore {
             return Box::pin(self.of_unknown_length(request));
         }
         // Functions that may run on this core answer without a worker.
-        if let FunctionHost::Here(engine) = &self.function_host {
+        if let FunctionHost::InProcess(engine) = &self.function_host {
             let engine = engine.clone();
             let mut plugin_request =
                 self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
-            with_host_request(&request, |asked| plugin_request.begin(&engine, asked));
+            with_host_request(&request, |host_request| plugin_request.begin(&engine, host_request));
             let has_body = request.body_length() != Some(0);
             let is_head = request.received.method_text() == b"HEAD";
             let mut collected = CollectedAnswer::default();
@@ -214,9 +214,9 @@ impl Handler for NsapiOfCore {
     }
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> ImmediateAnswer {
-        let FunctionHost::Here(engine) = &self.function_host else { return ImmediateAnswer::Handle };
+        let FunctionHost::InProcess(engine) = &self.function_host else { return ImmediateAnswer::Handle };
         let mut plugin_request = self.plugin_requests.borrow_mut().pop().unwrap_or_else(PluginRequest::new);
-        with_host_get(request, |asked| plugin_request.begin(engine, asked));
+        with_host_get(request, |host_request| plugin_request.begin(engine, host_request));
         let mut collected = CollectedAnswer { written: std::mem::take(body), ..CollectedAnswer::default() };
         let request_end = run_on_core(&mut plugin_request, &mut collected);
         plugin_request.clear();
@@ -356,8 +356,8 @@ impl NsapiOfCore {
         let has_body = request.body_length() != Some(0);
         let (worker_end, core_end) = bridge(has_body);
         let child = child.clone();
-        let asked = with_host_request(&request, super::wire::OwnedRequest::of);
-        let job = move |worker_end: &mut WorkerEnd| child.serve(&asked, worker_end);
+        let host_request = with_host_request(&request, super::wire::OwnedRequest::of);
+        let job = move |worker_end: &mut WorkerEnd| child.serve(&host_request, worker_end);
         self.answer_of(job, worker_end, core_end, request).await
     }
 
@@ -384,7 +384,7 @@ impl NsapiOfCore {
         let is_head = request.received.method_text() == b"HEAD";
         let limit = self.hosting.time_limit;
         let mut first = core_end.next(limit).await;
-        if let Event::Message(Some(Message::WantsBody)) = first {
+        if let Event::Message(Some(Message::BodyRequested)) = first {
             core_end.send_body(request.take_body());
             first = core_end.next(limit).await;
         }
@@ -406,7 +406,7 @@ impl NsapiOfCore {
             Event::Message(_) => Handled::Answer(Answer::error(502)),
             Event::NoWorker => self.no_worker("it waited for longer than function_timeout"),
             Event::Hangs => {
-                self.give_up(&core_end);
+                self.abandon(&core_end);
                 Handled::Answer(Answer::error(504))
             }
         }
@@ -418,9 +418,9 @@ impl NsapiOfCore {
     }
 
     /// Called when a function hangs. Its request is answered without it.
-    fn give_up(&self, core_end: &CoreEnd) {
+    fn abandon(&self, core_end: &CoreEnd) {
         self.workers.note_hanging();
-        counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        counts::FUNCTIONS_ABANDONED.fetch_add(1, Ordering::Relaxed);
         let most = self.hosting.most_threads;
         let message = format!(
             "{} has not returned, read or written for {:?} (function_timeout): its request is abandoned. \
@@ -435,7 +435,7 @@ impl NsapiOfCore {
         }
     }
 
-    /// Sends the rest of an answer. The worker may still ask for the body of the request.
+    /// Sends the rest of an answer. The worker may still request the body of the request.
     async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender, body: Receiver) {
         let mut body = Some(body);
         loop {
@@ -447,7 +447,7 @@ impl NsapiOfCore {
             let message = match event {
                 Event::Message(message) => message,
                 Event::NoWorker | Event::Hangs => {
-                    self.give_up(&core_end);
+                    self.abandon(&core_end);
                     None
                 }
             };
@@ -457,7 +457,7 @@ impl NsapiOfCore {
                         return;
                     }
                 }
-                Some(Message::WantsBody) => {
+                Some(Message::BodyRequested) => {
                     if let Some(body) = body.take() {
                         core_end.send_body(body);
                     }
@@ -482,7 +482,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
     let fields: Fields<'_> = request.received.fields().collect();
     let target = request.path_and_query();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    let asked = HostRequest {
+    let host_request = HostRequest {
         method: request.received.method_text(),
         path: &request.path,
         target: &target,
@@ -501,13 +501,13 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
         has_body: request.body_length() != Some(0),
         now_unix_seconds: now,
     };
-    with_host_name(asked, request.port_at_proxy(), use_it)
+    with_host_name(host_request, request.port_at_proxy(), use_it)
 }
 
 /// The same for a request in the connection's buffer.
 fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Fields<'_> = request.fields().collect();
-    let asked = HostRequest {
+    let host_request = HostRequest {
         method: b"GET",
         path: request.path,
         target: request.target,
@@ -526,7 +526,7 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
         has_body: false,
         now_unix_seconds: request.unix_seconds,
     };
-    with_host_name(asked, request.port_at_proxy(), use_it)
+    with_host_name(host_request, request.port_at_proxy(), use_it)
 }
 
 /// The address of an unknown client.
@@ -534,22 +534,22 @@ const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Ad
 
 /// Splits the port from the host. Missing parts are taken from the address at which the request arrived.
 fn with_host_name<T>(
-    asked: HostRequest<'_>,
+    host_request: HostRequest<'_>,
     port_at_proxy: Option<u16>,
     use_it: impl FnOnce(&HostRequest<'_>) -> T,
 ) -> T {
-    let (name, port) = split_port(asked.host);
-    let port = port_at_proxy.or(port).unwrap_or(match asked.is_https == asked.tls.is_some() {
-        true => asked.port,
+    let (name, port) = split_port(host_request.host);
+    let port = port_at_proxy.or(port).unwrap_or(match host_request.is_https == host_request.tls.is_some() {
+        true => host_request.port,
         // The port of a trusted proxy is not known otherwise.
-        false if asked.is_https => 443,
+        false if host_request.is_https => 443,
         false => 80,
     });
     if name.is_empty() {
-        let address = asked.local.ip().to_string();
-        return use_it(&HostRequest { host: address.as_bytes(), port, ..asked });
+        let address = host_request.local.ip().to_string();
+        return use_it(&HostRequest { host: address.as_bytes(), port, ..host_request });
     }
-    use_it(&HostRequest { host: name, port, ..asked })
+    use_it(&HostRequest { host: name, port, ..host_request })
 }
 
 fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {

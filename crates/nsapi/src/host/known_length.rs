@@ -1,6 +1,6 @@
-//! Bodies of unknown length (chunked), for plug-ins that know only Content-Length.
+//! Bodies of unknown length (chunked), for plug-ins that support only Content-Length.
 //!
-//! NSAPI plug-ins read as many bytes as that field says, and assume that a request without it has no body.
+//! NSAPI plug-ins read as many bytes as that field states, and assume that a request without it has no body.
 //! Therefore such a body is read as a whole first, into a file if it is long, as for CGI and FastCGI.
 
 use std::future::poll_fn;

@@ -30,7 +30,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// A child that has run for this long is started again after the first wait.
-const RAN_WELL: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a request waits for a child that is being started. If the child will only be started later, the
 /// request does not wait.
@@ -43,7 +43,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
 
 /// A younger directory is kept: its server may just be starting.
-const DEAD_AFTER: Duration = Duration::from_secs(60);
+const REMOVABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// How often a worker that waits for the child checks whether the client is still connected.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -80,11 +80,11 @@ impl Child {
         let text = serde_json::to_vec(settings).unwrap_or_default();
         std::fs::write(directory.join(SETTINGS_FILE), text).map_err(one)?;
         let child = Arc::new(Child { directory, state: Mutex::default(), changed: Condvar::new(), log });
-        let (told, first) = mpsc::sync_channel(1);
+        let (report, first) = mpsc::sync_channel(1);
         let watched = child.clone();
         std::thread::Builder::new()
             .name("nsapi-watch".to_string())
-            .spawn(move || watched.watch(&told))
+            .spawn(move || watched.watch(&report))
             .map_err(one)?;
         match first.recv() {
             Ok(Ok(())) => Ok(child),
@@ -188,7 +188,7 @@ impl Child {
         let mut wait = FIRST_WAIT;
         let mut is_first = true;
         loop {
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut problems = Vec::new();
             let ended = self.run_one(|ready| match ready {
                 Line::Ready => {
@@ -221,7 +221,7 @@ impl Child {
                 LOG_CATASTROPHE,
                 &format!("the process for plug-ins ended ({}) and is started again", how(&ended)),
             );
-            wait = if begun.elapsed() > RAN_WELL { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            wait = if started.elapsed() > STABLE_AFTER { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
             let mut state = self.lock();
             state.wait = wait;
             let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
@@ -232,7 +232,7 @@ impl Child {
     }
 
     /// Runs one child to its end. Returns how it ended, and whether it was ready.
-    fn run_one(&self, mut told: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
+    fn run_one(&self, mut report: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
         // The socket of the previous child would prevent binding.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
@@ -246,7 +246,7 @@ impl Child {
             state.hanging = 0;
             state.idle.clear();
         }
-        let was_ready = self.read_lines(&mut child, &mut told);
+        let was_ready = self.read_lines(&mut child, &mut report);
         let status = child.wait();
         let mut state = self.lock();
         state.pid = None;
@@ -257,7 +257,7 @@ impl Child {
         status.map(|status| (status, was_ready))
     }
 
-    fn read_lines(&self, child: &mut process::Child, told: &mut impl FnMut(Line)) -> bool {
+    fn read_lines(&self, child: &mut process::Child, report: &mut impl FnMut(Line)) -> bool {
         let Some(output) = child.stdout.take() else { return false };
         let mut was_ready = false;
         for line in BufReader::new(output).split(b'\n') {
@@ -266,9 +266,9 @@ impl Child {
             match line.split_once(' ') {
                 Some(("ready", _)) => {
                     was_ready = true;
-                    told(Line::Ready);
+                    report(Line::Ready);
                 }
-                Some(("problem", text)) => told(Line::Problem(text.to_string())),
+                Some(("problem", text)) => report(Line::Problem(text.to_string())),
                 Some(("log", rest)) => {
                     let (degree, text) = rest.split_once(' ').unwrap_or(("0", rest));
                     self.log.write(degree.parse().unwrap_or(0), text);
@@ -292,9 +292,9 @@ pub fn check_in_child(settings: &Settings) -> Vec<String> {
         // If this fails, some small files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&directory);
         let output = output?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut problems: Vec<String> =
-            said.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
+            text.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
         if problems.is_empty() && !output.status.success() {
             let how = how(&Ok((output.status, false)));
             problems.push(format!("the process that checks the plug-ins ended {how}"));
@@ -350,7 +350,7 @@ fn plugin_request(
     let mut payload = Vec::new();
     let mut piece = vec![0u8; 64 * 1024];
     loop {
-        let kind = match read_patiently(&mut stream, &mut payload, client) {
+        let kind = match read_while_connected(&mut stream, &mut payload, client) {
             Ok(kind) => kind,
             Err(None) => return Err(Failed::ClientGone),
             Err(Some(_)) => return Err(failed),
@@ -386,7 +386,7 @@ fn plugin_request(
 }
 
 /// Reads a frame while the client is connected. An error without a reason means that it has disconnected.
-fn read_patiently(
+fn read_while_connected(
     stream: &mut UnixStream,
     payload: &mut Vec<u8>,
     client: &WorkerEnd,
@@ -428,7 +428,7 @@ fn private_directory() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes directories that killed servers have left: those of this user whose server has ended.
+/// Removes directories of servers that were killed: those of this user whose server has ended.
 fn remove_dead_directories(temporary: &Path) {
     use std::os::unix::fs::MetadataExt as _;
     // SAFETY: the call has no arguments and changes nothing.
@@ -440,7 +440,7 @@ fn remove_dead_directories(temporary: &Path) {
         // Links are not followed: their targets may belong to another user.
         let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
         let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
-        let is_old = facts.is_dir() && facts.uid() == ours && age >= DEAD_AFTER;
+        let is_old = facts.is_dir() && facts.uid() == ours && age >= REMOVABLE_AFTER;
         // A server that this process cannot see (another container) may still listen.
         let listens = || UnixStream::connect(entry.path().join("socket")).is_ok();
         if is_old && !Path::new(&format!("/proc/{server}")).exists() && !listens() {

@@ -104,26 +104,27 @@ pub struct OwnedRequest {
 
 impl OwnedRequest {
     /// A copy.
-    pub fn of(asked: &HostRequest<'_>) -> OwnedRequest {
+    pub fn of(host_request: &HostRequest<'_>) -> OwnedRequest {
         let owned = |bytes: &[u8]| bytes.to_vec();
-        let cipher = asked.tls.map_or(&b""[..], |tls| tls.cipher);
+        let cipher = host_request.tls.map_or(&b""[..], |tls| tls.cipher);
         OwnedRequest {
-            texts: [asked.method, asked.path, asked.target, asked.host, cipher].map(owned),
-            query: asked.query.map(owned),
-            fields: asked.fields.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
-            client: asked.client,
-            local: asked.local,
-            port: asked.port,
-            is_http10: asked.is_http10,
-            keep_alive: asked.keep_alive,
-            has_body: asked.has_body,
-            body_length: asked.body_length,
-            now_unix_seconds: asked.now_unix_seconds,
-            is_https: asked.is_https,
-            tls: asked
+            texts: [host_request.method, host_request.path, host_request.target, host_request.host, cipher]
+                .map(owned),
+            query: host_request.query.map(owned),
+            fields: host_request.fields.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
+            client: host_request.client,
+            local: host_request.local,
+            port: host_request.port,
+            is_http10: host_request.is_http10,
+            keep_alive: host_request.keep_alive,
+            has_body: host_request.has_body,
+            body_length: host_request.body_length,
+            now_unix_seconds: host_request.now_unix_seconds,
+            is_https: host_request.is_https,
+            tls: host_request
                 .tls
                 .map(|tls| (tls.key_bits, tls.client_subject.map(owned), tls.client_issuer.map(owned))),
-            user: asked.user.map(owned),
+            user: host_request.user.map(owned),
         }
     }
 
@@ -353,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_from_a_broken_child_panics_nowhere(bytes: Vec<u8>) {
+        fn no_bytes_of_a_broken_child_cause_a_panic(bytes: Vec<u8>) {
             OwnedRequest::decode(&bytes);
             decode_head(&bytes);
             decode_request_end(&bytes);

@@ -76,7 +76,7 @@ enum AnswerState {
 unsafe impl Send for PluginRequest {}
 
 impl PluginRequest {
-    /// Makes a plug-in request that has not begun.
+    /// Makes a plug-in request that has not started.
     pub fn new() -> Box<PluginRequest> {
         // SAFETY: the C structures hold only integers and pointers.
         let (session, request, inbuf) =
@@ -107,7 +107,7 @@ impl PluginRequest {
     }
 
     /// Fills the structures for a request.
-    pub fn begin(&mut self, engine: &Arc<Engine>, asked: &HostRequest<'_>) {
+    pub fn begin(&mut self, engine: &Arc<Engine>, host_request: &HostRequest<'_>) {
         self.clear();
         // SAFETY: the C structures hold only integers and pointers.
         unsafe {
@@ -120,17 +120,17 @@ impl PluginRequest {
             [4, chains, 8, chains, chains].map(|n| pblock::create_in(pool, n));
         // SAFETY: the blocks are new; the pool outlives the request.
         unsafe {
-            fill_client(pool, client, asked);
-            fill_reqpb(pool, reqpb, asked);
-            for (name, value) in asked.fields {
+            fill_client(pool, client, host_request);
+            fill_reqpb(pool, reqpb, host_request);
+            for (name, value) in host_request.fields {
                 pblock::insert_field_in(pool, headers, name, value);
             }
-            if let Some(user) = asked.user {
-                let scheme = authentication_scheme(asked.fields.iter().copied()).to_ascii_lowercase();
+            if let Some(user) = host_request.user {
+                let scheme = authentication_scheme(host_request.fields.iter().copied()).to_ascii_lowercase();
                 pblock::insert_in(pool, vars, b"auth-type", scheme.as_bytes());
                 pblock::insert_in(pool, vars, b"auth-user", user);
             }
-            if let Some(certificate) = asked.tls.and_then(|tls| tls.client_certificate) {
+            if let Some(certificate) = host_request.tls.and_then(|tls| tls.client_certificate) {
                 pblock::insert_in(pool, vars, b"auth-cert", certificate);
             }
         }
@@ -146,34 +146,35 @@ impl PluginRequest {
         session.inbuf = &raw mut self.inbuf;
         session.csd_open = 1;
         session.pool = (&raw mut self.pool).cast();
-        session.ssl = c_int::from(asked.tls.is_some());
-        session.clientauth = c_int::from(asked.tls.is_some_and(|tls| tls.client_certificate.is_some()));
-        if let std::net::IpAddr::V4(address) = asked.client.ip() {
+        session.ssl = c_int::from(host_request.tls.is_some());
+        session.clientauth =
+            c_int::from(host_request.tls.is_some_and(|tls| tls.client_certificate.is_some()));
+        if let std::net::IpAddr::V4(address) = host_request.client.ip() {
             session.iaddr.s_addr = u32::from_ne_bytes(address.octets());
         }
-        if let std::net::SocketAddr::V4(address) = asked.local {
+        if let std::net::SocketAddr::V4(address) = host_request.local {
             session.local_addr.sin_family = libc::AF_INET as libc::sa_family_t;
             session.local_addr.sin_port = address.port().to_be();
             session.local_addr.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
         }
-        let host = self.pool.text(asked.host);
+        let host = self.pool.text(host_request.host);
         let request = &mut self.request;
         request.vars = vars;
         request.reqpb = reqpb;
         request.loadhdrs = 0;
         request.headers = headers;
         request.srvhdrs = srvhdrs;
-        request.req_start = asked.now_unix_seconds as libc::time_t;
-        request.protv_num = if asked.is_http10 { 100 } else { 101 };
-        request.method_num = method_number(asked.method);
-        request.rq_attr = if asked.keep_alive { ATTRIBUTE_KEEP_ALIVE } else { 0 };
+        request.req_start = host_request.now_unix_seconds as libc::time_t;
+        request.protv_num = if host_request.is_http10 { 100 } else { 101 };
+        request.method_num = method_number(host_request.method);
+        request.rq_attr = if host_request.keep_alive { ATTRIBUTE_KEEP_ALIVE } else { 0 };
         request.hostname = host;
         request.os = (&raw mut self.pipeline).cast();
         self.globals = engine.globals();
-        self.globals.port = c_int::from(asked.port);
-        self.globals.security_active = c_int::from(asked.is_https);
+        self.globals.port = c_int::from(host_request.port);
+        self.globals.security_active = c_int::from(host_request.is_https);
         self.globals.server_hostname = host;
-        self.is_head = asked.method == b"HEAD";
+        self.is_head = host_request.method == b"HEAD";
         match &self.engine {
             Some(before) if Arc::ptr_eq(before, engine) => {}
             _ => self.engine = Some(engine.clone()),
@@ -230,7 +231,7 @@ impl PluginRequest {
         self.connection().break_off();
     }
 
-    /// Tells the connection which function begins.
+    /// Notifies the connection which function begins.
     pub fn begin_function(&mut self, function: &'static Function) {
         self.connection().runs(function);
     }
@@ -366,11 +367,11 @@ impl PluginRequest {
     fn write_raw(&mut self, data: &[u8]) -> Result<(), ClientDisconnected> {
         self.answer = AnswerState::RawHead;
         let mut joined = std::mem::take(&mut self.raw_head);
-        let is_begun = !joined.is_empty();
-        if is_begun {
+        let has_head_part = !joined.is_empty();
+        if has_head_part {
             joined.extend_from_slice(data);
         }
-        let all = if is_begun { &joined[..] } else { data };
+        let all = if has_head_part { &joined[..] } else { data };
         let mut begin = 0;
         while let Some(head_bytes) = end_of_head(&all[begin..]) {
             let (head, body) = all[begin..].split_at(head_bytes);
@@ -384,7 +385,7 @@ impl PluginRequest {
             self.gone = true;
             return Err(ClientDisconnected);
         }
-        if is_begun {
+        if has_head_part {
             joined.drain(..begin);
             self.raw_head = joined;
         } else {
@@ -419,14 +420,14 @@ impl PluginRequest {
     /// Sends an incomplete head of a plug-in as a body.
     pub fn finish_raw(&mut self) {
         if self.answer == AnswerState::RawHead {
-            let begun = std::mem::take(&mut self.raw_head);
+            let pending = std::mem::take(&mut self.raw_head);
             self.answer = AnswerState::Nothing;
             self.start_response();
-            let _ = self.write_body(&begun);
+            let _ = self.write_body(&pending);
         }
     }
 
-    /// Sends the bytes that were held back.
+    /// Sends the buffered bytes.
     pub fn flush(&mut self) -> Result<(), ClientDisconnected> {
         if self.gone {
             return Err(ClientDisconnected);
@@ -468,9 +469,9 @@ pub unsafe fn of_session(session: *const Session) -> *mut PluginRequest {
 }
 
 /// Fills the block with the facts about the client.
-unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<'_>) {
-    pblock::insert_in(pool, client, b"ip", IpText::of(asked.client.ip()).as_bytes());
-    if let Some(tls) = asked.tls {
+unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, host_request: &HostRequest<'_>) {
+    pblock::insert_in(pool, client, b"ip", IpText::of(host_request.client.ip()).as_bytes());
+    if let Some(tls) = host_request.tls {
         let bits = tls.key_bits.to_string();
         pblock::insert_in(pool, client, b"cipher", tls.cipher);
         pblock::insert_in(pool, client, b"keysize", bits.as_bytes());
@@ -483,15 +484,15 @@ unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<
     }
 }
 
-unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, asked: &HostRequest<'_>) {
-    let protocol: &[u8] = if asked.is_http10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
-    pblock::insert_in(pool, reqpb, b"method", asked.method);
-    pblock::insert_in(pool, reqpb, b"uri", asked.path);
-    if let Some(query) = asked.query {
+unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, host_request: &HostRequest<'_>) {
+    let protocol: &[u8] = if host_request.is_http10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
+    pblock::insert_in(pool, reqpb, b"method", host_request.method);
+    pblock::insert_in(pool, reqpb, b"uri", host_request.path);
+    if let Some(query) = host_request.query {
         pblock::insert_in(pool, reqpb, b"query", query);
     }
     pblock::insert_in(pool, reqpb, b"protocol", protocol);
-    let line = [asked.method, b" ", asked.target, b" ", protocol];
+    let line = [host_request.method, b" ", host_request.target, b" ", protocol];
     let line = pool.joined(&line);
     pblock::insert_text_in(pool, reqpb, b"clf-request", line);
 }

@@ -32,24 +32,24 @@ pub use crate::log_line::{Record, TlsRecord, TraceIds};
 /// A buffer with this many bytes goes to the writer at once.
 pub const FLUSH_BYTES: usize = 64 << 10;
 
-/// The most memory that waits for the writer, for each core.
+/// The most memory of lines that wait for the writer, for each core.
 pub const QUEUE_BYTES: usize = 4 << 20;
 
 /// How often a core should call [`CoreBuffer::flush`].
 pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long [`AccessLog::finish`] waits for a destination that takes no more, such as a pipe without a
+/// How long [`AccessLog::finish`] waits for a destination that accepts no more, such as a pipe without a
 /// reader.
 pub const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The size of a new buffer: it holds a full buffer and one more line of nearly any length.
 const BUFFER_BYTES: usize = FLUSH_BYTES + (16 << 10);
 
-/// When this many buffers are under way, a timer does not flush a partly filled one: that would only fill the
-/// queue.
+/// When this many buffers are in the queue, a timer does not flush a partly filled one: that would only fill
+/// the queue.
 const QUEUED_WHEN_BEHIND: usize = 4;
 
-/// From this status on, a line is written whatever the sample says.
+/// From this status on, a line is always written, whatever the sample.
 const LEAST_FAILURE: u16 = 500;
 
 /// How many empty buffers are kept for the next flood; the rest of a flood's memory is released.
@@ -62,7 +62,7 @@ pub struct AccessLog {
     messages: Sender<Message>,
     problems: Arc<Problems>,
     setting: Arc<Setting>,
-    /// The thread, and what is disconnected when it has ended; `None`: it was ordered to finish.
+    /// The thread, and a channel that is disconnected when it has ended; `None`: it was ordered to finish.
     thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
@@ -78,7 +78,7 @@ impl AccessLog {
         AccessLog::start_with(config, Arc::new(Problems::new(on_problem)))
     }
 
-    /// Starts another log, whose lost lines are counted and told with those of this one.
+    /// Starts another log, whose lost lines are counted and reported with those of this one.
     pub fn start_beside(lost: &LostLines, config: &AccessLogConfig) -> io::Result<AccessLog> {
         let problems = lost.0.clone().unwrap_or_else(|| Arc::new(Problems::new(Box::new(|_| {}))));
         AccessLog::start_with(config, problems)
@@ -98,7 +98,7 @@ impl AccessLog {
 
     /// A buffer for one core.
     pub fn core_buffer(&self) -> CoreBuffer {
-        // As many as can be under way, so that a return never fails.
+        // As many as can be in the queue, so that a return never fails.
         let (home, returned) = sync_channel(QUEUE_BYTES / BUFFER_BYTES + 1);
         let (code, lines_of) = self.setting.current();
         CoreBuffer {
@@ -146,8 +146,8 @@ impl AccessLog {
         LostLines(Some(Arc::clone(&self.problems)))
     }
 
-    /// Writes everything that was passed on, and ends the writer. Drop the cores' buffers before: that passes
-    /// on what they still hold.
+    /// Writes everything that was passed on, and ends the writer. The cores' buffers must be dropped before,
+    /// which passes on their contents.
     pub fn finish(&self) {
         let _ = self.messages.send(Message::Finish);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -155,7 +155,7 @@ impl AccessLog {
         match ended.recv_timeout(FINISH_TIMEOUT) {
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = FINISH_TIMEOUT.as_secs();
-                self.problems.say(&format!(
+                self.problems.report_text(&format!(
                     "access log: given up after {seconds} s; what waited to be written is lost"
                 ));
             }
@@ -194,7 +194,7 @@ pub struct CoreBuffer {
     problems: Arc<Problems>,
     home: SyncSender<Vec<u8>>,
     returned: Receiver<Vec<u8>>,
-    /// How many buffers are under way to the writer and back, and their memory.
+    /// How many buffers are in the queue or returning, and their memory.
     queued: usize,
     queued_bytes: usize,
 }
@@ -215,8 +215,8 @@ impl CoreBuffer {
         self.append(record);
     }
 
-    /// Adds a line that is not of a request: `write` appends it, without its end. Does nothing if the log is
-    /// off.
+    /// Adds a line that does not belong to a request: `write` appends it, without its end. Does nothing if
+    /// the log is off.
     pub fn append_line(&mut self, write: impl FnOnce(&mut Vec<u8>, &LogClock)) {
         if self.setting.load() != self.code {
             self.change_setting();
@@ -229,11 +229,11 @@ impl CoreBuffer {
             write(line, clock);
             line.push(b'\n');
         });
-        self.hand_over_if_long();
+        self.pass_on_if_long();
     }
 
-    /// Whether a line is written of this request: its condition holds, and it is one of the sample. Failures
-    /// of the server are always.
+    /// Whether the line of this request is written: the log's condition holds, and the request belongs to the
+    /// sample. Failures of the server are always written.
     fn selects(&mut self, record: &Record<'_>) -> bool {
         let Some(form) = &self.form else { return false };
         if form.when.as_ref().is_some_and(|when| !when.holds(record)) {
@@ -250,23 +250,23 @@ impl CoreBuffer {
         self.setting.load() & Setting::ON != 0
     }
 
-    /// Whether a line contains the duration; if not, no clock need be read for it.
+    /// Whether a line contains the duration; if not, no clock needs to be read for it.
     #[inline]
-    pub fn wants_duration(&self) -> bool {
-        self.setting.load() & Setting::WANTS_DURATION != 0
+    pub fn needs_duration(&self) -> bool {
+        self.setting.load() & Setting::NEEDS_DURATION != 0
     }
 
-    /// Whether a line contains the request's id; if not, none need be made for it.
+    /// Whether a line contains the request's id; if not, no id needs to be made for it.
     #[inline]
-    pub fn wants_request_id(&self) -> bool {
-        self.setting.load() & Setting::WANTS_REQUEST_ID != 0
+    pub fn needs_request_id(&self) -> bool {
+        self.setting.load() & Setting::NEEDS_REQUEST_ID != 0
     }
 
     /// Passes the buffer to the writer; a core calls this every [`FLUSH_INTERVAL`].
     pub fn flush(&mut self) {
         self.take_returned();
         if self.queued < QUEUED_WHEN_BEHIND {
-            self.hand_over();
+            self.pass_on();
         }
     }
 
@@ -285,14 +285,14 @@ impl CoreBuffer {
                 }
             }),
         }
-        self.hand_over_if_long();
+        self.pass_on_if_long();
     }
 
     #[inline]
-    fn hand_over_if_long(&mut self) {
+    fn pass_on_if_long(&mut self) {
         if self.lines.len() >= FLUSH_BYTES {
             self.take_returned();
-            self.hand_over();
+            self.pass_on();
         }
     }
 
@@ -315,23 +315,23 @@ impl CoreBuffer {
     #[cold]
     fn make_room(&mut self, line_bytes: usize) {
         self.take_returned();
-        self.hand_over();
+        self.pass_on();
         self.lines.reserve(line_bytes.max(BUFFER_BYTES));
     }
 
     #[cold]
     fn change_setting(&mut self) {
-        // Together with the Release of the store: what is sent from here on arrives after the writer's
-        // notice.
+        // Together with the Release of the store: lines that are sent from now on arrive after the writer's
+        // message.
         fence(Ordering::Acquire);
         self.take_returned();
-        self.hand_over();
+        self.pass_on();
         (self.code, self.form) = self.setting.current();
     }
 
     /// Passes the buffer to the writer. If the queue is full, a full buffer is dropped and counted; one that
     /// is not full stays and is filled further.
-    fn hand_over(&mut self) {
+    fn pass_on(&mut self) {
         if self.lines.is_empty() {
             return;
         }
@@ -355,7 +355,7 @@ impl CoreBuffer {
                 self.queued += 1;
                 self.queued_bytes += lines_bytes;
             }
-            // The log was finished before this core: no writer is left.
+            // The log was finished before this core: there is no writer.
             Err(refused) => {
                 if let Message::Lines { lines, .. } = refused.0 {
                     self.problems.lost(count_lines(&lines), None);
@@ -370,12 +370,12 @@ impl CoreBuffer {
         self.problems.lost(lost, None);
     }
 
-    /// Takes back the buffers that have been written.
+    /// Takes the buffers that the writer has returned.
     fn take_returned(&mut self) {
         while let Ok(buffer) = self.returned.try_recv() {
             self.queued -= 1;
             self.queued_bytes -= buffer.capacity();
-            // A buffer that a very long line has enlarged is released, and so is one that only a flood needs.
+            // A buffer is released if a very long line has enlarged it, or if only a flood needs it.
             if buffer.capacity() == BUFFER_BYTES && self.spare.len() < SPARE_BUFFERS {
                 self.spare.push(buffer);
             }
@@ -391,7 +391,7 @@ impl Drop for CoreBuffer {
     }
 }
 
-/// What the cores need of the configuration.
+/// The settings that the cores need.
 struct Setting {
     /// Read for every request: the generation of the output in the upper half, flags below.
     code: AtomicU64,
@@ -399,7 +399,7 @@ struct Setting {
     current: Mutex<(u64, Option<Lines>)>,
 }
 
-/// What the lines of a log are, and of which requests.
+/// The contents of a log's lines, and the requests that have a line.
 #[derive(Clone)]
 struct Lines {
     format: LineFormat,
@@ -431,8 +431,8 @@ impl Lines {
 impl Setting {
     /// The log is on.
     const ON: u64 = 1;
-    const WANTS_DURATION: u64 = 2;
-    const WANTS_REQUEST_ID: u64 = 4;
+    const NEEDS_DURATION: u64 = 2;
+    const NEEDS_REQUEST_ID: u64 = 4;
 
     fn new(config: &AccessLogConfig) -> Setting {
         let setting = Setting { code: AtomicU64::new(0), current: Mutex::new((0, None)) };
@@ -454,11 +454,11 @@ impl Setting {
         let lines = Lines::of(config);
         let mut code = u64::from(generation) << 32;
         if let Some(lines) = &lines {
-            let wants_duration = lines.format.wants_duration() || lines.needs(Fact::Duration);
-            let wants_request_id = lines.format.wants_request_id() || lines.needs(Fact::RequestId);
+            let needs_duration = lines.format.needs_duration() || lines.needs(Fact::Duration);
+            let needs_request_id = lines.format.needs_request_id() || lines.needs(Fact::RequestId);
             code |= Setting::ON;
-            code |= if wants_duration { Setting::WANTS_DURATION } else { 0 };
-            code |= if wants_request_id { Setting::WANTS_REQUEST_ID } else { 0 };
+            code |= if needs_duration { Setting::NEEDS_DURATION } else { 0 };
+            code |= if needs_request_id { Setting::NEEDS_REQUEST_ID } else { 0 };
         }
         *self.locked() = (code, lines);
         // Release: the writer has received this generation before any core sees it.

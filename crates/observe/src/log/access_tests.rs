@@ -13,12 +13,12 @@ use super::*;
 
 /// The problems that were reported.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<String>>>);
+struct Reports(Arc<Mutex<Vec<String>>>);
 
-impl Said {
-    fn ear(&self) -> Box<dyn Fn(&str) + Send + Sync> {
-        let said = self.clone();
-        Box::new(move |text| said.0.lock().unwrap().push(text.to_string()))
+impl Reports {
+    fn callback(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+        let reports = self.clone();
+        Box::new(move |text| reports.0.lock().unwrap().push(text.to_string()))
     }
 
     fn all(&self) -> Vec<String> {
@@ -39,9 +39,9 @@ fn config(path: &Path, format: LineFormat) -> AccessLogConfig {
     AccessLogConfig::new(LogDestination::File(path.to_path_buf()), format)
 }
 
-fn start(path: &Path, format: LineFormat) -> (AccessLog, Said) {
-    let said = Said::default();
-    (AccessLog::start(&config(path, format), said.ear()).unwrap(), said)
+fn start(path: &Path, format: LineFormat) -> (AccessLog, Reports) {
+    let reports = Reports::default();
+    (AccessLog::start(&config(path, format), reports.callback()).unwrap(), reports)
 }
 
 const CLOCK_SECONDS: i64 = 1_795_168_800;
@@ -174,9 +174,9 @@ proptest! {
 fn the_present_is_in_the_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, LineFormat::Common);
+    let (log, reports) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
-    assert!(buffer.is_on() && !buffer.wants_duration());
+    assert!(buffer.is_on() && !buffer.needs_duration());
     let before = LogClock::now();
     buffer.record(&usual());
     let after = LogClock::now();
@@ -189,7 +189,7 @@ fn the_present_is_in_the_line() {
         String::from_utf8(line).unwrap()
     });
     assert!(expected.contains(&text), "{text}");
-    assert!(said.all().is_empty());
+    assert!(reports.all().is_empty());
 }
 
 #[test]
@@ -197,28 +197,28 @@ fn off_writes_nothing_and_can_be_turned_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let off = AccessLogConfig::new(LogDestination::Off, LineFormat::Json);
-    let said = Said::default();
-    let log = AccessLog::start(&off, said.ear()).unwrap();
+    let reports = Reports::default();
+    let log = AccessLog::start(&off, reports.callback()).unwrap();
     let mut buffer = log.core_buffer();
-    assert!(!buffer.is_on() && !buffer.wants_duration());
+    assert!(!buffer.is_on() && !buffer.needs_duration());
     buffer.record(&usual());
     assert_eq!(buffer.lines.capacity(), 0);
     log.reconfigure(&config(&path, LineFormat::Json)).unwrap();
-    assert!(buffer.is_on() && buffer.wants_duration());
+    assert!(buffer.is_on() && buffer.needs_duration());
     buffer.record(&usual());
     log.reconfigure(&off).unwrap();
     buffer.record(&usual());
     drop(buffer);
     log.finish();
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
-    assert!(said.all().is_empty());
+    assert!(reports.all().is_empty());
 }
 
 #[test]
 fn lines_go_to_the_destination_they_were_made_for() {
     let directory = tempfile::tempdir().unwrap();
     let [first, second] = ["first.log", "second.log"].map(|name| directory.path().join(name));
-    let (log, said) = start(&first, LineFormat::Common);
+    let (log, reports) = start(&first, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&numbered(b"one"));
     log.reconfigure(&config(&second, LineFormat::Json)).unwrap();
@@ -232,14 +232,14 @@ fn lines_go_to_the_destination_they_were_made_for() {
     let [first, second] = [first, second].map(|path| fs::read_to_string(path).unwrap());
     assert!(first.contains("\"one\"") && first.lines().count() == 1, "{first}");
     assert!(second.starts_with('{') && second.lines().count() == 2, "{second}");
-    assert!(said.all().is_empty());
+    assert!(reports.all().is_empty());
 }
 
 #[test]
 fn a_renamed_file_is_left_after_reopen() {
     let directory = tempfile::tempdir().unwrap();
     let [path, renamed] = ["access.log", "access.log.1"].map(|name| directory.path().join(name));
-    let (log, said) = start(&path, LineFormat::Common);
+    let (log, reports) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&numbered(b"one"));
     buffer.flush();
@@ -253,7 +253,7 @@ fn a_renamed_file_is_left_after_reopen() {
     let [new, old] = [path, renamed].map(|path| fs::read_to_string(path).unwrap());
     assert!(old.contains("\"one\"") && old.contains("\"two\"") && old.lines().count() == 2, "{old}");
     assert!(new.contains("\"three\"") && new.lines().count() == 1, "{new}");
-    assert!(said.all().is_empty());
+    assert!(reports.all().is_empty());
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_reopen_that_fails_keeps_the_old_file() {
     let directory = tempfile::tempdir().unwrap();
     let [inner, moved] = ["inner", "moved"].map(|name| directory.path().join(name));
     fs::create_dir(&inner).unwrap();
-    let (log, said) = start(&inner.join("access.log"), LineFormat::Common);
+    let (log, reports) = start(&inner.join("access.log"), LineFormat::Common);
     let mut buffer = log.core_buffer();
     fs::rename(&inner, &moved).unwrap();
     log.reopen();
@@ -271,7 +271,7 @@ fn a_reopen_that_fails_keeps_the_old_file() {
     assert_eq!(fs::read_to_string(moved.join("access.log")).unwrap().lines().count(), 1);
     let path = inner.join("access.log").display().to_string();
     assert_eq!(
-        said.all(),
+        reports.all(),
         [format!(
             "access log: cannot open '{path}': No such file or directory (os error 2); the lines go to the \
              old file"
@@ -283,7 +283,8 @@ fn a_reopen_that_fails_keeps_the_old_file() {
 fn a_file_that_cannot_be_opened_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none/access.log");
-    let Err(error) = AccessLog::start(&config(&path, LineFormat::Common), Said::default().ear()) else {
+    let Err(error) = AccessLog::start(&config(&path, LineFormat::Common), Reports::default().callback())
+    else {
         panic!("started");
     };
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
@@ -293,8 +294,8 @@ fn a_file_that_cannot_be_opened_is_named() {
 }
 
 #[test]
-fn a_full_disk_is_said_with_the_number_of_lines() {
-    let (log, said) = start(Path::new("/dev/full"), LineFormat::Common);
+fn a_full_disk_is_reported_with_the_number_of_lines() {
+    let (log, reports) = start(Path::new("/dev/full"), LineFormat::Common);
     let mut buffer = log.core_buffer();
     for _ in 0..5 {
         for _ in 0..100 {
@@ -304,7 +305,7 @@ fn a_full_disk_is_said_with_the_number_of_lines() {
     }
     drop(buffer);
     log.finish();
-    let all = said.all();
+    let all = reports.all();
     // At once, then at most once a second, and the rest at the end.
     assert!(!all.is_empty() && all.len() <= 5, "{all:?}");
     for text in &all {
@@ -313,7 +314,7 @@ fn a_full_disk_is_said_with_the_number_of_lines() {
             "{text}"
         );
     }
-    assert_eq!(said.lines_lost(), 500);
+    assert_eq!(reports.lines_lost(), 500);
 }
 
 #[test]
@@ -327,7 +328,7 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     // recorded.
     let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
 
-    let (log, said) = start(&path, LineFormat::Combined);
+    let (log, reports) = start(&path, LineFormat::Combined);
     let mut buffer = log.core_buffer();
     for _ in 0..LINES {
         buffer.record(&usual());
@@ -336,7 +337,7 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     }
     let lost = log.lost_lines();
     assert!(lost > 0);
-    // A timer's flush must not use up what is left of the queue.
+    // A timer's flush must not use up the rest of the queue.
     let queued = buffer.queued;
     buffer.flush();
     assert_eq!(buffer.queued, queued);
@@ -354,8 +355,12 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     assert_eq!(count_lines(&text), LINES - lost);
     assert!(text.len() > QUEUE_BYTES / 2 && text.len() < QUEUE_BYTES + 4 * BUFFER_BYTES, "{}", text.len());
     assert!(text.ends_with(b"\"Mozilla/5.0 (X11; Linux x86_64)\"\n"));
-    assert_eq!(said.lines_lost(), lost);
-    assert!(said.all()[0].starts_with("access log: it cannot be written fast enough; "), "{:?}", said.all());
+    assert_eq!(reports.lines_lost(), lost);
+    assert!(
+        reports.all()[0].starts_with("access log: it cannot be written fast enough; "),
+        "{:?}",
+        reports.all()
+    );
 }
 
 #[test]
@@ -364,7 +369,7 @@ fn many_cores_lose_nothing() {
     const LINES: usize = 10_000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, LineFormat::Combined);
+    let (log, reports) = start(&path, LineFormat::Combined);
     let threads: Vec<_> = (0..CORES)
         .map(|core| {
             let mut buffer = log.core_buffer();
@@ -393,14 +398,14 @@ fn many_cores_lose_nothing() {
         next[core] += 1;
     }
     assert_eq!(next, [LINES; CORES]);
-    assert!(said.all().is_empty());
+    assert!(reports.all().is_empty());
 }
 
 #[test]
 fn a_line_longer_than_a_buffer_is_written_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, LineFormat::Json);
+    let (log, reports) = start(&path, LineFormat::Json);
     let mut buffer = log.core_buffer();
     let target = vec![0xFF; 200_000];
     let record = Record { target: &target, ..usual() };
@@ -418,26 +423,26 @@ fn a_line_longer_than_a_buffer_is_written_whole() {
         let read: Value = serde_json::from_str(line).unwrap();
         assert!([11, 200_000].contains(&read["target"].as_str().unwrap().chars().count()));
     }
-    assert_eq!(said.lines_lost(), lost);
+    assert_eq!(reports.lines_lost(), lost);
 }
 
 #[test]
-fn a_core_that_comes_too_late_is_counted() {
+fn a_core_after_the_end_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, LineFormat::Common);
+    let (log, reports) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&usual());
     log.finish();
     buffer.record(&usual());
     drop(buffer);
     assert_eq!(fs::read_to_string(&path).unwrap(), "");
-    assert_eq!(said.all(), ["access log: it cannot be written fast enough; 2 lines lost"]);
+    assert_eq!(reports.all(), ["access log: it cannot be written fast enough; 2 lines lost"]);
 }
 
 /// After the first buffers, records reuse memory: a buffer that was written is returned.
 #[test]
-fn buffers_come_back() {
+fn buffers_are_returned() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let (log, _) = start(&path, LineFormat::Combined);
@@ -445,7 +450,7 @@ fn buffers_come_back() {
     for _ in 0..20 {
         buffer.record(&usual());
         buffer.take_returned();
-        buffer.hand_over();
+        buffer.pass_on();
         // Wait for the writer, so that the count is certain.
         while buffer.queued > 0 {
             buffer.take_returned();

@@ -1,4 +1,4 @@
-//! Opens what a log writes to.
+//! Opens the destination of a log.
 
 use std::fs::File;
 use std::io;
@@ -11,14 +11,14 @@ use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use super::messages::Messages;
 use super::settings::{LogDestination, LogIdentity, SyslogServer};
 
-/// Opens a destination; `None` where the log is off. An error names what could not be opened.
+/// Opens a destination; `None` if the log is off. The error names the destination that could not be opened.
 pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
     let opened = match destination {
         LogDestination::Off => return Ok(None),
         LogDestination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
         LogDestination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         LogDestination::File(path) => open_file(path),
-        // These take messages.
+        // These accept messages.
         LogDestination::Syslog(_) | LogDestination::Journal(_) => return Ok(None),
     };
     match opened {
@@ -30,7 +30,7 @@ pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a destination that takes messages; `None` where it takes lines.
+/// Opens a destination that accepts messages; `None` if it accepts lines.
 pub(super) fn open_messages(
     destination: &LogDestination,
     identity: &LogIdentity,
@@ -42,7 +42,7 @@ pub(super) fn open_messages(
     })
 }
 
-/// What a destination is called in a message.
+/// The name of a destination in a message.
 pub(super) fn name(destination: &LogDestination) -> String {
     match destination {
         LogDestination::Off => "no log".to_string(),
@@ -56,14 +56,14 @@ pub(super) fn name(destination: &LogDestination) -> String {
     }
 }
 
-/// Waits until something may be written, for as long as this many milliseconds. Standard output may be a pipe
-/// that another process has made non-blocking; everything else that is opened here blocks by itself.
+/// Waits until the destination is writable, for at most this many milliseconds. Standard output may be a pipe
+/// that another process has made non-blocking; all other destinations block by themselves.
 pub(super) fn wait_until_writable(file: &File, milliseconds: u32) {
     let timeout = Timespec {
         tv_sec: i64::from(milliseconds / 1_000),
         tv_nsec: i64::from(milliseconds % 1_000) * 1_000_000,
     };
-    // Whatever comes of it, the next write says what is the matter.
+    // If this fails, the next write returns the error.
     let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout));
 }
 
@@ -92,7 +92,7 @@ mod tests {
             open(&destination).unwrap().unwrap().write_all(line.as_bytes()).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
-        // The umask may take more away.
+        // The umask may remove more permissions.
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777 & !0o640, 0);
     }
 

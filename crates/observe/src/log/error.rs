@@ -1,13 +1,13 @@
-//! The error log: what the operator should know, one line each, written at once.
+//! The error log: messages for the operator, one line each, written at once.
 //!
 //! ```text
 //! 2026-11-20T10:00:00.123Z info listening on http://127.0.0.1:8080
 //! ```
 //!
-//! Lines are small and rare, so they need no buffer and no thread. What a client or a fault could repeat
-//! without end goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the
-//! rest. What fails for as long as something else is down goes through [`ErrorLog::failing`], which says it
-//! once, then once a minute.
+//! Lines are short and rare, so they need no buffer and no thread. A message that a client or a fault could
+//! repeat without end is written by [`ErrorLog::limited`], which writes a few lines a second and counts the
+//! others. A failure that lasts as long as something else is down is written by [`ErrorLog::failing`], which
+//! writes it once, then once a minute.
 
 use std::fmt::{self, Display, Write as _};
 use std::fs::File;
@@ -20,17 +20,18 @@ use super::messages::Messages;
 use super::settings::{ErrorLogConfig, LogDestination, LogLevel};
 use crate::log_line::LogClock;
 
-/// How many lines a second of one kind [`ErrorLog::limited`] lets through.
+/// The most lines a second of one kind that [`ErrorLog::limited`] writes.
 pub const LIMITED_LINES_A_SECOND: u32 = 5;
 
-/// How often [`ErrorLog::failing`] says of one thing that it fails.
+/// How often [`ErrorLog::failing`] reports one failure.
 pub const FAILING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A source without a failure for this long is forgotten: it may be removed from the configuration.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+/// A source without a failure for this long is removed from the list: it may have been removed from the
+/// configuration.
+const REMOVED_AFTER: Duration = Duration::from_secs(3_600);
 
-/// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes
-/// do not mix.
+/// The longest line in bytes. A pipe accepts as much in one write (PIPE_BUF is 4,096), so lines of several
+/// processes do not mix.
 const LONGEST_LINE_BYTES: usize = 4_096;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -45,14 +46,14 @@ struct Shared {
     /// Locked only to take or replace the handle, never during a write.
     sink: RwLock<Arc<Sink>>,
     floods: Mutex<Vec<Flood>>,
-    troubles: Mutex<Vec<RecurringFailure>>,
+    failing_sources: Mutex<Vec<RecurringFailure>>,
 }
 
 struct Sink {
     config: ErrorLogConfig,
-    /// What takes lines, if that is a file.
+    /// The destination of lines, if it is a file.
     file: Option<File>,
-    /// What takes messages in place of lines.
+    /// The destination of messages, which replace lines.
     messages: Option<Mutex<Messages>>,
 }
 
@@ -62,37 +63,37 @@ struct Flood {
     level: LogLevel,
     since: Instant,
     written: u32,
-    held_back: u64,
+    suppressed: u64,
 }
 
-/// Something that fails, or has failed.
+/// A source that fails, or has failed.
 struct RecurringFailure {
     name: Box<str>,
-    /// When it was last said that it fails.
-    said: Instant,
-    /// When it has last failed.
+    /// When its failure was last reported.
+    reported_at: Instant,
+    /// When it failed last.
     last: Instant,
-    /// That was said, and not yet that it is over.
-    is_said: bool,
-    /// Failures since it began.
+    /// The failure was reported, and its end was not reported yet.
+    is_reported: bool,
+    /// Failures since the first one.
     failures: u64,
-    /// Those since it was last said.
-    held_back: u64,
+    /// Failures since the last report.
+    suppressed: u64,
 }
 
 impl ErrorLog {
-    /// Opens the log. The error names what could not be opened.
+    /// Opens the log. The error names the destination that could not be opened.
     pub fn start(config: &ErrorLogConfig) -> io::Result<ErrorLog> {
         let shared = Shared {
             sink: RwLock::new(Arc::new(Sink::open(config)?)),
             floods: Mutex::default(),
-            troubles: Mutex::default(),
+            failing_sources: Mutex::default(),
         };
         Ok(ErrorLog { shared: Arc::new(shared) })
     }
 
-    /// Writes a line at [`LogLevel::Debug`]; `format_args!` is a message that costs nothing where it is not
-    /// written.
+    /// Writes a line at [`LogLevel::Debug`]; with `format_args!`, a message that is not written costs
+    /// nothing.
     pub fn debug(&self, message: impl Display) {
         self.write(LogLevel::Debug, message);
     }
@@ -125,33 +126,33 @@ impl ErrorLog {
         }
     }
 
-    /// Writes a line of a kind that could come without end: at most [`LIMITED_LINES_A_SECOND`] of each kind,
-    /// then one that says how many more there were. The kind names it in that line, so it should read well
-    /// there: `accept failed: and 812 more`.
+    /// Writes a line of a kind that could be repeated without end: at most [`LIMITED_LINES_A_SECOND`] of each
+    /// kind, then one with the number of others. That line begins with the kind, which should be a phrase
+    /// such as in `accept failed: and 812 more`.
     pub fn limited(&self, level: LogLevel, kind: &'static str, message: impl Display) {
         self.limited_at(Instant::now(), level, kind, message);
     }
 
-    /// Writes that something fails, which may be found as often as it is used: at once the first time, then
-    /// every [`FAILING_INTERVAL`] with how many failures there were in between. `name` names it, as in
+    /// Reports a failure that may be detected at each use: at once the first time, then every
+    /// [`FAILING_INTERVAL`] with the number of failures in between. `name` identifies the source, as in
     /// `origin http://a`.
     pub fn failing(&self, name: &str, reason: impl Display) {
         self.failing_at(Instant::now(), name, reason);
     }
 
-    /// Writes that it is well again, if it was written that it fails; true where it was. So what comes and
-    /// goes has two lines in each interval at most, and the last one is true.
+    /// Reports that a source works again, if its failure was reported; returns whether it was. So a source
+    /// that alternates has at most two lines in each interval, and the last one is the current state.
     pub fn recovered(&self, name: &str) -> bool {
         let failures = {
-            let mut troubles = self.troubles();
-            let Some(trouble) = troubles.iter_mut().find(|trouble| *trouble.name == *name) else {
+            let mut failing_sources = self.failing_sources();
+            let Some(source) = failing_sources.iter_mut().find(|source| *source.name == *name) else {
                 return false;
             };
-            let failures = std::mem::take(&mut trouble.failures);
-            if !std::mem::take(&mut trouble.is_said) {
+            let failures = std::mem::take(&mut source.failures);
+            if !std::mem::take(&mut source.is_reported) {
                 return false;
             }
-            trouble.held_back = 0;
+            source.suppressed = 0;
             failures
         };
         let plural = if failures == 1 { "" } else { "s" };
@@ -159,19 +160,20 @@ impl ErrorLog {
         true
     }
 
-    /// Says how many lines were held back in seconds that are over. Someone must call it about once a second,
-    /// because after a flood nothing else may be written for long.
+    /// Reports how many lines were suppressed in past seconds. Must be called about once a second, because
+    /// after a flood there may be no further line for long.
     pub fn tick(&self) {
         self.tick_at(Instant::now());
     }
 
-    /// Opens the file again, after it was renamed (SIGUSR1). Where that fails, the old one stays.
+    /// Opens the file again, after it was renamed (SIGUSR1). If that fails, the old one stays.
     pub fn reopen(&self) -> io::Result<()> {
         let config = self.sink().config.clone();
         self.reconfigure(&config)
     }
 
-    /// Continues with another destination or level (SIGHUP). Where that cannot be opened, everything stays.
+    /// Continues with another destination or level (SIGHUP). If the destination cannot be opened, nothing
+    /// changes.
     pub fn reconfigure(&self, config: &ErrorLogConfig) -> io::Result<()> {
         let sink = Arc::new(Sink::open(config)?);
         *self.shared.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
@@ -186,7 +188,7 @@ impl ErrorLog {
         let within_limit = {
             let mut floods = self.floods();
             let position = floods.iter().position(|flood| flood.kind == kind).unwrap_or_else(|| {
-                floods.push(Flood { kind, level, since: now, written: 0, held_back: 0 });
+                floods.push(Flood { kind, level, since: now, written: 0, suppressed: 0 });
                 floods.len() - 1
             });
             let flood = &mut floods[position];
@@ -197,7 +199,7 @@ impl ErrorLog {
             let within_limit = flood.written < LIMITED_LINES_A_SECOND;
             match within_limit {
                 true => flood.written += 1,
-                false => flood.held_back += 1,
+                false => flood.suppressed += 1,
             }
             within_limit
         };
@@ -215,30 +217,30 @@ impl ErrorLog {
             return;
         }
         let more = {
-            let mut troubles = self.troubles();
-            let known = troubles.iter().position(|trouble| *trouble.name == *name);
+            let mut failing_sources = self.failing_sources();
+            let known = failing_sources.iter().position(|source| *source.name == *name);
             let position = known.unwrap_or_else(|| {
                 let name = name.into();
-                troubles.push(RecurringFailure {
+                failing_sources.push(RecurringFailure {
                     name,
-                    said: now,
+                    reported_at: now,
                     last: now,
-                    is_said: false,
+                    is_reported: false,
                     failures: 0,
-                    held_back: 0,
+                    suppressed: 0,
                 });
-                troubles.len() - 1
+                failing_sources.len() - 1
             });
-            let trouble = &mut troubles[position];
-            trouble.last = now;
-            trouble.failures += 1;
-            if known.is_some() && now.saturating_duration_since(trouble.said) < FAILING_INTERVAL {
-                trouble.held_back += 1;
+            let source = &mut failing_sources[position];
+            source.last = now;
+            source.failures += 1;
+            if known.is_some() && now.saturating_duration_since(source.reported_at) < FAILING_INTERVAL {
+                source.suppressed += 1;
                 return;
             }
-            trouble.said = now;
-            trouble.is_said = true;
-            std::mem::take(&mut trouble.held_back)
+            source.reported_at = now;
+            source.is_reported = true;
+            std::mem::take(&mut source.suppressed)
         };
         match more {
             0 => self.warning(format_args!("{name} is failing: {reason}")),
@@ -247,28 +249,28 @@ impl ErrorLog {
     }
 
     fn tick_at(&self, now: Instant) {
-        self.troubles().retain(|trouble| now.saturating_duration_since(trouble.last) < FORGOTTEN_AFTER);
+        self.failing_sources().retain(|source| now.saturating_duration_since(source.last) < REMOVED_AFTER);
         let over =
-            |flood: &Flood| flood.held_back > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
-        let said: Vec<(LogLevel, String)> = self
+            |flood: &Flood| flood.suppressed > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
+        let reports: Vec<(LogLevel, String)> = self
             .floods()
             .iter_mut()
             .filter(|flood| over(flood))
             .filter_map(|flood| flood.begin(now))
             .collect();
-        for (level, text) in said {
+        for (level, text) in reports {
             self.write(level, text);
         }
     }
 
-    // No code that holds one of these locks can panic, so a poisoned one is as good as any.
+    // Code that holds one of these locks cannot panic, so a poisoned lock can be used.
 
     fn sink(&self) -> Arc<Sink> {
         Arc::clone(&self.shared.sink.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn troubles(&self) -> MutexGuard<'_, Vec<RecurringFailure>> {
-        self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failing_sources(&self) -> MutexGuard<'_, Vec<RecurringFailure>> {
+        self.shared.failing_sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn floods(&self) -> MutexGuard<'_, Vec<Flood>> {
@@ -283,12 +285,12 @@ impl fmt::Debug for ErrorLog {
 }
 
 impl Flood {
-    /// Begins a new second; gives what is to be said of the one before.
+    /// Begins a new second; returns the message about the previous one.
     fn begin(&mut self, now: Instant) -> Option<(LogLevel, String)> {
-        let held_back = std::mem::take(&mut self.held_back);
+        let suppressed = std::mem::take(&mut self.suppressed);
         self.since = now;
         self.written = 0;
-        (held_back > 0).then(|| (self.level, format!("{}: and {held_back} more", self.kind)))
+        (suppressed > 0).then(|| (self.level, format!("{}: and {suppressed} more", self.kind)))
     }
 }
 
@@ -308,7 +310,7 @@ impl Sink {
     fn write(&self, level: LogLevel, message: &dyn Display) {
         let form = match (self.config.is_json, &self.messages) {
             (true, _) => LineForm::Json,
-            // What takes messages has time and level beside them.
+            // Destinations of messages store time and level as separate fields.
             (false, Some(_)) => LineForm::MessageAlone,
             (false, None) => LineForm::Plain,
         };
@@ -316,7 +318,7 @@ impl Sink {
         let Some(messages) = &self.messages else { return self.write_line(&line) };
         let sent =
             messages.lock().unwrap_or_else(PoisonError::into_inner).send(level.severity(), line.as_bytes());
-        // There may be someone at standard error.
+        // Standard error may be read by the operator.
         if sent.is_err() {
             let _ = io::stderr().write_all(line.as_bytes());
         }
@@ -338,12 +340,12 @@ impl Sink {
     }
 }
 
-/// How a line is written.
+/// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineForm {
     /// Time, level, message.
     Plain,
-    /// The message alone.
+    /// Only the message.
     MessageAlone,
     /// An object with the three.
     Json,
@@ -510,7 +512,7 @@ mod tests {
         expected.push("info other".to_string());
         assert_eq!(lines(&path), expected);
 
-        // The next of its kind says it first...
+        // The next line of the kind reports it first...
         log.limited_at(at(1_000), LogLevel::Warning, "accept failed", "again");
         assert_eq!(lines(&path)[6..], ["warning accept failed: and 5 more", "warning again"]);
         // ... or the tick does, once.
@@ -525,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_again_and_again_is_said_once_a_minute() {
+    fn a_repeated_failure_is_reported_once_a_minute() {
         let (_directory, path, log) = new_log(LogLevel::Info);
         let start = Instant::now();
         let fail = |seconds, name| log.failing_at(start + Duration::from_secs(seconds), name, "refused");
@@ -548,7 +550,7 @@ mod tests {
             ]
         );
 
-        // What comes and goes is not said each time...
+        // A source that alternates is not reported each time...
         for second in 62..100 {
             fail(second, "origin a");
             assert!(!log.recovered("origin a"));
@@ -566,9 +568,12 @@ mod tests {
         );
 
         log.tick_at(start + Duration::from_secs(3_700));
-        assert_eq!(log.troubles().iter().map(|trouble| &*trouble.name).collect::<Vec<_>>(), ["origin a"]);
+        assert_eq!(
+            log.failing_sources().iter().map(|source| &*source.name).collect::<Vec<_>>(),
+            ["origin a"]
+        );
         log.tick_at(start + Duration::from_secs(3_720));
-        assert!(log.troubles().is_empty());
+        assert!(log.failing_sources().is_empty());
     }
 
     #[test]

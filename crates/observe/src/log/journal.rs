@@ -1,4 +1,4 @@
-//! The journal of systemd, by its native protocol: a datagram of fields to its socket, or where that is too
+//! The journal of systemd, by its native protocol: a datagram of fields to its socket or, if that is too
 //! large for a datagram, a sealed file in memory.
 //!
 //! ```text
@@ -53,7 +53,7 @@ impl Journal {
                 self.send_in_file(entry)
             }
             Err(error) if is_full(&error) => Err(error),
-            // It was started again.
+            // The journal was started again.
             Err(_) => {
                 self.socket = connect(&self.path)?;
                 self.socket.send(entry).map(|_| ())
@@ -75,7 +75,7 @@ impl Journal {
     }
 }
 
-/// An entry of a line, with the fields behind it.
+/// The entry of a line, with the fields after it.
 fn entry(fixed: &[u8], severity: u8, line: &[u8]) -> Vec<u8> {
     let mut parts = line.split(|byte| *byte == FIELD);
     let mut entry = Vec::with_capacity(line.len() + fixed.len() + 32);
@@ -89,7 +89,7 @@ fn entry(fixed: &[u8], severity: u8, line: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// A value with a line end has its length before it.
+/// A value with a line end is preceded by its length.
 fn append_field(entry: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     entry.extend_from_slice(name);
     if value.contains(&b'\n') {
@@ -119,7 +119,7 @@ mod tests {
         let expected = "MESSAGE=GET / 200\nPRIORITY=6\nSYSLOG_IDENTIFIER=touchstone\nSYSLOG_FACILITY=3\n\
                         TOUCHSTONE_LOG=access\nHTTP_STATUS=200\nHTTP_METHOD=GET\n";
         assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap(), expected);
-        // It is started again.
+        // The journal is started again.
         drop(receiver);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(journal.send(6, [&b"lost"[..]].into_iter()).unwrap_err().0, 1);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_entry_comes_in_a_file() {
+    fn a_large_entry_is_sent_in_a_file() {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");

@@ -23,7 +23,7 @@ impl LineBudget {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
             (self.since, self.taken) = (Some(now), 0);
         }
-        // A message that is longer than all of the budget is written at the beginning of a second.
+        // A message that is longer than the whole budget is written at the beginning of a second.
         let is_within = self.taken == 0 || self.taken.saturating_add(lines) <= self.most;
         if is_within {
             self.taken = self.taken.saturating_add(lines);

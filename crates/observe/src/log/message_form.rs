@@ -1,12 +1,12 @@
-//! What destinations of messages have in common: the mark before a field behind a line, how long a message
-//! may wait, datagrams to a local socket, and what is said of messages that are lost.
+//! The common parts of destinations of messages: the mark before a field after a line, the time limit of a
+//! message, datagrams to a local socket, and the result for lost messages.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is before each field behind a line. No line contains it, because control bytes are escaped there.
+/// The byte before each field after a line. No line contains it, because control bytes are escaped there.
 pub(super) const FIELD: u8 = 0x1F;
 
 /// How long a message may wait for a local receiver or for TCP.
@@ -23,12 +23,12 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Whether a receiver takes no more at the moment, and is there.
+/// Whether a receiver exists but accepts no more at the moment.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Sends each of these, also after one that was lost.
+/// Sends each of these, even if one before it was lost.
 pub(super) fn send_each<M>(
     messages: impl Iterator<Item = M>,
     mut send: impl FnMut(M) -> io::Result<()>,

@@ -5,23 +5,23 @@
 //! 2026-11-20T10:00:00.123Z error java |     at shop.Cart.add(Cart.java:42)
 //! ```
 //!
-//! What a client has sent may be in such a message, line feeds included. So that it cannot be taken for an
-//! entry of its own, each line but the first has a mark where the first one has a colon, and nothing in a
-//! message can put that there.
+//! Such a message may contain bytes of a client, including line feeds. So that they cannot imitate an entry,
+//! each line except the first has a mark in the place of the first line's colon, and no text of a message can
+//! produce this mark.
 
 use std::borrow::Cow;
 
-/// The lines at the beginning of a message that are written: they describe what has happened.
+/// The lines at the beginning of a message that are written: they describe the event.
 const FIRST_LINES: usize = 150;
 
 /// The lines at its end that are written: in a stack trace of Java they contain the cause.
 const LAST_LINES: usize = 50;
 
-/// The lines of a message from `who`, in the place of those in the middle of a long one a line that says how
-/// many they were. A tab is four spaces, and empty lines are left out.
+/// The lines of a message from `who`. In a long message, a line with their number replaces those in the
+/// middle. A tab becomes four spaces, and empty lines are left out.
 pub fn message_lines<'m>(who: &'m str, message: &'m str) -> impl Iterator<Item = String> + 'm {
     let texts: Vec<&str> = message.lines().map(str::trim_end).filter(|text| !text.is_empty()).collect();
-    // The line that says so would take the place of a single one.
+    // Replacing a single line would save nothing.
     let left_out =
         Some(texts.len().saturating_sub(FIRST_LINES + LAST_LINES)).filter(|count| *count > 1).unwrap_or(0);
     let ends_at = if left_out > 0 { FIRST_LINES } else { texts.len() };

@@ -1,6 +1,6 @@
-//! Destinations that take messages in place of lines: syslog servers and the journal.
+//! Destinations that accept messages instead of lines: syslog servers and the journal.
 //!
-//! Lines come as in a file, each with its end. Fields may follow a line, see `message_form`.
+//! Lines have the same form as in a file, each with its end. Fields may follow a line, see `message_form`.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(super) enum Messages {
 }
 
 impl Messages {
-    /// Opens a destination; `None` if it takes lines. `log` names the log, for the journal.
+    /// Opens a destination; `None` if it accepts lines. `log` names the log, for the journal.
     pub(super) fn open(
         destination: &LogDestination,
         identity: &LogIdentity,

@@ -1,8 +1,8 @@
-//! The logs: one line for each request ([`access`]), and what the operator should know ([`error`]).
+//! The logs: one line for each request ([`access`]), and messages for the operator ([`error`]).
 //!
-//! The access log is on the way of every request, so it costs one copy into a buffer of the core's own and
-//! nothing else there: no lock, no allocation, no system call. One thread writes the buffers of all cores.
-//! The error log is small and rare, so each line is written at once.
+//! Every request writes to the access log, so this costs only one copy into a buffer of the core: no lock, no
+//! allocation, no system call. One thread writes the buffers of all cores. The error log is small and rare,
+//! so each line is written at once.
 
 pub mod access;
 mod destination;

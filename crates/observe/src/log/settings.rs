@@ -1,4 +1,5 @@
-//! What the logs are told: where their lines go, their form, and the least that is written.
+//! The settings of the logs: the destinations and the form of their lines, and the least level that is
+//! written.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use crate::log_line::LineFormat;
 /// `access_log`
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLogConfig {
-    /// Where the lines go.
+    /// The destination of the lines.
     pub destination: LogDestination,
     /// Their form.
     pub format: LineFormat,
@@ -21,7 +22,7 @@ pub struct AccessLogConfig {
     pub identity: LogIdentity,
 }
 
-/// Where log lines go.
+/// The destination of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogDestination {
     /// Nowhere.
@@ -74,9 +75,9 @@ pub const FACILITIES: [&str; 24] = [
 /// `error_log`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorLogConfig {
-    /// Where the lines go.
+    /// The destination of the lines.
     pub destination: LogDestination,
-    /// The least that is written.
+    /// The least level that is written.
     pub level: LogLevel,
     /// Each line is a JSON object.
     pub is_json: bool,
@@ -98,16 +99,16 @@ impl AccessLogConfig {
     }
 }
 
-/// How much an event matters.
+/// The importance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For finding faults.
+    /// Details for finding faults.
     Debug,
     /// Normal events: start, reload, stop.
     Info,
     /// Something was refused or lost, and the server continues.
     Warning,
-    /// Something that the operator must mend.
+    /// A fault that the operator must correct.
     Error,
 }
 

@@ -10,11 +10,11 @@ use super::message_form::{FIELD, Lost, SEND_TIMEOUT, connect, is_full, send_each
 use super::settings::{LogIdentity, SyslogServer};
 use crate::log_line::LogClock;
 
-/// The longest message by datagrams; a longer one is cut. Receivers need not take more than 2,048 (RFC 5425
-/// section 4.3.1), and most take this much.
+/// The longest message by datagrams; a longer one is cut. Receivers need not accept more than 2,048 (RFC 5425
+/// section 4.3.1), and most accept this much.
 const LONGEST_DATAGRAM: usize = 8_192;
 
-/// How long it takes at most to connect.
+/// The time limit of a connection's start.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long after a failure the next connection is tried.
@@ -37,7 +37,7 @@ enum Socket {
 }
 
 impl Syslog {
-    /// Opens the way to a server. One that cannot be reached by TCP now is tried again with the messages.
+    /// Opens the connection to a server. If TCP fails, it is tried again with the messages.
     pub(super) fn open(server: &SyslogServer, identity: &LogIdentity) -> io::Result<Syslog> {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let sender = sender_text(&host, &identity.tag, std::process::id());
@@ -78,7 +78,7 @@ impl Syslog {
         let sent = self.socket()?.send(message);
         match sent {
             Ok(()) => Ok(()),
-            // The receiver was started again: its old socket is gone.
+            // The receiver was started again: its old socket does not exist any more.
             Err(error) if matches!(self.server, SyslogServer::Unix(_)) && !is_full(&error) => {
                 self.socket = None;
                 self.socket()?.send(message).inspect_err(|_| self.has_failed())
@@ -105,7 +105,7 @@ impl Syslog {
         self.failed = Some(Instant::now());
     }
 
-    /// The socket; opened again if that has not failed a moment ago.
+    /// The socket; opened again if that has not just failed.
     fn socket(&mut self) -> io::Result<&mut Socket> {
         if self.socket.is_none() {
             if self.failed.is_some_and(|failed| failed.elapsed() < RETRY_AFTER) {
@@ -150,7 +150,8 @@ impl Socket {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Socket::Unix(socket) => socket.send(bytes).map(|_| ()),
-            // A port that nothing listens on tells it with the next message, which is not at fault.
+            // The error of a port without a listener is returned by the next send, whose own message is not
+            // lost.
             Socket::Udp(socket) => match socket.send(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     socket.send(bytes).map(|_| ())
@@ -166,7 +167,7 @@ fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the host has no address")
 }
 
-/// `HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA`, with a hyphen for what is not known.
+/// `HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA`, with a hyphen for unknown values.
 fn sender_text(host: &str, tag: &str, process: u32) -> String {
     let word = |text: &str, most: usize| -> String {
         let good: String = text.chars().filter(char::is_ascii_graphic).take(most).collect();
@@ -284,7 +285,7 @@ mod tests {
         };
         syslog.send(6, [&b"one"[..]].into_iter()).unwrap();
         assert_eq!(receive(&listener), "one");
-        // What is sent into a closed connection is noticed with the second message at the latest.
+        // The loss of data in a closed connection is noticed with the second message at the latest.
         let mut received = false;
         for _ in 0..50 {
             let _ = syslog.send(6, [&b"two"[..]].into_iter());

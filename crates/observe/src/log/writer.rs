@@ -1,4 +1,4 @@
-//! The one thread that writes the access log of all cores, and what it says when it cannot.
+//! The thread that writes the access log of all cores, and its reports about failures.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,45 +12,45 @@ use super::destination;
 use super::messages::Messages;
 use super::settings::{LogDestination, LogIdentity};
 
-/// How often problems are said, at most.
+/// The shortest time between two reports of problems.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the former output stays open for lines that cores have made for it, after a change of
-/// configuration. Cores hand their lines over every 250 ms.
+/// configuration. Cores pass their lines on every 250 ms.
 const FORMER_OUTPUT_KEPT: Duration = Duration::from_secs(2);
 
-/// The severity of what a request has: information.
+/// The severity of the line of a request: information.
 const SEVERITY: u8 = 6;
 
-/// What the cores and the owner of the log ask of the writer. All share one queue, so things happen in this
-/// order.
+/// The messages of the cores and of the log's owner to the writer. All share one queue, so they are processed
+/// in this order.
 pub(super) enum Message {
-    /// Write these lines, then send the empty buffer home.
+    /// Write these lines, then return the empty buffer.
     Lines {
         /// Whole lines.
         lines: Vec<u8>,
-        /// The output that they were made for.
+        /// The output for which they were made.
         generation: u32,
-        /// Where the buffer came from.
+        /// The core that gets the buffer back.
         home: SyncSender<Vec<u8>>,
     },
     /// Open the file again: it has been renamed.
     Reopen,
     /// From now on, write to another output.
     Switch(Output),
-    /// Everything has been said.
+    /// No further message follows.
     Finish,
 }
 
-/// Where lines go.
+/// The destination of lines.
 pub(super) struct Output {
-    /// Tells this output from those before and after it.
+    /// Distinguishes this output from earlier and later ones.
     pub(super) generation: u32,
     /// Its name.
     pub(super) destination: LogDestination,
-    /// `None`: lines are thrown away.
+    /// `None`: lines are dropped.
     pub(super) file: Option<File>,
-    /// What takes messages in place of lines.
+    /// The destination of messages, which replace lines.
     messages: Option<Messages>,
     identity: LogIdentity,
     /// Whether the last byte that was written is within a line.
@@ -69,13 +69,13 @@ impl Output {
         Ok(Output { generation, destination, file, messages, identity, mid_line: false })
     }
 
-    /// Writes whole lines. Where that fails, gives how many lines are lost, and why.
+    /// Writes whole lines. On failure, returns how many lines are lost, and why.
     fn write(&mut self, lines: &[u8]) -> Result<(), (u64, io::Error)> {
         if let Some(messages) = &mut self.messages {
             return messages.send(SEVERITY, lines);
         }
         if self.mid_line {
-            // A line was cut off when the disk was full: end it, so that only one is spoilt.
+            // A line was cut off when the disk was full: end it, so that only one is damaged.
             self.write_bytes(b"\n").map_err(|(_, error)| (count_lines(lines), error))?;
         }
         self.write_bytes(lines)
@@ -112,7 +112,7 @@ pub(super) struct Writer {
     problems: Arc<Problems>,
     output: Output,
     former: Option<(Output, Instant)>,
-    /// Gone when the thread is: that is how the owner knows.
+    /// It is dropped with the thread, which notifies the owner.
     _alive: SyncSender<()>,
 }
 
@@ -126,14 +126,14 @@ impl Writer {
         Writer { messages, problems, output, former: None, _alive: alive }
     }
 
-    /// Writes until it gets the order to finish, or all senders are gone.
+    /// Writes until it is ordered to finish, or all senders are dropped.
     pub(super) fn run(mut self) {
         loop {
             match self.next() {
                 Ok(Message::Lines { mut lines, generation, home }) => {
                     self.write(generation, &lines);
                     lines.clear();
-                    // The core may be gone.
+                    // The core may have ended.
                     let _ = home.try_send(lines);
                 }
                 Ok(Message::Reopen) => self.reopen(),
@@ -151,7 +151,7 @@ impl Writer {
         self.problems.report();
     }
 
-    /// The next message; a timeout where something else is due before it.
+    /// The next message; a timeout if another action is due before it.
     fn next(&self) -> Result<Message, RecvTimeoutError> {
         let now = Instant::now();
         let former_ends = self.former.as_ref().map(|(_, until)| *until);
@@ -175,12 +175,14 @@ impl Writer {
     fn reopen(&mut self) {
         match Output::open(self.output.generation, &self.output.destination, &self.output.identity) {
             Ok(output) => self.output = output,
-            Err(error) => self.problems.say(&format!("access log: {error}; the lines go to the old file")),
+            Err(error) => {
+                self.problems.report_text(&format!("access log: {error}; the lines go to the old file"))
+            }
         }
     }
 }
 
-/// What goes wrong, counted at once and said at most once a second.
+/// Problems, which are counted at once and reported at most once a second.
 pub(super) struct Problems {
     say: Box<dyn Fn(&str) + Send + Sync>,
     lost_lines: AtomicU64,
@@ -204,13 +206,13 @@ impl Problems {
         self.lost_lines.load(Ordering::Relaxed)
     }
 
-    /// Says something now.
-    pub(super) fn say(&self, message: &str) {
+    /// Reports a text now.
+    pub(super) fn report_text(&self, message: &str) {
         (self.say)(message);
     }
 
-    /// Counts lines that are lost, and says so where a second has passed since the last time. No reason: the
-    /// writer could not keep up. Cores call it too, because a writer that is stuck in a write cannot say so
+    /// Counts lost lines, and reports them if a second has passed since the last report. No reason: the
+    /// writer could not keep up. Cores call it too, because a writer that is blocked in a write cannot report
     /// itself.
     pub(super) fn lost(&self, lines: u64, reason: Option<String>) {
         self.lost_lines.fetch_add(lines, Ordering::Relaxed);
@@ -220,21 +222,21 @@ impl Problems {
         self.report_if_due(Instant::now());
     }
 
-    /// When the next report is due; `None` where there is nothing to say.
+    /// When the next report is due; `None` if there is nothing to report.
     fn next_report(&self, now: Instant) -> Option<Instant> {
         let state = self.locked();
         let pending = state.reason.is_some() || self.lost_lines() > state.reported_lines;
         pending.then(|| state.last_report.map_or(now, |last| last + REPORT_INTERVAL))
     }
 
-    /// Says what there is to say, where a second has passed since the last time.
+    /// Reports the problems, if a second has passed since the last report.
     fn report_if_due(&self, now: Instant) {
         if self.next_report(now).is_some_and(|due| now >= due) {
             self.report();
         }
     }
 
-    /// Says what there is to say.
+    /// Reports the problems.
     fn report(&self) {
         let (lines, reason) = {
             let mut state = self.locked();
@@ -249,10 +251,10 @@ impl Problems {
         };
         let plural = if lines == 1 { "" } else { "s" };
         let reason = reason.as_deref().unwrap_or("it cannot be written fast enough");
-        self.say(&format!("access log: {reason}; {lines} line{plural} lost"));
+        self.report_text(&format!("access log: {reason}; {lines} line{plural} lost"));
     }
 
-    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    /// Code that holds the lock cannot panic, so a poisoned lock can be used.
     fn locked(&self) -> std::sync::MutexGuard<'_, ReportState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -263,28 +265,28 @@ mod tests {
     use super::*;
 
     fn problems() -> (Arc<Problems>, Arc<Mutex<Vec<String>>>) {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let ears = Arc::clone(&said);
-        (Arc::new(Problems::new(Box::new(move |text| ears.lock().unwrap().push(text.to_string())))), said)
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&reports);
+        (Arc::new(Problems::new(Box::new(move |text| sink.lock().unwrap().push(text.to_string())))), reports)
     }
 
     #[test]
-    fn a_flood_is_said_once_a_second() {
-        let (problems, said) = problems();
+    fn a_flood_is_reported_once_a_second() {
+        let (problems, reports) = problems();
         assert_eq!(problems.next_report(Instant::now()), None);
         problems.lost(1, None);
-        assert_eq!(*said.lock().unwrap(), ["access log: it cannot be written fast enough; 1 line lost"]);
+        assert_eq!(*reports.lock().unwrap(), ["access log: it cannot be written fast enough; 1 line lost"]);
         assert_eq!(problems.next_report(Instant::now()), None);
         let last = problems.locked().last_report.unwrap();
         problems.lost_lines.fetch_add(5, Ordering::Relaxed);
         problems.report_if_due(last + Duration::from_millis(999));
-        assert_eq!(said.lock().unwrap().len(), 1);
+        assert_eq!(reports.lock().unwrap().len(), 1);
         problems.lost_lines.fetch_add(6, Ordering::Relaxed);
         problems.report_if_due(last + Duration::from_millis(1000));
-        assert_eq!(said.lock().unwrap()[1], "access log: it cannot be written fast enough; 11 lines lost");
+        assert_eq!(reports.lock().unwrap()[1], "access log: it cannot be written fast enough; 11 lines lost");
         assert_eq!(problems.lost_lines(), 12);
         problems.report_if_due(last + Duration::from_secs(100));
-        assert_eq!(said.lock().unwrap().len(), 2);
+        assert_eq!(reports.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Escapes bytes from outside for a log line, so that they cannot end the line, close a quote or control a
 //! terminal.
 
-/// What a byte becomes in a quoted field of the Common Log Format.
+/// How a byte is written in a quoted field of the Common Log Format.
 const CLEAN: u8 = 0;
 const BACKSLASHED: u8 = 1;
 const HEXADECIMAL: u8 = 2;

@@ -19,12 +19,13 @@ pub enum LineFormat {
     Combined,
     /// One JSON object a line.
     Json,
-    /// As a format string says.
+    /// According to a format string.
     Template(Arc<Template>),
 }
 
 impl LineFormat {
-    /// The form that a configuration names: a word, or a format string. The error says what is wrong with it.
+    /// The form that a configuration names: a word, or a format string. The error states what is wrong with
+    /// it.
     pub fn parse(text: &str) -> Result<LineFormat, String> {
         LineFormat::parse_in(text, Known::Line.into())
     }
@@ -39,21 +40,21 @@ impl LineFormat {
         }
     }
 
-    /// Whether a line holds the duration; where not, no clock need be read for it.
-    pub fn wants_duration(&self) -> bool {
+    /// Whether a line contains the duration; if not, no clock needs to be read for it.
+    pub fn needs_duration(&self) -> bool {
         match self {
             LineFormat::Common | LineFormat::Combined => false,
             LineFormat::Json => true,
-            LineFormat::Template(template) => template.wants_duration,
+            LineFormat::Template(template) => template.needs_duration,
         }
     }
 
-    /// Whether a line holds the request's id; where not, none need be made for it.
-    pub fn wants_request_id(&self) -> bool {
+    /// Whether a line contains the request's id; if not, no id needs to be made for it.
+    pub fn needs_request_id(&self) -> bool {
         match self {
             LineFormat::Common | LineFormat::Combined => false,
             LineFormat::Json => true,
-            LineFormat::Template(template) => template.wants_request_id,
+            LineFormat::Template(template) => template.needs_request_id,
         }
     }
 
@@ -69,7 +70,7 @@ impl LineFormat {
     }
 }
 
-/// More than a line of this record can take; `None` where that is not known before.
+/// An upper bound for the length of this record's line; `None` if it is not known in advance.
 #[inline]
 pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
     const FIXED: usize = 640;
@@ -89,8 +90,7 @@ pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
             let tls = record
                 .tls
                 .map_or(0, |tls| tls.version.len() + tls.cipher.len() + tls.subject.map_or(0, str::len));
-            // A trace context that is valid is no longer than its field may be, which the fixed part has room
-            // for.
+            // A valid trace context is no longer than its field may be, for which the fixed part has space.
             let ids = user + optional(record.request_id);
             FIXED + LARGEST_JSON * (client + line + fields + names + tls + ids)
         }
@@ -150,8 +150,8 @@ fn append_user(line: &mut Vec<u8>, user: &[u8]) {
     }
 }
 
-/// One object. What every request could have and this one has not is `null`; what few have is there only
-/// where it is known.
+/// One object. Values that every request could have are `null` if this one has none; values that few requests
+/// have are left out if there are none.
 fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     let given = |bytes| Some(bytes).filter(|bytes: &&[u8]| !bytes.is_empty());
     line.extend_from_slice(b"{\"time\":\"");

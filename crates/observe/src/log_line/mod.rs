@@ -1,13 +1,13 @@
-//! A line of the access log: what is known of a request, and the forms in which it is written.
+//! A line of the access log: the facts about a request, and the forms in which they are written.
 //!
 //! | module | |
 //! |---|---|
-//! | `record` | what is known of a request that was answered |
+//! | `record` | the facts about a request that was answered |
 //! | `form` | Common, Combined, JSON |
 //! | `template` | a format string |
 //! | `variable` | how a variable is written into a line |
 //! | `number` | seconds, and numbers with this many digits |
-//! | `escape` | bytes from outside as they may stand in a line |
+//! | `escape` | bytes from outside in the form that a line may contain |
 //! | `clock` | the time, written once a second |
 //!
 //! Nothing here writes to a file: `log` does.

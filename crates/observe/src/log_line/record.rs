@@ -1,4 +1,4 @@
-//! What is known about a request that was answered.
+//! The facts about a request that was answered.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,14 @@ use touchstone_http::trace_context::write_hexadecimal;
 
 use super::number::append_seconds;
 
-/// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the
-/// line.
+/// The facts about a request that was answered. Everything is borrowed: data is copied only into the line.
 #[derive(Clone, Copy, Default)]
 pub struct Record<'a> {
     /// The client's address, as text (made once for each connection).
     pub client: &'a str,
-    /// The request line as it came, without its end; empty: none came.
+    /// The request line as received, without its end; empty: none was received.
     pub request_line: &'a [u8],
-    /// Its method; empty where it could not be read, as are the next two.
+    /// Its method; empty if it could not be read, as are the next two.
     pub method: &'a [u8],
     /// Its target.
     pub target: &'a [u8],
@@ -33,30 +32,30 @@ pub struct Record<'a> {
     pub referer: Option<&'a [u8]>,
     /// The User-Agent field.
     pub user_agent: Option<&'a [u8]>,
-    /// From the first byte of the request to the last of the response; needed only where the format
-    /// [wants it](super::LineFormat::wants_duration).
+    /// The time from the first byte of the request to the last byte of the response; used only if the format
+    /// [needs it](super::LineFormat::needs_duration).
     pub duration_us: u64,
     /// All header fields of the request.
     pub fields: Option<&'a dyn RequestFields>,
     /// The user that was authenticated.
     pub user: Option<&'a str>,
-    /// What a token or a provider says of that user.
+    /// The claims of a token or a provider about that user.
     pub claims: Option<&'a dyn ClaimValues>,
-    /// What is known of the bot that has signed the request.
+    /// The facts about the bot that has signed the request.
     pub bot: Option<&'a BotFacts>,
-    /// The request's id; needed only where the format [wants it](super::LineFormat::wants_request_id).
+    /// The request's id; used only if the format [needs it](super::LineFormat::needs_request_id).
     pub request_id: Option<&'a [u8]>,
-    /// The ids of the request's trace and span, where the server traces it.
+    /// The ids of the request's trace and span, if the server traces it.
     pub trace_ids: Option<&'a TraceIds>,
-    /// What is known of the TLS session; `None` without TLS.
+    /// The facts about the TLS session; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,
-    /// The site's name; empty: none was reached.
+    /// The site's name; empty: no site was found.
     pub site: &'a str,
-    /// The route's name; empty: none matched.
+    /// The route's name; empty: no route matched.
     pub route: &'a str,
-    /// What answered, such as `files`; empty: not known.
+    /// The handler or action, such as `files`; empty: unknown.
     pub handler: &'a str,
-    /// What the cache before it did, such as `hit`; empty: there is none.
+    /// The result of the cache before it, such as `hit`; empty: there is none.
     pub cache: &'a str,
 }
 
@@ -79,14 +78,14 @@ impl TraceIds {
     }
 }
 
-/// What is known of a TLS session.
+/// The facts about a TLS session.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TlsRecord<'a> {
     /// The version, such as `TLSv1.3`.
     pub version: &'a str,
     /// The cipher suite.
     pub cipher: &'a str,
-    /// The name that the client asked for.
+    /// The name that the client requested.
     pub server_name: Option<&'a str>,
     /// The subject of the client's certificate.
     pub subject: Option<&'a str>,
@@ -111,8 +110,8 @@ impl<'a> Record<'a> {
         all.into_iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The trace context that the request came with, if it has one that is valid: the whole value, and the id
-    /// of the trace in it.
+    /// The trace context of the request, if it has a valid one: the whole value, and the id of the trace in
+    /// it.
     pub fn trace(&self) -> Option<touchstone_http::trace_context::TraceParent<'a>> {
         let fields = self.fields?;
         let all = (0..).map_while(move |position| fields.field(position));
@@ -120,7 +119,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What conditions of a log are asked about. The path is that of the target as it was sent.
+/// The values of variables in conditions of a log. The path is that of the target as it was sent.
 impl Source for Record<'_> {
     fn value<'a>(&'a self, variable: &'a Variable) -> Option<Cow<'a, [u8]>> {
         let text = |text: &'a str| Some(text.as_bytes()).filter(|bytes| !bytes.is_empty());
@@ -151,8 +150,7 @@ impl Source for Record<'_> {
             Fact::TlsServerName => self.tls.and_then(|tls| tls.server_name).map(str::as_bytes),
             Fact::TlsSubject => self.tls.and_then(|tls| tls.subject).map(str::as_bytes),
             Fact::TlsVerified => self.tls.and_then(|tls| tls.subject).map(|_| source::VERIFIED.as_bytes()),
-            // A line has no pattern beside it; maps are looked up before a record is asked, and the time is
-            // the clock's.
+            // A line has no pattern; maps are looked up before this is called, and the time is the clock's.
             Fact::Capture | Fact::Map | Fact::Time | Fact::TimeRfc3339 | Fact::TimeUnix => None,
             Fact::Status => return number(self.status.into()),
             Fact::BodyBytes => return number(self.body_bytes),

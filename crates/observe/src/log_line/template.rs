@@ -12,13 +12,13 @@ use super::variable::{append, given};
 pub struct Template {
     text: Text,
     /// A line needs the duration.
-    pub wants_duration: bool,
+    pub needs_duration: bool,
     /// A line needs the request's id.
-    pub wants_request_id: bool,
+    pub needs_request_id: bool,
 }
 
 impl Template {
-    /// Parses a format string; the error says what is wrong with it.
+    /// Parses a format string; the error states what is wrong with it.
     pub fn compile(source: &str, scope: Scope<'_>) -> Result<Template, String> {
         if let Some(control) = source.chars().find(|character| character.is_control()) {
             return Err(format!("holds a control character, {control:?}; a line is one line"));
@@ -28,10 +28,10 @@ impl Template {
         if !text.has_variables() {
             return Err(no_variable(source));
         }
-        let wants_duration =
+        let needs_duration =
             text.uses(&|variable: &Variable| matches!(variable.fact, Fact::Duration | Fact::DurationSeconds));
-        let wants_request_id = text.uses(&|variable: &Variable| variable.fact == Fact::RequestId);
-        Ok(Template { text, wants_duration, wants_request_id })
+        let needs_request_id = text.uses(&|variable: &Variable| variable.fact == Fact::RequestId);
+        Ok(Template { text, needs_duration, needs_request_id })
     }
 
     /// The text as it was written.
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn what_a_line_needs() {
-        let wants = |format| {
+        let needs = |format| {
             let template = Template::compile(format, Known::Line.into()).unwrap();
-            (template.wants_duration, template.wants_request_id)
+            (template.needs_duration, template.needs_request_id)
         };
-        assert_eq!(wants("$client"), (false, false));
-        assert_eq!(wants("$duration"), (true, false));
-        assert_eq!(wants("$request_id $duration_us"), (true, true));
+        assert_eq!(needs("$client"), (false, false));
+        assert_eq!(needs("$duration"), (true, false));
+        assert_eq!(needs("$request_id $duration_us"), (true, true));
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_what_was_meant() {
+    fn unknown_variables_are_refused_with_a_suggestion() {
         assert_eq!(problem("$clinet"), "unknown variable '$clinet'; did you mean '$client'?");
         assert_eq!(problem("$remote_addr"), "unknown variable '$remote_addr'; did you mean '$client'?");
         assert_eq!(

@@ -8,7 +8,8 @@ use super::escape::append_common;
 use super::number::append_seconds;
 use super::record::Record;
 
-/// Appends the value of a variable; nothing is a hyphen. What every line has is written without a copy.
+/// Appends the value of a variable; an empty one is a hyphen. Values that every line has are written without
+/// a copy.
 pub(super) fn append(variable: &Variable, line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     match variable.fact {
         Fact::Time => line.extend_from_slice(clock.common()),
@@ -19,13 +20,13 @@ pub(super) fn append(variable: &Variable, line: &mut Vec<u8>, clock: &LogClock, 
         Fact::BodyBytes => decimal::append(record.body_bytes, line),
         Fact::Duration => decimal::append(record.duration_us, line),
         Fact::DurationSeconds => append_seconds(record.duration_us, line),
-        // As it was asked for, with its port.
+        // As requested, with its port.
         Fact::Host => given(line, record.host.unwrap_or_default()),
         _ => given(line, &record.value(variable).unwrap_or_default()),
     }
 }
 
-/// A value as it may be in a line; nothing is a hyphen.
+/// A value in the form that a line may contain; an empty one is a hyphen.
 pub(super) fn given(line: &mut Vec<u8>, value: &[u8]) {
     append_common(line, if value.is_empty() { b"-" } else { value });
 }

@@ -1,4 +1,4 @@
-//! The table of the metrics of certificates that an authority gives.
+//! The table of the metrics of certificates from an authority.
 
 use super::metric::{Definition, Kind};
 
@@ -8,7 +8,11 @@ pub static ACME_METRICS: &[Definition] = &[
         name: "touchstone_acme_orders",
         kind: Kind::Counter,
         help: "Orders of certificates.",
-        labels: &[("result", "`done`: a certificate came; `failed`: the error log says why")],
+        labels: &[(
+            "result",
+            "`done`: the authority returned a certificate; `failed`: the error log has \
+             the reason",
+        )],
         collect: |totals, samples| {
             for (result, count) in totals.acme.iter().flat_map(|acme| acme.orders) {
                 samples.add(&[result], count);
@@ -18,7 +22,7 @@ pub static ACME_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_acme_certificate_end_seconds",
         kind: Kind::Gauge,
-        help: "When a certificate of the configuration ends, in seconds since 1970.",
+        help: "The end of validity of a certificate of the configuration, in seconds since 1970.",
         labels: &[("name", "the first host of the certificate")],
         collect: |totals, samples| {
             for (name, end_s) in totals.acme.iter().flat_map(|acme| &acme.ends) {
@@ -38,10 +42,10 @@ pub static ACME_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_acme_on_demand_asked",
         kind: Kind::Counter,
-        help: "Questions to the server of `acme.on_demand.ask`.",
+        help: "Requests to the server of `acme.on_demand.ask`.",
         labels: &[],
         collect: |totals, samples| {
-            totals.acme.iter().for_each(|acme| samples.add(&[], acme.asked));
+            totals.acme.iter().for_each(|acme| samples.add(&[], acme.queries));
         },
     },
     Definition {
@@ -50,8 +54,7 @@ pub static ACME_METRICS: &[Definition] = &[
         help: "Handshakes that got no certificate on demand and did not wait for one.",
         labels: &[(
             "reason",
-            "`refused`: the name may have none, or had a failure a short time ago; `overload`: too many \
-             handshakes wait",
+            "`refused`: the name may have none, or has failed recently; `overload`: too many handshakes wait",
         )],
         collect: |totals, samples| {
             for (reason, count) in totals.acme.iter().flat_map(|acme| acme.refused) {

@@ -1,10 +1,10 @@
-//! What is counted of WebAssembly components.
+//! The counts of WebAssembly components.
 
 use std::sync::Arc;
 
 use touchstone_handler::component_counts::{self, Cause};
 
-/// A component of a route, as it is now.
+/// The current state of a component of a route.
 #[derive(Debug, Clone)]
 pub struct ComponentTotals {
     /// The name of its site.
@@ -13,17 +13,17 @@ pub struct ComponentTotals {
     pub route: String,
     /// The file.
     pub component: String,
-    /// Requests that it was given.
+    /// Requests that were passed to it.
     pub requests: u64,
     /// Requests under way.
     pub busy: u64,
     /// Instances that were made.
     pub made: u64,
-    /// Instances that there are.
+    /// Instances that exist now.
     pub instances: u64,
     /// Bytes of their memories.
     pub memory_bytes: u64,
-    /// Computations that have continued beside their core.
+    /// Computations that were moved from their core to a thread.
     pub moved: u64,
     /// Requests that have failed, by [`Cause`].
     pub failures: [u64; Cause::ALL.len()],

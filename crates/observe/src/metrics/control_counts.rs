@@ -1,17 +1,18 @@
-//! What is counted of the changes by the control API.
+//! The counts of changes by the control API.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlResult {
-    /// It was made.
+    /// It was applied.
     Applied,
-    /// It was wrong.
+    /// It was invalid.
     Refused,
-    /// Another writer was first, or the request did not say what it was based on.
+    /// Another client has changed the configuration before, or the request did not name the version that it
+    /// was based on.
     Conflict,
-    /// The client may not do it.
+    /// The client has no permission.
     Denied,
 }
 

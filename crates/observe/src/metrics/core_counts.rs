@@ -1,4 +1,4 @@
-//! What one core counts, in memory that it alone writes.
+//! The counts of one core, in memory that only this core writes.
 
 use touchstone_handler::request::Protocol;
 
@@ -12,17 +12,17 @@ pub fn version_label(protocol: Protocol) -> &'static str {
     ["1.0", "1.1", "2", "3"][protocol as usize]
 }
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// It waits for a request, and nothing of it has come.
+    /// It waits for a request, and no byte of it has arrived.
     #[default]
     Idle,
-    /// Part of a request has come.
+    /// A part of a request has arrived.
     Reading,
     /// A request is being answered.
     Answering,
-    /// An answer waits for the client to take it.
+    /// An answer waits for the client to read it.
     Writing,
 }
 
@@ -50,7 +50,7 @@ pub enum Refused {
     Limit,
     /// The system could not accept it.
     AcceptFailed,
-    /// Its PROXY header was wrong or came too late.
+    /// Its PROXY header was invalid or late.
     ProxyHeader,
 }
 
@@ -65,7 +65,7 @@ impl Refused {
     }
 }
 
-/// What a client was too slow with.
+/// The timeout that a client has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timeout {
     /// The head of a request (`limits.header_timeout`).
@@ -74,9 +74,9 @@ pub enum Timeout {
     Idle,
     /// The body of a request (`limits.stall_timeout`, `limits.minimum_receive_rate`).
     Body,
-    /// Taking an answer (`limits.stall_timeout`, `limits.minimum_send_rate`).
+    /// Reading an answer (`limits.stall_timeout`, `limits.minimum_send_rate`).
     Send,
-    /// An idle connection made room for another.
+    /// An idle connection was ended to make room for another.
     MadeRoom,
 }
 
@@ -94,8 +94,8 @@ impl Timeout {
 /// The versions of TLS, as labels.
 pub const TLS_VERSIONS: [&str; 3] = ["1.2", "1.3", "other"];
 
-/// Why handshakes fail, as labels: the words of `TlsError::kind`, and the client that went away in the
-/// middle.
+/// Why handshakes fail, as labels: the words of `TlsError::kind`, and a client that disconnects during the
+/// handshake.
 pub const HANDSHAKE_FAILURES: [&str; 10] = [
     "plain_http",
     "ended_by_client",
@@ -109,7 +109,7 @@ pub const HANDSHAKE_FAILURES: [&str; 10] = [
     "abandoned",
 ];
 
-/// Status codes that are counted one by one: 100 to 599.
+/// Status codes that are counted separately: 100 to 599.
 pub const STATUSES: std::ops::Range<u16> = 100..600;
 
 /// The counts of one core. Aligned so that no other core's writes share a cache line with them (adjacent
@@ -135,7 +135,7 @@ pub struct CoreCounts {
     pub statuses: Box<[Count]>,
     /// Handshakes done, by version of TLS, new ones.
     pub handshakes: [Count; 3],
-    /// Handshakes done, by version of TLS, that took up an earlier session.
+    /// Handshakes done, by version of TLS, that resumed an earlier session.
     pub resumptions: [Count; 3],
     /// Handshakes that failed, by [`HANDSHAKE_FAILURES`].
     pub handshake_failures: [Count; 10],
@@ -149,7 +149,7 @@ pub struct CoreCounts {
     pub http2_broken: Count,
     /// Connections that used HTTP/3.
     pub http3_connections: Count,
-    /// Requests whose file was in the cache, though they were no plain hits.
+    /// Requests whose file was in the cache, except plain hits.
     pub cache_hits: Count,
     /// Requests whose file was not in the cache.
     pub cache_misses: Count,
@@ -194,7 +194,7 @@ impl CoreCounts {
         self.refused[reason as usize].add(1);
     }
 
-    /// A TLS handshake came to its end. The version is `TLSv1.3` or `TLSv1.2`.
+    /// A TLS handshake was completed. The version is `TLSv1.3` or `TLSv1.2`.
     pub fn handshake_done(&self, version: Option<&str>, resumed: bool) {
         let version = match version {
             Some("TLSv1.2") => 0,
@@ -212,7 +212,7 @@ impl CoreCounts {
         }
     }
 
-    /// Where a status is counted. Whatever is none counts as 599, so that no sum misses it.
+    /// The count of a status. An invalid status is counted as 599, so that it is part of every sum.
     #[inline]
     pub(super) fn status(&self, status: u16) -> &Count {
         let position = usize::from(status.wrapping_sub(STATUSES.start)).min(self.statuses.len() - 1);

@@ -1,7 +1,7 @@
-//! A core's hand in the metrics: what connections call when they have answered.
+//! The counters of a core, which connections update after each answer.
 //!
-//! An answer from the cache costs two additions in memory of the core's own ([`CoreMetrics::hit`]). Reading a
-//! clock would cost more than the rest of the count, so only one in this many of them is timed.
+//! An answer from the cache costs two additions in the core's own memory ([`CoreMetrics::hit`]). Reading a
+//! clock would cost more than the rest of the count, so only one in a configured number of hits is timed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,14 +14,14 @@ use super::registry::Metrics;
 use super::route_counts::RouteCounts;
 use super::route_table::RouteTable;
 
-/// An answer that was no plain hit.
+/// The facts about an answer that was not a plain hit.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerFacts<'t> {
-    /// The sites and routes of the configuration that it was answered by.
+    /// The sites and routes of the configuration under which it was answered.
     pub table: &'t Arc<RouteTable>,
-    /// The site, by its position in the configuration; `None` where none was found.
+    /// The site, by its position in the configuration; `None`: no site was found.
     pub site: Option<usize>,
-    /// The route, by its position in the site; `None` where none matched.
+    /// The route, by its position in the site; `None`: no route matched.
     pub route: Option<usize>,
     /// The protocol.
     pub protocol: Protocol,
@@ -29,13 +29,13 @@ pub struct AnswerFacts<'t> {
     pub status: u16,
     /// Bytes of the body that were sent.
     pub body_bytes: u64,
-    /// When the request was there.
+    /// When the whole request had arrived.
     pub started: Instant,
-    /// What a cache before the program did.
+    /// The result of a cache before the program.
     pub cache: CacheResult,
 }
 
-/// One core's hand in the metrics.
+/// The counters of one core.
 pub struct CoreMetrics {
     registry: Arc<Metrics>,
     index: usize,
@@ -43,17 +43,17 @@ pub struct CoreMetrics {
     table: Arc<RouteTable>,
     /// By slot of the table; made when first needed.
     routes: Vec<Option<Arc<RouteCounts>>>,
-    /// Every so manieth turn's hits are timed; 0: none.
+    /// The hits of one in this many turns are timed; 0: none.
     hit_sampling: u32,
-    /// Turns until the next that is timed.
+    /// Turns until the next one that is timed.
     until_sample: u32,
     /// When the turn began, if it is timed.
     sampled_at: Option<Instant>,
 }
 
 impl CoreMetrics {
-    /// The hand of core `index`, for the sites and routes of `table`; one in `hit_sampling` turns of hits is
-    /// timed. Call it on the core's own thread.
+    /// The counters of core `index`, for the sites and routes of `table`; one in `hit_sampling` turns of hits
+    /// is timed. Must be called on the core's own thread.
     pub fn new(
         registry: Arc<Metrics>,
         index: usize,
@@ -76,12 +76,12 @@ impl CoreMetrics {
         metrics
     }
 
-    /// The counts that are of no route.
+    /// The counts that belong to no route.
     pub fn counts(&self) -> &Arc<CoreCounts> {
         &self.counts
     }
 
-    /// Goes by another configuration from now on; what was counted stays.
+    /// Uses another configuration from now on; the counts are kept.
     pub fn apply_routes(&mut self, table: Arc<RouteTable>, hit_sampling: u32) {
         self.routes = vec![None; table.slots()];
         self.table = table;
@@ -90,7 +90,8 @@ impl CoreMetrics {
         self.sampled_at = None;
     }
 
-    /// Received bytes are about to be looked at: says whether and since when their hits are timed.
+    /// Called before received bytes are processed: returns the time from which their hits are timed, if they
+    /// are.
     #[inline]
     pub fn begin_turn(&mut self) {
         self.sampled_at = None;
@@ -103,7 +104,7 @@ impl CoreMetrics {
         }
     }
 
-    /// The same where it is known already since when its request is there.
+    /// The same if the time at which the request had arrived is already known.
     #[inline]
     pub fn begin_turn_at(&mut self, since: Instant) {
         self.begin_turn();
@@ -142,7 +143,7 @@ impl CoreMetrics {
         let slot = answered.table.slot(answered.site, answered.route);
         let took_ns = nanoseconds_since(answered.started);
         if !Arc::ptr_eq(answered.table, &self.table) {
-            // A reload came between: the slots are others now, the names count.
+            // There was a reload in between: the slots have changed, but the names identify the routes.
             let labels = answered.table.labels_of(answered.site, answered.route);
             let counts = self.registry.route_counts(self.index, labels);
             return counts.answered(answered.status, answered.body_bytes, took_ns, answered.cache);
@@ -155,7 +156,7 @@ impl CoreMetrics {
         }
     }
 
-    /// Brings what others see of the traffic up to what this thread has counted.
+    /// Publishes the traffic that this thread has counted.
     pub fn publish(&self, connections: [u64; 4]) {
         let (received, sent) = super::traffic::totals();
         self.counts.received_bytes.set(received);

@@ -2,22 +2,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count, or a level that goes up and down, with one writer.
+/// A counter, or a level that rises and falls, with one writer.
 ///
 /// Writing is a load, an addition and a store: no locked instruction, because no other thread ever writes.
-/// Readers see a value that was right a moment ago.
+/// Readers get a value that was correct a moment ago.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Raises it. Only the thread that owns it may.
+    /// Increases it. Only the owning thread may call this.
     #[inline]
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Sets it. Only the thread that owns it may.
+    /// Sets it. Only the owning thread may call this.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);

@@ -8,17 +8,17 @@ use super::metric::{Definition, Kind};
 pub static CRAWLER_METRICS: &[Definition] = &[Definition {
     name: "touchstone_crawlers_requests",
     kind: Kind::Counter,
-    help: "What the rules on crawlers did with requests.",
+    help: "Requests by the result of the rules on crawlers.",
     labels: &[
         ("site", "the site"),
         ("bot", "the bot, where the configuration names it; `-` for all other clients"),
         (
             "result",
-            "`verified`: a signature was right; `invalid`: it was wrong; `unverified`: its key could not be \
+            "`verified`: a signature was valid; `invalid`: it was not; `unverified`: its key could not be \
              found; `imitated`: an unsigned request named the bot; `denied`: the bot has no access; \
              `limited`: it made too many requests; `challenged`: a visitor must pass the check first; \
-             `worked`, `waited`: it has passed; `failed`: what it sent was not right; `admitted`: it had \
-             passed before",
+             `worked`, `waited`: it has passed; `failed`: the data that it sent was invalid; `admitted`: \
+             it had passed before",
         ),
     ],
     collect: |totals, samples| {

@@ -1,10 +1,10 @@
-//! What is counted of bots and of visitors that are checked.
+//! The counts of bots and of visitors that are checked.
 
 use std::sync::Arc;
 
 use touchstone_handler::crawler_counts::{self, Result};
 
-/// A bot at a site, as it is now.
+/// The current counts of a bot at a site.
 #[derive(Debug, Clone)]
 pub struct CrawlerTotals {
     /// The site.

@@ -1,4 +1,4 @@
-//! The table of every metric: its name, its kind, what it means, its labels, and how it is read.
+//! The table of every metric: its name, kind, meaning and labels, and how it is read.
 //!
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a
 //! new metric is one new entry.
@@ -642,7 +642,7 @@ pub static METRICS: &[Definition] = &[
         kind: Kind::Gauge,
         help: "The time of the last change of the configuration, in seconds since 1970.",
         labels: &[],
-        collect: |totals, samples| samples.add(&[], totals.taken_up_at),
+        collect: |totals, samples| samples.add(&[], totals.applied_at),
     },
     Definition {
         name: "touchstone_config_reloads",
@@ -700,7 +700,7 @@ pub static METRICS: &[Definition] = &[
         kind: Kind::Counter,
         help: "Functions of NSAPI plug-ins that did not return within `function_timeout`.",
         labels: &[],
-        collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
+        collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_abandoned()),
     },
     Definition {
         name: "touchstone_control_changes",
@@ -708,8 +708,9 @@ pub static METRICS: &[Definition] = &[
         help: "Requests to the control API that change something.",
         labels: &[(
             "result",
-            "`applied`; `refused`: it was wrong; `conflict`: another writer was first (412), or the request \
-             does not say what it is based on (428); `denied`: the client may not do it (401, 403)",
+            "`applied`; `refused`: it was invalid; `conflict`: another client has changed the \
+             configuration before (412), or the request does not name the version that it is based on \
+             (428); `denied`: the client has no permission (401, 403)",
         )],
         collect: |totals, samples| {
             for changes in totals.control_changes.iter() {

@@ -1,4 +1,4 @@
-//! The table of metrics written out for people: `docs/metrics.md`.
+//! Writes the table of metrics for readers: `docs/metrics.md`.
 
 use std::fmt::Write as _;
 
@@ -82,17 +82,17 @@ scrape_configs:
 
 A collector of OpenTelemetry is sent the same by [`[telemetry] metrics`](telemetry.md#metrics).
 
-Each core counts in memory of its own, which no other core writes, and the counts are added up for each query.
-A response straight from the file cache costs two additions; asking takes no time from the cores. Counts go on
-over reloads and begin at zero with every start of the process.
+Each core counts in its own memory, which no other core writes, and the counts are added up for each query. A
+response directly from the file cache costs two additions; a query takes no time from the cores. Counts
+continue over reloads and begin at zero with every start of the process.
 
-Times are measured for every request but those that are answered straight from the file cache: reading a clock
-twice would cost them more than all the counting. Of those, one in
-[`admin.sample_hits`](configuration.md#admin-sample_hits) (64 unless changed) is timed, and stands for the
-others. Histograms have 36 steps for each power of ten inside; the bounds that are shown are bounds of these
+Times are measured for every request except those that are answered directly from the file cache: reading a
+clock twice would cost them more than all the counting. Of those, one in
+[`admin.sample_hits`](configuration.md#admin-sample_hits) (64 by default) is timed, and represents the others.
+Internally, histograms have 36 steps for each power of ten; the bounds that are shown are bounds of these
 steps, so their counts are exact.
 
-Two questions that are often asked, in PromQL:
+Frequent queries, in PromQL:
 
 ```text
 sum(rate(touchstone_requests_total[5m]))                                             requests a second
@@ -109,7 +109,7 @@ rate(touchstone_cache_hits_total[5m])
 mod tests {
     use super::*;
 
-    /// The page in the book is what the table says. `BLESS=1` writes it again.
+    /// The page in the book equals the table. `BLESS=1` writes it again.
     #[test]
     fn metrics_page_is_up_to_date() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");

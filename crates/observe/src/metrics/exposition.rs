@@ -1,7 +1,7 @@
-//! The metrics as monitoring systems read them: the text format of Prometheus (version 0.0.4) and OpenMetrics
-//! 1.0.
+//! The metrics in the formats of monitoring systems: the text format of Prometheus (version 0.0.4) and
+//! OpenMetrics 1.0.
 //!
-//! Both are made from the same table and differ in little: how a counter is announced, units, and the end
+//! Both are made from the same table. They differ in the announcement of counters, in units, and in the end
 //! mark.
 
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// What an `Accept` field asks for: OpenMetrics where its weight is that of the other format or more.
+    /// The format for an `Accept` field: OpenMetrics if its weight is not less than that of the other format.
     pub fn accepted(accept: Option<&[u8]>) -> Format {
         let Some(accept) = accept.and_then(|accept| std::str::from_utf8(accept).ok()) else {
             return Format::Prometheus;
@@ -48,7 +48,7 @@ impl Format {
                     Some((name, value)) if name.trim().eq_ignore_ascii_case("q") => {
                         weight = value.trim().parse().unwrap_or(0.0);
                     }
-                    // There may be versions one day that this one cannot write.
+                    // Later versions may exist that this server cannot write.
                     Some((name, value)) if slot == 0 && name.trim().eq_ignore_ascii_case("version") => {
                         known_version = matches!(value.trim().trim_matches('"'), "1.0.0" | "0.0.1");
                     }
@@ -86,7 +86,7 @@ pub fn expose(totals: &Totals, format: Format) -> String {
 
 fn announce(text: &mut String, definition: &Definition, format: Format) {
     let (name, kind) = match (format, definition.kind) {
-        // The older format knows the name of the samples only, and no kind for information.
+        // The older format uses the name of the samples, and has no kind for information.
         (Format::Prometheus, Kind::Counter) => (format!("{}_total", definition.name), "counter"),
         (Format::Prometheus, Kind::Info) => (format!("{}_info", definition.name), "gauge"),
         (Format::OpenMetrics, Kind::Counter) => (definition.name.to_string(), "counter"),

@@ -1,4 +1,4 @@
-//! Tests of the exposition: read back by a strict reader of its own, written from the two specifications.
+//! Tests of the exposition: a strict reader, written from the two specifications, reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ struct Sample {
     value: f64,
 }
 
-/// Reads an exposition, and refuses what the specifications do.
+/// Reads an exposition, and refuses what the specifications forbid.
 fn read(text: &str, format: Format) -> Result<Vec<Sample>, String> {
     let body = match format {
         Format::Prometheus => text,
@@ -188,7 +188,7 @@ fn the_table_is_in_order() {
 }
 
 #[test]
-fn which_format_is_wanted() {
+fn the_format_for_an_accept_field() {
     let accepted = |accept: &str| Format::accepted(Some(accept.as_bytes()));
     // What Prometheus 2.x and 3.x send.
     assert_eq!(
@@ -217,7 +217,7 @@ fn which_format_is_wanted() {
 }
 
 proptest! {
-    /// Names of sites and routes may hold anything that a configuration may.
+    /// Names of sites and routes may contain any text that a configuration may contain.
     #[test]
     fn any_label_reads_back(
         site in any::<String>(),

@@ -1,8 +1,8 @@
 //! A histogram of durations with a fixed size and log-linear buckets.
 //!
 //! Each power of ten from 1 microsecond to 100 seconds is divided into 36 equal steps, so that the width of a
-//! bucket is at most a quarter of its value. The bounds that monitoring systems usually want (1, 2.5, 5, 10)
-//! are bounds of buckets, so the counts below them are exact. A bucket includes its upper bound, as `le` of
+//! bucket is at most a quarter of its value. The usual bounds of monitoring systems (1, 2.5, 5, 10) are
+//! bounds of buckets, so the counts below them are exact. A bucket includes its upper bound, as `le` of
 //! Prometheus does.
 
 use super::count::Count;
@@ -70,7 +70,7 @@ impl Histogram {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     buckets: Box<[u64]>,
-    /// How many were counted.
+    /// The number of durations.
     pub count: u64,
     /// The sum of the durations, in nanoseconds.
     pub sum_ns: u64,
@@ -83,12 +83,12 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Adds what a histogram has counted so far.
+    /// Adds the counts of a histogram.
     pub fn add(&mut self, histogram: &Histogram) {
         for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
             let count = bucket.get();
             *sum += count;
-            // Counted from the buckets, so that both agree even while a record is being made.
+            // The sum is computed from the buckets, so that both agree even while a record is being made.
             self.count += count;
         }
         self.sum_ns = self.sum_ns.wrapping_add(histogram.sum_ns.get());
@@ -106,7 +106,7 @@ impl Distribution {
         })
     }
 
-    /// The duration within which this share (0 to 1) stayed, in nanoseconds, as exact as the buckets; `None`
+    /// The duration that this share (0 to 1) did not exceed, in nanoseconds, as exact as the buckets; `None`
     /// if nothing was counted.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         if self.count == 0 {
@@ -144,7 +144,7 @@ fn bucket_of(took_ns: u64) -> usize {
 fn upper_bound_ns(bucket: usize) -> u64 {
     match bucket {
         0 => LEAST_NS,
-        // There is no upper bound: the largest known bound stands for it.
+        // There is no upper bound: the largest known bound is used.
         _ if bucket == BUCKETS - 1 => lower_bound_ns(bucket),
         _ => {
             let (decade, step) = ((bucket - 1) / STEPS, (bucket - 1) % STEPS);

@@ -17,9 +17,9 @@ pub static LOGIN_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_logins_begun",
         kind: Kind::Counter,
-        help: "Browsers that were sent to a provider. Some do not come back.",
+        help: "Browsers that were sent to a provider. Some do not return.",
         labels: &[ISSUER, CLIENT],
-        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.begun),
+        collect: |totals, samples| samples.each(&totals.logins, labels, |login| login.started),
     },
     Definition {
         name: "touchstone_logins_completed",
@@ -37,10 +37,10 @@ pub static LOGIN_METRICS: &[Definition] = &[
             CLIENT,
             (
                 "reason",
-                "`callback`: what the browser brought back is not right (400); `denied`: by the provider or \
-                 the user (403); `provider`: it cannot be reached, or what it says is wrong (502); `busy`: \
-                 its metadata are not there, or too many logins wait (503); `timeout`: it was late (504); \
-                 `failed`: the server could not do it (500)",
+                "`callback`: the data that the browser returned is invalid (400); `denied`: by the \
+                 provider or the user (403); `provider`: it cannot be reached, or its answer is invalid \
+                 (502); `busy`: its metadata are not available, or too many logins wait (503); `timeout`: \
+                 it did not answer in time (504); `failed`: an error of the server (500)",
             ),
         ],
         collect: |totals, samples| {
@@ -50,14 +50,14 @@ pub static LOGIN_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_login_renewals",
         kind: Kind::Counter,
-        help: "Questions to a provider, with refresh tokens, whether sessions go on.",
+        help: "Requests to a provider, with refresh tokens, whether sessions continue.",
         labels: &[
             ISSUER,
             CLIENT,
             (
                 "result",
-                "`renewed`: it goes on; `ended`: the provider has ended it; `failed`: there was no answer, \
-                 or a wrong one, and the session goes on",
+                "`renewed`: it continues; `ended`: the provider has ended it; `failed`: there was no valid \
+                 answer, and the session continues",
             ),
         ],
         collect: |totals, samples| {
@@ -74,8 +74,8 @@ pub static LOGIN_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_login_logout_tokens",
         kind: Kind::Counter,
-        help: "Logout tokens that came by the back channel. One may end many sessions, and none that this \
-            process knows: a session is in its cookie.",
+        help: "Logout tokens that were received by the back channel. One may end many sessions; this \
+             process does not know their number, because a session is in its cookie.",
         labels: &[ISSUER, CLIENT, ("result", "`accepted`, or `refused`: the error log has the reason")],
         collect: |totals, samples| {
             samples.each_of(&totals.logins, labels, LogoutToken::ALL.map(LogoutToken::label), |login| {

@@ -1,10 +1,10 @@
-//! What is counted of logins.
+//! The counts of logins.
 
 use std::sync::Arc;
 
 use touchstone_handler::login_counts::{self, LogoutToken, Refusal, Renewal};
 
-/// A client of a provider, as it is now.
+/// The current counts of a client of a provider.
 #[derive(Debug, Clone)]
 pub struct LoginTotals {
     /// The provider.
@@ -12,14 +12,14 @@ pub struct LoginTotals {
     /// The client's name there.
     pub client: String,
     /// Browsers that were sent to the provider.
-    pub begun: u64,
+    pub started: u64,
     /// Logins that have ended with a session.
     pub completed: u64,
-    /// Sessions that users have ended here.
+    /// Sessions that users have ended at this server.
     pub signed_out: u64,
     /// Logins that were refused, by [`Refusal`].
     pub refusals: [u64; Refusal::ALL.len()],
-    /// Questions whether sessions go on, by [`Renewal`].
+    /// Checks whether sessions continue, by [`Renewal`].
     pub renewals: [u64; Renewal::ALL.len()],
     /// Logout tokens, by [`LogoutToken`].
     pub logout_tokens: [u64; LogoutToken::ALL.len()],
@@ -30,7 +30,7 @@ pub fn login_totals() -> Vec<LoginTotals> {
     let of = |(name, counts): (login_counts::Name, Arc<login_counts::Counts>)| LoginTotals {
         issuer: name.issuer,
         client: name.client,
-        begun: counts.begun.get(),
+        started: counts.started.get(),
         completed: counts.completed.get(),
         signed_out: counts.signed_out.get(),
         refusals: counts.refusals(),

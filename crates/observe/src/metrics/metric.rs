@@ -1,4 +1,4 @@
-//! What a metric is, and how its samples are written.
+//! The definition of a metric, and how its samples are written.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -9,31 +9,31 @@ use super::totals::Totals;
 pub struct Definition {
     /// Its name, without the ending that its kind adds (`_total`, `_info`).
     pub name: &'static str,
-    /// What kind of number it is.
+    /// The kind of its values.
     pub kind: Kind,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
-    /// Its labels, each with what its values are.
+    /// Its labels, each with its values.
     pub labels: &'static [(&'static str, &'static str)],
-    /// Gives its samples.
+    /// Adds its samples.
     pub(super) collect: fn(&Totals, &mut Samples<'_>),
 }
 
-/// What kind of number a metric is.
+/// The kind of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows, until the process starts again.
     Counter,
-    /// It goes up and down.
+    /// It rises and falls.
     Gauge,
-    /// How many were no larger than each bound.
+    /// How many values were at most each bound.
     Histogram,
-    /// Always 1; the labels say it.
+    /// Always 1; the labels contain the information.
     Info,
 }
 
 impl Kind {
-    /// What a sample's name has after the metric's.
+    /// The suffix of a sample's name.
     pub fn ending(self) -> &'static str {
         match self {
             Kind::Counter => "_total",
@@ -58,7 +58,7 @@ pub struct Samples<'d> {
     pub(super) output: Output,
 }
 
-/// Where samples are written to.
+/// The destination of samples.
 pub(super) enum Output {
     Text(String),
     Points(Vec<Point>),
@@ -80,13 +80,13 @@ pub enum PointValue {
     Number(u64),
     /// A number with a fraction.
     Float(f64),
-    /// How many were no larger than each bound, how many there were, and their sum.
+    /// How many values were at most each bound, the number of all values, and their sum.
     Histogram {
         /// The bounds, in their order.
         bounds: Vec<f64>,
-        /// For each bound, how many were no larger.
+        /// For each bound, how many values were at most this bound.
         cumulative: Vec<u64>,
-        /// All.
+        /// The number of all values.
         count: u64,
         /// Their sum.
         sum: f64,
@@ -131,7 +131,7 @@ impl Samples<'_> {
         rows.iter().for_each(|row| self.add(&labels(row), number(row)));
     }
 
-    /// Adds numbers for each row that are told apart by one more label, which is the last.
+    /// Adds numbers for each row, which one more label distinguishes; it is the last label.
     pub fn each_of<R, const LABELS: usize, const COUNT: usize>(
         &mut self,
         rows: &[R],
@@ -161,8 +161,8 @@ impl Samples<'_> {
         self.add_point(labels, PointValue::Histogram { bounds, cumulative, count, sum });
     }
 
-    /// Adds a histogram of times from counts that are added up already: bounds in seconds, how many were no
-    /// larger, how many there were, and their sum.
+    /// Adds a histogram of times from cumulative counts: bounds in seconds, how many values were at most each
+    /// bound, the number of all values, and their sum.
     pub fn add_cumulative(&mut self, labels: &[&str], bounds_s: &[f64], counts: &[u64], all: (u64, f64)) {
         let (bounds, cumulative) = bounds_s.iter().copied().zip(counts.iter().copied()).unzip();
         self.add_point(labels, PointValue::Histogram { bounds, cumulative, count: all.0, sum: all.1 });

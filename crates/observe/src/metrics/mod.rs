@@ -1,4 +1,4 @@
-//! The counters of the server, and how monitoring systems see them.
+//! The counters of the server, and their formats for monitoring systems.
 //!
 //! ```text
 //! core 0: hit, answered -> counts of its own --\
@@ -12,26 +12,26 @@
 //! | module | |
 //! |---|---|
 //! | `count`, `histogram` | a number, and times, with one writer and any readers |
-//! | `core_counts`, `route_counts` | what a core counts, as a whole and of each route |
-//! | `core_metrics` | what connections call |
+//! | `core_counts`, `route_counts` | the counts of a core, as a whole and of each route |
+//! | `core_metrics` | the functions that connections call |
 //! | `traffic` | bytes in and out of a thread |
-//! | `registry` | where everything is found |
-//! | `route_table` | what sites and routes are called |
-//! | `origin_totals` | what is counted of origins |
-//! | `component_totals` | what is counted of WebAssembly components |
-//! | `stream_totals` | what is counted of streams |
-//! | `webdav_totals` | what is counted of WebDAV |
-//! | `login_totals` | what is counted of logins |
-//! | `acme_counts` | what is counted of the certificates that an authority gives |
-//! | `crawler_totals` | what is counted of bots and checked visitors |
-//! | `telemetry_counts` | what is counted of the traces and metrics that are sent |
-//! | `control_counts` | what is counted of the changes by the control API |
-//! | `process` | what the kernel says |
-//! | `totals` | everything added up |
-//! | `metric` | what a metric is |
+//! | `registry` | the counters of the process |
+//! | `route_table` | the names of sites and routes |
+//! | `origin_totals` | the counts of origins |
+//! | `component_totals` | the counts of WebAssembly components |
+//! | `stream_totals` | the counts of streams |
+//! | `webdav_totals` | the counts of WebDAV |
+//! | `login_totals` | the counts of logins |
+//! | `acme_counts` | the counts of certificates from an authority |
+//! | `crawler_totals` | the counts of bots and checked visitors |
+//! | `telemetry_counts` | the counts of traces and metrics that are sent |
+//! | `control_counts` | the counts of changes by the control API |
+//! | `process` | the values that the kernel reports |
+//! | `totals` | the sums of all counts |
+//! | `metric` | the definition of a metric |
 //! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics`,
 //! `acme_metrics`, `stream_metrics`, `webdav_metrics`, `login_metrics`, `crawler_metrics` | every metric |
-//! | `exposition`, `documentation` | the same as text for machines and for people |
+//! | `exposition`, `documentation` | the metrics as text for machines and for readers |
 
 mod acme_counts;
 mod acme_metrics;

@@ -1,4 +1,4 @@
-//! What is counted of the origins that requests are passed on to; the proxy counts, and this reads it.
+//! The counts of the origins that requests are passed on to. The proxy counts; this module reads the counts.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,23 +13,23 @@ pub struct OriginTotals {
     pub labels: RouteLabels,
     /// The origin's URL.
     pub origin: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// Whether it gets requests, and which.
+    /// Whether it gets requests, and which ones.
     pub service: OriginState,
     /// Its share of the requests.
     pub weight: u32,
     /// Requests sent to it.
     pub requests: u64,
-    /// Those that had been sent elsewhere before.
+    /// Requests that had been sent to another origin before.
     pub retries: u64,
     /// Answers, by class of their status.
     pub classes: [u64; 5],
-    /// Requests without an answer, by what was wrong.
+    /// Requests without an answer, by reason.
     pub failures: [u64; FailureLabel::LABELS.len()],
     /// Answers that broke off.
     pub broken_bodies: u64,
-    /// How often it was left alone.
+    /// How often it was ejected.
     pub ejections: u64,
     /// Requests under way.
     pub under_way: u64,
@@ -37,13 +37,13 @@ pub struct OriginTotals {
     pub opened: u64,
     /// Open connections.
     pub connections: u64,
-    /// Those of them that have no request and speak HTTP/1.1.
+    /// Open connections that have no request and use HTTP/1.1.
     pub idle: u64,
-    /// How many heads of answers took no longer than each of [`TIME_BOUNDS_S`].
+    /// How many heads of answers took at most each of [`TIME_BOUNDS_S`].
     pub times: Vec<u64>,
-    /// How many there were.
+    /// The number of all heads.
     pub times_count: u64,
-    /// How long they took together, in seconds.
+    /// The sum of their times, in seconds.
     pub times_sum_s: f64,
 }
 
@@ -53,8 +53,8 @@ impl OriginTotals {
         self.failures.iter().sum::<u64>() + self.broken_bodies
     }
 
-    /// The time that so large a share of answers took no longer than, as far as the classes tell; `None`:
-    /// there were none, or they took longer than the last.
+    /// The time that this share of answers did not exceed, as exact as the classes; `None`: there were none,
+    /// or they took longer than the last bound.
     pub fn quantile_s(&self, share: f64) -> Option<f64> {
         let wanted = (self.times_count as f64 * share).ceil().max(1.0);
         let position = self.times.iter().position(|count| *count as f64 >= wanted)?;
@@ -94,7 +94,7 @@ pub fn origin_totals(groups: &OriginGroups) -> Vec<OriginTotals> {
         }
     }
     totals.sort_by(|one, other| (&one.labels, &one.origin).cmp(&(&other.labels, &other.origin)));
-    // Groups of a former configuration that still have requests are not shown beside the present one.
+    // Groups of a former configuration that still have requests are not shown in addition to the current one.
     totals.dedup_by(|later, earlier| (&later.labels, &later.origin) == (&earlier.labels, &earlier.origin));
     totals
 }

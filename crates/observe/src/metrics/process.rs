@@ -1,13 +1,13 @@
-//! What the kernel says of this process.
+//! The values that the kernel reports about this process.
 
 use std::fs;
 
-/// What the kernel says of this process; what cannot be found out is zero.
+/// The values that the kernel reports about this process; unknown values are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProcessFacts {
     /// Processor time used, user and system together, in seconds.
     pub cpu_seconds: f64,
-    /// Memory that is really there, in bytes.
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
     /// Addresses in use, in bytes.
     pub virtual_bytes: u64,
@@ -15,12 +15,12 @@ pub struct ProcessFacts {
     pub threads: u64,
     /// Open files.
     pub open_files: u64,
-    /// The most that may be open.
+    /// The limit of open files.
     pub most_open_files: u64,
 }
 
 impl ProcessFacts {
-    /// Asks now.
+    /// Reads the current values.
     pub fn now() -> ProcessFacts {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let mut facts = parse_stat(&stat).unwrap_or_default();
@@ -37,8 +37,8 @@ pub fn cpu_seconds() -> f64 {
     parse_stat(&stat).map_or(0.0, |facts| facts.cpu_seconds)
 }
 
-/// Since Linux 6.2 the directory's size says it; before, only counting does, which takes long where there are
-/// many.
+/// Since Linux 6.2 the directory's size is the number; before, the entries must be counted, which takes long
+/// if there are many.
 fn open_files() -> u64 {
     match fs::metadata("/proc/self/fd").map_or(0, |metadata| std::os::unix::fs::MetadataExt::size(&metadata))
     {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_says_something_of_us() {
+    fn the_kernel_reports_this_process() {
         let facts = ProcessFacts::now();
         assert!(facts.resident_bytes > 100_000 && facts.virtual_bytes >= facts.resident_bytes);
         assert!(facts.threads >= 1 && facts.open_files >= 3 && facts.most_open_files >= facts.open_files);

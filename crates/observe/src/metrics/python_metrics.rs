@@ -15,7 +15,7 @@ pub static PYTHON_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_python_application_up",
         kind: Kind::Gauge,
-        help: "How an application is: 1 for the state that it is in.",
+        help: "The state of an application: 1 for the current state, 0 for the others.",
         labels: &[
             SITE,
             ROUTE,
@@ -77,7 +77,7 @@ pub static PYTHON_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_python_queue",
         kind: Kind::Gauge,
-        help: "Requests that wait in an application's workers and that it was not called for.",
+        help: "Requests that wait in an application's workers, for which it was not called yet.",
         labels: &[SITE, ROUTE, APPLICATION],
         collect: |totals, samples| {
             samples.each(&totals.python.applications, labels, ApplicationStatus::queue)
@@ -120,10 +120,10 @@ pub static PYTHON_METRICS: &[Definition] = &[
             APPLICATION,
             (
                 "reason",
-                "`reload`: the server was told to; `change`: a source file has changed; `requests`, \
-                 `memory`, `answer`: it has reached this limit; `loop`: its event loop did not come back; \
-                 `end`: it has ended or was killed; `start`: it could not be started, or was not ready in \
-                 time",
+                "`reload`: the server was ordered to reload; `change`: a source file has changed; \
+                 `requests`, `memory`, `answer`: it has reached this limit; `loop`: its event loop did not \
+                 return; `end`: it has ended or was killed; `start`: it could not be started, or was not \
+                 ready in time",
             ),
         ],
         collect: |totals, samples| {
@@ -138,16 +138,16 @@ pub static PYTHON_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_python_request_failures",
         kind: Kind::Counter,
-        help: "Requests that the application has not answered, or not at first.",
+        help: "Requests that the application has not answered, or only after a repetition.",
         labels: &[
             SITE,
             ROUTE,
             APPLICATION,
             (
                 "reason",
-                "`full`: all workers had as many as may wait (503); `no_worker`: there was none (503); \
-                 `too_long`: they took longer than `limits.answer` (504); `lost`: their worker has ended \
-                 (502); `repeated`: it has, and they were asked once more",
+                "`full`: all workers had as many as may wait (503); `no_worker`: there was no worker \
+                 (503); `too_long`: they took longer than `limits.answer` (504); `lost`: their worker has \
+                 ended (502); `repeated`: their worker has ended, and they were repeated",
             ),
         ],
         collect: |totals, samples| {

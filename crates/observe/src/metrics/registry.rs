@@ -1,5 +1,5 @@
-//! What all cores share of the metrics: the places of their counters, and the counters of the process as a
-//! whole.
+//! The state of the metrics that all cores share: the places of their counters, and the counters of the
+//! process as a whole.
 //!
 //! A core registers its counters once, and those of a route at the route's first request. Locks are taken
 //! only then and when the metrics are read, never for a request.
@@ -49,7 +49,7 @@ pub struct Metrics {
     accelerator: Mutex<Option<Arc<Store>>>,
     reloads: [AtomicU64; 2],
     generation: AtomicU64,
-    taken_up_at: AtomicU64,
+    applied_at: AtomicU64,
     draining: AtomicBool,
     started_at: f64,
     telemetry: Arc<TelemetryCounts>,
@@ -78,7 +78,7 @@ impl Metrics {
             accelerator: Mutex::default(),
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             generation: AtomicU64::new(1),
-            taken_up_at: AtomicU64::new(unix_seconds() as u64),
+            applied_at: AtomicU64::new(unix_seconds() as u64),
             draining: AtomicBool::new(false),
             started_at: unix_seconds(),
             telemetry: Arc::default(),
@@ -88,7 +88,7 @@ impl Metrics {
         })
     }
 
-    /// Sets where answers of programs and origins are stored from now on, if they are stored.
+    /// Sets the store of answers of programs and origins that is in use from now on, if there is one.
     pub fn use_accelerator(&self, store: Option<&Arc<Store>>) {
         *lock(&self.accelerator) = store.cloned();
     }
@@ -118,10 +118,10 @@ impl Metrics {
     }
 
     /// Counts a reload that was applied.
-    pub fn reload_taken_up(&self) {
+    pub fn reload_applied(&self) {
         self.reloads[1].fetch_add(1, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
+        self.applied_at.store(unix_seconds() as u64, Ordering::Relaxed);
     }
 
     /// Counts a reload that failed.
@@ -146,7 +146,7 @@ impl Metrics {
 
     /// The configuration's generation, starting at 1, and since when it is in use (seconds since 1970).
     pub fn generation(&self) -> (u64, u64) {
-        (self.generation.load(Ordering::Relaxed), self.taken_up_at.load(Ordering::Relaxed))
+        (self.generation.load(Ordering::Relaxed), self.applied_at.load(Ordering::Relaxed))
     }
 
     /// When the process began (seconds since 1970).
@@ -159,12 +159,12 @@ impl Metrics {
         &self.control
     }
 
-    /// What is counted of traces and metrics that are sent.
+    /// The counts of traces and metrics that are sent.
     pub fn telemetry(&self) -> &Arc<TelemetryCounts> {
         &self.telemetry
     }
 
-    /// What is counted of certificates that an authority gives.
+    /// The counts of certificates from an authority.
     pub fn acme(&self) -> &Arc<AcmeCounts> {
         &self.acme
     }

@@ -1,4 +1,4 @@
-//! What one core counts of one route.
+//! The counts of one route on one core.
 
 use std::sync::OnceLock;
 
@@ -7,19 +7,19 @@ use touchstone_handler::answer::CacheResult;
 use super::count::{Count, zeroed};
 use super::histogram::Histogram;
 
-/// Status classes, as labels; a status outside of them counts as `5xx`.
+/// Status classes, as labels; any other status is counted as `5xx`.
 pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Whose requests are counted: a site and one of its routes, as labels.
+/// The labels of counted requests: a site and one of its routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteLabels {
-    /// The site's first host, or its first address; `-` where a request reached no site.
+    /// The site's first host, or its first address; `-`: no site was found.
     pub site: String,
-    /// What the route matches; `-` where none did.
+    /// What the route matches; `-`: no route matched.
     pub route: String,
 }
 
-/// The counts of one route on one core, made when its first request comes.
+/// The counts of one route on one core, made when its first request arrives.
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct RouteCounts {
@@ -31,7 +31,7 @@ pub struct RouteCounts {
     pub classes: [Count; 5],
     /// Plain hits that were answers of programs or origins.
     pub accelerated_hits: Count,
-    /// Other answers, by what the cache before their program did.
+    /// Other answers, by the result of the cache before their program.
     pub cache_results: [Count; 5],
     /// How long other answers took.
     pub durations: Histogram,
@@ -54,7 +54,7 @@ impl Default for RouteCounts {
 }
 
 impl RouteCounts {
-    /// Counts an answer that was no plain hit.
+    /// Counts an answer that was not a plain hit.
     pub fn answered(&self, status: u16, body_bytes: u64, took_ns: u64, cache: CacheResult) {
         if let Some(index) = CacheResult::ALL.iter().position(|result| *result == cache) {
             self.cache_results[index].add(1);

@@ -1,21 +1,21 @@
-//! What the sites and routes of a configuration are called, and their slots in the counts.
+//! The names of the sites and routes of a configuration, and their slots in the counts.
 
 use super::route_counts::RouteLabels;
 
-/// What a site and its routes are called.
+/// The names of a site and its routes.
 #[derive(Debug)]
 pub struct SiteNames {
-    /// The site; no other has the same.
+    /// The site's name, which is unique.
     pub site: String,
     /// Its routes, in their order.
     pub routes: Vec<String>,
 }
 
-/// The sites and routes of a configuration, each with a slot of its own; slot 0 is for what reaches no site.
+/// The sites and routes of a configuration, each with its own slot; slot 0 is for requests without a site.
 #[derive(Debug)]
 pub struct RouteTable {
     labels: Vec<RouteLabels>,
-    /// By site, the slot of what no route of it matches; its routes follow.
+    /// By site, the slot of requests that match no route of it; its routes follow.
     first: Vec<usize>,
 }
 

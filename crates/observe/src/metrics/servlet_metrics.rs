@@ -7,12 +7,12 @@ use super::metric::{Definition, Kind, Samples};
 use super::totals::Totals;
 
 const CONTEXT: (&str, &str) = ("context", "the path of the application, `/` for the root");
-const VERSION: (&str, &str) = ("version", "its version, as the name of its WAR says; empty: none");
+const VERSION: (&str, &str) = ("version", "its version, according to the name of its WAR; empty: none");
 const MACHINE_SITE: (&str, &str) =
     ("site", "of an isolated route; `-`: it is the machine in the server's process");
 const MACHINE_ROUTE: (&str, &str) =
     ("route", "of an isolated route; `-`: it is the machine in the server's process");
-const COLLECTOR: (&str, &str) = ("collector", "what Java calls it");
+const COLLECTOR: (&str, &str) = ("collector", "its name in Java");
 
 /// The states of an application.
 const STATES: [&str; 4] = ["starting", "running", "reloading", "failed"];
@@ -22,7 +22,7 @@ pub static SERVLET_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_servlet_application_up",
         kind: Kind::Gauge,
-        help: "How an application is: 1 for the state that it is in.",
+        help: "The state of an application: 1 for the current state, 0 for the others.",
         labels: &[
             SITE,
             ROUTE,
@@ -176,8 +176,8 @@ pub static SERVLET_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_servlet_class_loaders",
         kind: Kind::Gauge,
-        help: "Class loaders of a route's applications that are in memory. More than there are applications \
-            for long says that something holds on to the classes of one that was replaced.",
+        help: "Class loaders of a route's applications that are in memory. If there are more of them than \
+             applications for a long time, the classes of a replaced application are still referenced.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in &totals.servlets.routes {
@@ -259,7 +259,8 @@ pub static SERVLET_METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_java_collection_seconds",
         kind: Kind::Counter,
-        help: "How long that has taken together: for most collectors the applications stood still meanwhile.",
+        help: "How long that has taken together: with most collectors the applications are stopped in that \
+             time.",
         labels: &[MACHINE_SITE, MACHINE_ROUTE, COLLECTOR],
         collect: |totals, samples| each_collector(totals, samples, |collector| seconds(collector.time_ms)),
     },

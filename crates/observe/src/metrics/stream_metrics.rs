@@ -6,7 +6,7 @@ use super::stream_totals::StreamTotals;
 const STREAM: (&str, &str) = ("stream", "its `name`");
 const PROTOCOL: (&str, &str) = ("protocol", "`tcp` or `udp`");
 
-/// What came from clients, and what went to them.
+/// The directions: bytes received from clients, and bytes sent to them.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
 
 const DIRECTION: (&str, &str) = ("direction", "`received` from clients, or `sent` to them");
@@ -39,11 +39,11 @@ pub static STREAM_METRICS: &[Definition] = &[
             PROTOCOL,
             (
                 "reason",
-                "`done`: both sides have ended it; `client`, `origin`: this side has broken it off; `idle`, \
-                 `lifetime`: a time limit; `stopped`: the server has ended; `no_origin`: none could be \
-                 reached; `denied`: the client's address; `limit`, `rate`: a limit on connections; \
-                 `proxy_header`: none, or a wrong one; `hello`: the first bytes did not come, or were too \
-                 many; `no_route`: none for that name; `tls`: the handshake has failed",
+                "`done`: both sides have ended it; `client`, `origin`: this side has broken it off; \
+                 `idle`, `lifetime`: a time limit; `stopped`: the server has ended; `no_origin`: none \
+                 could be reached; `denied`: the client's address; `limit`, `rate`: a limit on \
+                 connections; `proxy_header`: none, or a wrong one; `hello`: the first bytes did not \
+                 arrive, or were too many; `no_route`: none for that name; `tls`: the handshake has failed",
             ),
         ],
         collect: |totals, samples| {

@@ -1,10 +1,10 @@
-//! What is counted of streams.
+//! The counts of streams.
 
 use std::sync::Arc;
 
 use touchstone_handler::stream_counts::{self, End};
 
-/// A stream, as it is now.
+/// The current counts of a stream.
 #[derive(Debug, Clone)]
 pub struct StreamTotals {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What is counted of the traces and metrics that are sent to a collector.
+//! The counts of traces and metrics that are sent to a collector.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -42,7 +42,7 @@ impl TelemetryCounts {
 /// The values of the counts, each with its label.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TelemetryTotals {
-    /// Spans, by what became of them.
+    /// Spans, by their result.
     pub spans: [(&'static str, u64); 3],
     /// Requests to the collector, by their result.
     pub exports: [(&'static str, u64); 2],

@@ -1,4 +1,4 @@
-//! All counts of all cores, added up at one moment: what the exposition and the status page are made of.
+//! The sums of the counts of all cores at one moment, for the exposition and the status page.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use super::stream_totals::{StreamTotals, stream_totals};
 use super::telemetry_counts::TelemetryTotals;
 use super::webdav_totals::{WebDavTotals, webdav_totals};
 
-/// Everything that is counted, added up.
+/// The sums of all counts.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// Connections accepted.
@@ -38,7 +38,7 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// Requests answered, by protocol.
     pub protocols: [u64; 4],
-    /// Answers by status, those that there were.
+    /// Answers by status; only statuses that occurred.
     pub statuses: BTreeMap<u16, u64>,
     /// Handshakes by version: new, resumed.
     pub handshakes: [[u64; 2]; 3],
@@ -56,7 +56,7 @@ pub struct Totals {
     pub http3_connections: u64,
     /// Requests whose file was in the cache.
     pub cache_hits: u64,
-    /// Requests whose file was not.
+    /// Requests whose file was not in the cache.
     pub cache_misses: u64,
     /// The cache's own counts.
     pub cache: Option<CacheCounters>,
@@ -64,7 +64,7 @@ pub struct Totals {
     pub accelerator: Option<Counters>,
     /// The counts of its copies on disk.
     pub accelerator_disk: Option<TierCounters>,
-    /// Each route that was asked for anything.
+    /// Each route that had a request.
     pub routes: Vec<RouteTotals>,
     /// Each origin that requests are passed on to.
     pub origins: Vec<OriginTotals>,
@@ -84,23 +84,23 @@ pub struct Totals {
     pub crawlers: Vec<CrawlerTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
-    /// What the kernel says.
+    /// The values that the kernel reports.
     pub process: ProcessFacts,
     /// Reloads that failed, and those that succeeded.
     pub reloads: [u64; 2],
     /// The configuration's generation.
     pub generation: u64,
     /// Since when it is in use, seconds since 1970.
-    pub taken_up_at: u64,
+    pub applied_at: u64,
     /// When the process began, seconds since 1970.
     pub started_at: f64,
     /// Lines that the access log has lost.
     pub lost_lines: u64,
-    /// What is counted of traces and metrics that are sent; `None`: none are.
+    /// The counts of traces and metrics that are sent; `None`: none are sent.
     pub telemetry: Option<TelemetryTotals>,
     /// Changes by the control API, by their result; `None`: there is none.
     pub control_changes: Option<[u64; ControlResult::LABELS.len()]>,
-    /// What is counted of certificates that an authority gives; `None`: none are wanted.
+    /// The counts of certificates from an authority; `None`: none are configured.
     pub acme: Option<AcmeTotals>,
     /// Whether the server stops.
     pub draining: bool,
@@ -115,11 +115,11 @@ pub struct RouteTotals {
     pub hits: u64,
     /// All answers, by class.
     pub classes: [u64; 5],
-    /// Answers by what the cache before their program did.
+    /// Answers by the result of the cache before their program.
     pub cache_results: [u64; 5],
     /// Bytes of bodies.
     pub body_bytes: u64,
-    /// How long answers took that were no plain hits.
+    /// The durations of answers that were not plain hits.
     pub durations: Distribution,
     /// How long plain hits took, as far as they are timed.
     pub hit_durations: Distribution,
@@ -144,9 +144,9 @@ pub struct CoreTotals {
 }
 
 impl Totals {
-    /// Adds up what there is now.
+    /// Computes the current sums.
     pub fn of(metrics: &Metrics) -> Totals {
-        let (generation, taken_up_at) = metrics.generation();
+        let (generation, applied_at) = metrics.generation();
         let mut totals = Totals {
             cache: metrics.cache_counters(),
             accelerator: metrics.accelerator_counters(),
@@ -154,7 +154,7 @@ impl Totals {
             process: ProcessFacts::now(),
             reloads: metrics.reloads(),
             generation,
-            taken_up_at,
+            applied_at,
             started_at: metrics.started_at(),
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),
@@ -251,7 +251,7 @@ impl Totals {
         if route.hits > 0 {
             *self.statuses.entry(200).or_default() += route.hits;
         }
-        // Hits come first among the results.
+        // Hits are the first of the results.
         route.cache_results[0] += accelerated;
         self.cache_hits += route.hits - accelerated.min(route.hits);
         self.routes.push(route);
@@ -264,7 +264,7 @@ fn add_each<const COUNT: usize>(sums: &mut [u64; COUNT], counts: &[super::Count;
     }
 }
 
-/// The few totals of which rates are shown, cheap enough to be taken every second.
+/// The few totals for which rates are shown. They are cheap enough to be read every second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
     /// Requests answered.
@@ -281,14 +281,14 @@ pub struct Sample {
     pub connections: u64,
     /// Requests for files that were in the cache.
     pub cache_hits: u64,
-    /// Requests for files that were not.
+    /// Requests for files that were not in the cache.
     pub cache_misses: u64,
     /// Processor time, in seconds.
     pub cpu_seconds: f64,
 }
 
 impl Metrics {
-    /// A sample of now.
+    /// The current sample.
     pub fn sample(&self) -> Sample {
         let mut sample = Sample { cpu_seconds: super::process::cpu_seconds(), ..Sample::default() };
         let sum = |counts: &[super::Count]| counts.iter().map(super::Count::get).sum::<u64>();

@@ -1,7 +1,7 @@
-//! Bytes that cross the sockets of this thread.
+//! The bytes that the sockets of this thread transfer.
 //!
-//! A core is one thread, and every byte of its connections passes one small module. So the counts are the
-//! thread's own, and cost one addition; the core publishes them with every tick.
+//! A core is one thread, and every byte of its connections passes through one small module. So the counts
+//! belong to the thread, and cost one addition; the core publishes them with every tick.
 
 use std::cell::Cell;
 

@@ -1,10 +1,10 @@
-//! What is counted of routes with WebDAV.
+//! The counts of routes with WebDAV.
 
 use std::sync::Arc;
 
 use touchstone_handler::webdav_counts::{self, METHODS, Refusal};
 
-/// A route with WebDAV, as it is now.
+/// The current counts of a route with WebDAV.
 #[derive(Debug, Clone)]
 pub struct WebDavTotals {
     /// The name of its site.

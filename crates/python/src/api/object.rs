@@ -532,7 +532,7 @@ impl Gil {
     }
 
     /// Sets an exception with its trace, as `exc_info` has them.
-    pub fn raise_again(self, kind: Object, value: Object, trace: Object) -> PythonException {
+    pub fn raise_with_trace(self, kind: Object, value: Object, trace: Object) -> PythonException {
         let trace = if self.is_none(&trace) { ptr::null_mut() } else { trace.into_raw() };
         // SAFETY: the function takes over all three references.
         unsafe { (self.api.PyErr_Restore)(kind.into_raw(), value.into_raw(), trace) };

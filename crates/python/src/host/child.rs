@@ -41,7 +41,7 @@ pub struct WorkerProcess {
     /// When it stopped taking requests; it ends when its requests have ended.
     pub retired: Option<Instant>,
     /// It was ordered to end.
-    pub was_told: Option<Instant>,
+    pub end_ordered_at: Option<Instant>,
     /// When it is killed.
     pub kill_at: Option<Instant>,
     /// It was killed, and has not ended yet.
@@ -115,7 +115,7 @@ impl WorkerProcess {
             is_ready: false,
             has_failed: false,
             retired: None,
-            was_told: None,
+            end_ordered_at: None,
             kill_at: None,
             was_killed: false,
             hung: None,
@@ -138,10 +138,10 @@ impl WorkerProcess {
     }
 
     /// Orders it to end when its requests have ended.
-    pub fn tell_to_end(&mut self) {
-        if self.was_told.is_none() {
-            self.was_told = Some(Instant::now());
-            // If it cannot be told, it is killed later.
+    pub fn order_end(&mut self) {
+        if self.end_ordered_at.is_none() {
+            self.end_ordered_at = Some(Instant::now());
+            // If the message cannot be sent, the worker is killed later.
             let _ = control::send(&self.worker.control, control::QUIT, &[], &[], SendFlags::DONTWAIT);
         }
     }
@@ -167,7 +167,7 @@ impl WorkerProcess {
 
     /// Makes it write the traces of its threads to standard error. If it has not yet loaded its application,
     /// the signal ends it.
-    pub fn ask_for_trace(&self) {
+    pub fn request_trace(&self) {
         if let Ok(pid) = pid_of(&self.child) {
             // SAFETY: this only sends a signal. The process was not reaped yet, so no other one has its
             // number.
@@ -180,7 +180,7 @@ impl WorkerProcess {
     pub fn end_late(&mut self) -> bool {
         let is_first = self.kill_at.is_none();
         if is_first {
-            self.ask_for_trace();
+            self.request_trace();
             self.kill_at = Some(Instant::now() + TIME_FOR_TRACE);
         } else if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.kill();
@@ -190,7 +190,7 @@ impl WorkerProcess {
 
     /// Kills it after it has written the traces of its threads.
     pub fn end_with_trace(&mut self) {
-        self.ask_for_trace();
+        self.request_trace();
         let now = Instant::now();
         self.retired.get_or_insert(now);
         self.kill_at.get_or_insert(now + TIME_FOR_TRACE);
@@ -260,7 +260,7 @@ fn prepare(command: &mut Command, user: Option<User>, memory: u64) {
 }
 
 impl Output {
-    /// Returns whether more may come.
+    /// Returns whether more output may follow.
     fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
         let mut buffer = [0; 4096];
         // The limit keeps a worker that prints without end from delaying the others.
@@ -307,5 +307,5 @@ fn pid_of(process: &Child) -> io::Result<Pid> {
     i32::try_from(process.id())
         .ok()
         .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("a process without a number"))
+        .ok_or_else(|| io::Error::other("the process has no number"))
 }

@@ -29,7 +29,7 @@ use crate::shared::head::{self, Head};
 use crate::shared::segment::REQUEST_RING_BYTES;
 
 /// How long a request may be answered directly by its connection.
-const IN_PASSING: Duration = Duration::from_millis(100);
+const DIRECT_ANSWER_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -362,7 +362,7 @@ impl Handler for PythonOfCore {
     }
 
     fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
-        // A client that wants to switch protocols may send more.
+        // A client that requests a switch of protocols may send more.
         if get.head.fields.iter().any(|line| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade")) {
             return ImmediateAnswer::Handle;
         }
@@ -386,12 +386,17 @@ struct PendingGet {
 impl PendingCall for PendingGet {
     /// After this time the request continues in the usual way, which notices if the client disconnects.
     fn limit(&self) -> Duration {
-        self.handler.pool.settings().limits.answer.map_or(IN_PASSING, |limit| limit.min(IN_PASSING))
+        self.handler
+            .pool
+            .settings()
+            .limits
+            .answer
+            .map_or(DIRECT_ANSWER_TIME, |limit| limit.min(DIRECT_ANSWER_TIME))
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
         let Some(worker_request) = &self.worker_request else { return Poll::Ready(()) };
-        if worker_request.request_events.poll_said(context).is_pending() {
+        if worker_request.request_events.poll_event_ready(context).is_pending() {
             return Poll::Pending;
         }
         // If the answer is not complete at once, the request continues like others.
@@ -412,7 +417,7 @@ impl PendingCall for PendingGet {
         Poll::Ready(())
     }
 
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
         let PendingGet { handler, worker_request } = *self;
         Box::pin(async move { Handled::Answer(handler.answer(request, worker_request).await) })
     }

@@ -58,8 +58,8 @@ struct Slot {
     request_events: Option<Rc<RequestEvents>>,
 }
 
-/// A request that was sent to a worker. Dropping it informs the worker that the core has given the request
-/// up.
+/// A request that was sent to a worker. Dropping it informs the worker that the core has abandoned the
+/// request.
 pub struct WorkerRequest {
     /// The link.
     pub link: Rc<Link>,
@@ -159,7 +159,7 @@ impl Link {
         if let Some(held) = state.held.get_mut(index) {
             held.1 = true;
         }
-        if state.free_what_can_be() {
+        if state.free_read_frames() {
             self.wake_worker();
         }
     }
@@ -240,7 +240,7 @@ impl Link {
                 self.end_of_turn.note_written(self.clone());
             }
             let Some(frame) = state.reader.next_frame()? else {
-                if state.free_what_can_be() {
+                if state.free_read_frames() {
                     self.wake_worker();
                 }
                 return Ok(());
@@ -334,7 +334,7 @@ impl State {
 
     /// Frees frames that were read, up to the first one that is still needed. Returns whether the worker
     /// waits for room.
-    fn free_what_can_be(&mut self) -> bool {
+    fn free_read_frames(&mut self) -> bool {
         let mut end = None;
         while let Some((position, true)) = self.held.front() {
             end = Some(*position);
@@ -359,7 +359,7 @@ impl WorkerRequest {
 
     /// A whole answer is copied out of the ring.
     fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
-        if self.request_events.poll_said(context).is_pending() {
+        if self.request_events.poll_event_ready(context).is_pending() {
             return Poll::Pending;
         }
         if let Some((frame, place)) = self.request_events.take_whole() {
@@ -377,7 +377,7 @@ impl Drop for WorkerRequest {
         if let Some((_, place)) = self.request_events.take_whole() {
             self.link.free(place);
         }
-        self.request_events.give_up();
+        self.request_events.abandon();
         {
             let mut state = self.link.state();
             let index = (self.number & 0xffff) as usize;

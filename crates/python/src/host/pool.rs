@@ -361,11 +361,12 @@ impl Worker {
     /// Its state, for operators.
     fn status(&self) -> WorkerStatus {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = segments.iter().fold(0u64, |sum, segment| sum.wrapping_add(segment.begun()));
+        let started_requests =
+            segments.iter().fold(0u64, |sum, segment| sum.wrapping_add(segment.started_requests()));
         let (requests, under_way) =
             (self.requests.load(Ordering::Relaxed), self.under_way.load(Ordering::Relaxed) as u64);
         // The worker may write any number, and counts continue while they are read.
-        let queue = requests.saturating_sub(begun).min(under_way);
+        let queue = requests.saturating_sub(started_requests).min(under_way);
         WorkerStatus {
             process: self.pid,
             started_unix_s: unix_s(self.started),

@@ -62,7 +62,8 @@ struct State {
     whole: Option<(Frame, u64)>,
     events: VecDeque<Event>,
     waker: Option<Waker>,
-    /// Bytes of the request's body that the worker wants; negative: this many more were sent than it wanted.
+    /// Bytes of the request's body that the worker has requested and that were not sent; negative: this many
+    /// were sent in excess.
     wanted: i64,
     body_waker: Option<Waker>,
     /// When a part of the body was last sent.
@@ -99,8 +100,8 @@ impl RequestEvents {
         }
     }
 
-    /// The worker wants this many more bytes of the request's body; 0: the application waits for bytes that
-    /// were requested before.
+    /// The worker requests this many more bytes of the request's body; 0: the application waits for bytes
+    /// that were requested before.
     pub fn want(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
         if bytes == 0 {
@@ -137,7 +138,7 @@ impl RequestEvents {
     }
 
     /// Ready when there is an event, for the future that waits for it.
-    pub fn poll_said(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_event_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         if state.whole.is_some() || !state.events.is_empty() {
             return Poll::Ready(());
@@ -154,7 +155,7 @@ impl RequestEvents {
         self.state.borrow_mut().events.pop_front()
     }
 
-    /// Ready when the worker wants more of the body; `false`: it wants no more.
+    /// Ready when the worker requests more of the body; `false`: it needs no more.
     pub fn poll_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state.borrow_mut();
         if state.is_over {
@@ -177,8 +178,8 @@ impl RequestEvents {
         Poll::Pending
     }
 
-    /// Notes that a part of the body was sent, or its end. A piece may be longer than the worker wanted; then
-    /// nothing more is sent until the worker has taken the rest.
+    /// Notes that a part of the body was sent, or its end. A piece may be longer than the worker has
+    /// requested; then nothing more is sent until the worker has requested the rest.
     pub fn sent_body(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
         state.wanted = state.wanted.saturating_sub(as_credit(bytes));
@@ -197,7 +198,7 @@ impl RequestEvents {
     }
 
     /// The client does not need an answer any more.
-    pub fn give_up(&self) {
+    pub fn abandon(&self) {
         let mut state = self.state.borrow_mut();
         state.end();
         state.events.clear();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_beyond_what_was_wanted_counts() {
+    fn bytes_in_excess_of_the_window_count() {
         let request_events = RequestEvents::new(100);
         assert!(wants(&request_events));
         request_events.sent_body(1_000);

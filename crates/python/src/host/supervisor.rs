@@ -25,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A worker that ran for at least this long is started again at once.
-const WELL_AFTER: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// After this many failed starts in a row, requests are refused at once.
 const FAILURES_TO_REFUSE: u32 = 3;
@@ -35,16 +35,16 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const CHECK_INTERVAL_WHILE_ENDING: Duration = Duration::from_millis(20);
 
 /// How long a worker may take to end after its last request.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same for a worker with a thread that does not return: it seldom ends by itself, and may compute
-/// meanwhile.
-const LAST_WORDS_OF_STUCK: Duration = Duration::from_secs(1);
+/// The same for a worker with a thread that does not return: it seldom ends by itself, and may use the
+/// processor until its end.
+const END_TIMEOUT_OF_STUCK: Duration = Duration::from_secs(1);
 
 /// A worker that uses this percentage of its memory limit is replaced before it reaches the limit.
 const MEMORY_PERCENT: u64 = 90;
 
-/// Starts the thread. It ends when the pool is dropped, or told to stop.
+/// Starts the thread. It ends when the pool is dropped or stopped.
 pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
     let pool = Arc::new(Pool::new(settings)?);
     let slots = (0..pool.settings().worker_count()).map(|_| WorkerSlot::default()).collect();
@@ -88,7 +88,7 @@ struct WorkerSlot {
     /// Starts in a row that have failed.
     failures: u32,
     /// The worker must be replaced.
-    wants_next: bool,
+    must_replace: bool,
 }
 
 impl Supervisor {
@@ -124,7 +124,7 @@ impl Supervisor {
     /// Replaces all workers by new ones.
     fn replace_all(&mut self, pool: &Pool, reason: Reason, text: &str) {
         for slot in &mut self.slots {
-            slot.wants_next = true;
+            slot.must_replace = true;
             if let Some(process) = &slot.worker {
                 let text = format!("worker {} is replaced: {text}", process.worker.pid);
                 pool.counts().restarts.add(reason, &text);
@@ -161,7 +161,7 @@ impl Supervisor {
     fn start_due(&mut self, pool: &Pool) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            let is_missing = slot.worker.is_none() || slot.wants_next;
+            let is_missing = slot.worker.is_none() || slot.must_replace;
             let may_start = slot.not_before.is_none_or(|at| at <= Instant::now());
             if !is_missing || !may_start || slot.next.is_some() {
                 continue;
@@ -171,7 +171,7 @@ impl Supervisor {
                 Ok(process) => {
                     pool.counts().started.fetch_add(1, Ordering::Relaxed);
                     let slot = &mut self.slots[index];
-                    slot.wants_next = false;
+                    slot.must_replace = false;
                     if is_first {
                         slot.worker = Some(process);
                     } else {
@@ -182,7 +182,7 @@ impl Supervisor {
                     let text = format!("no worker can be started: {error}");
                     log(Level::Error, &format!("{}: {text}", self.settings.name()));
                     pool.counts().restarts.add(Reason::Start, &text);
-                    self.slots[index].wants_next = false;
+                    self.slots[index].must_replace = false;
                     self.failed(pool, index);
                 }
             }
@@ -230,7 +230,9 @@ impl Supervisor {
         let limits = &self.settings.limits;
         for slot in &mut self.slots {
             let Some(process) = slot.worker.as_ref().filter(|process| process.is_ready) else { continue };
-            if slot.next.is_some() || slot.wants_next || slot.not_before.is_some_and(|at| at > Instant::now())
+            if slot.next.is_some()
+                || slot.must_replace
+                || slot.not_before.is_some_and(|at| at > Instant::now())
             {
                 continue;
             }
@@ -252,9 +254,9 @@ impl Supervisor {
             if reason == Reason::Answer {
                 // Further requests to it would never be answered.
                 pool.remove(&process.worker);
-                process.ask_for_trace();
+                process.request_trace();
             }
-            slot.wants_next = true;
+            slot.must_replace = true;
         }
     }
 
@@ -269,7 +271,7 @@ impl Supervisor {
         }
         for process in &mut self.ending {
             process.retired.get_or_insert_with(Instant::now);
-            process.tell_to_end();
+            process.order_end();
         }
     }
 
@@ -314,10 +316,10 @@ impl Supervisor {
             }
             let retired = process.retired.get_or_insert_with(Instant::now).elapsed();
             if process.worker.under_way.load(Ordering::SeqCst) == 0 || is_stopping {
-                process.tell_to_end();
+                process.order_end();
             }
-            let last_words = if process.worker.is_stuck() { LAST_WORDS_OF_STUCK } else { LAST_WORDS };
-            let is_late = process.was_told.is_some_and(|told| told.elapsed() > last_words)
+            let timeout = if process.worker.is_stuck() { END_TIMEOUT_OF_STUCK } else { END_TIMEOUT };
+            let is_late = process.end_ordered_at.is_some_and(|ordered| ordered.elapsed() > timeout)
                 || process.kill_at.is_some_and(|at| at <= Instant::now());
             if (retired > drain || is_late) && !std::mem::replace(&mut process.was_killed, true) {
                 if retired > drain {
@@ -392,7 +394,7 @@ impl Supervisor {
             }
             let reason = if process.is_ready { Reason::End } else { Reason::Start };
             pool.counts().restarts.add(reason, &text);
-            if process.is_ready && process.started.elapsed() >= WELL_AFTER {
+            if process.is_ready && process.started.elapsed() >= STABLE_AFTER {
                 self.slots[index].failures = 0;
                 self.slots[index].not_before = None;
             } else {
@@ -414,7 +416,7 @@ impl Supervisor {
             let text = format!("{file} has changed");
             pool.counts().restarts.add(Reason::Change, &text);
         }
-        self.slots.iter_mut().for_each(|slot| slot.wants_next = true);
+        self.slots.iter_mut().for_each(|slot| slot.must_replace = true);
     }
 }
 

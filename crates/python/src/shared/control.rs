@@ -28,7 +28,7 @@ pub const READY: u8 = b'r';
 pub const FAILED: u8 = b'f';
 /// To the server: a message for the error log; a level (`e`, `w`, `i`, `d`) and the text follow.
 pub const LOG: u8 = b'm';
-/// To the server: a file has changed, and the worker wants to be replaced.
+/// To the server: a file has changed, and the worker must be replaced.
 pub const CHANGED: u8 = b'c';
 /// To the server: the event loop does not return; a description follows.
 pub const HUNG: u8 = b'h';

@@ -12,7 +12,7 @@ pub enum Kind {
     BodyEnd = 3,
     /// To the worker: this many more bytes of the answer may be sent (four bytes).
     Credit = 4,
-    /// To the worker: the client has disconnected, or the server has given the request up.
+    /// To the worker: the client has disconnected, or the server has abandoned the request.
     Gone = 5,
     /// To the server: a whole answer: its head, followed by the body.
     Whole = 16,
@@ -22,8 +22,8 @@ pub enum Kind {
     Piece = 18,
     /// To the server: the answer has ended; its trailers as field lines.
     End = 19,
-    /// To the server: this many more bytes of the request's body are wanted (four bytes). 0: the application
-    /// waits for bytes that were requested before.
+    /// To the server: the application requests this many more bytes of the request's body (four bytes). 0:
+    /// the application waits for bytes that were requested before.
     Want = 20,
     /// To the server: field lines of an interim response 103.
     Hints = 21,
@@ -34,7 +34,7 @@ pub enum Kind {
 
 /// In [`Kind::BodyEnd`]: the body has broken off. In [`Kind::End`]: the answer has broken off.
 pub const BROKEN: u8 = 1;
-/// In [`Kind::End`]: no answer was begun, and the application was not called: another worker may be tried.
+/// In [`Kind::End`]: no answer was started, and the application was not called: another worker may be tried.
 pub const NOT_CALLED: u8 = 2;
 
 /// Most bytes of the body in a [`Kind::Whole`].

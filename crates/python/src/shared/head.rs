@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn reason_and_fields_come_out_as_they_went_in(
+        fn reason_and_fields_are_read_as_they_were_written(
             reason in "[ -~]{0,30}",
             fields in proptest::collection::vec(("[A-Za-z-]{1,9}", "[!-~]{1,20}"), 0..9)
         ) {

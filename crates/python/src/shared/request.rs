@@ -12,9 +12,9 @@
 pub const IS_HTTPS: u8 = 1;
 /// There is a body.
 pub const HAS_BODY: u8 = 2;
-/// The client asks to switch protocols (`Upgrade`, or an extended CONNECT).
+/// The client requests a switch of protocols (`Upgrade`, or an extended CONNECT).
 pub const MAY_SWITCH: u8 = 4;
-/// The client waits until it is asked for its body.
+/// The client waits for 100 (Continue) before it sends its body.
 pub const EXPECTS_CONTINUE: u8 = 8;
 
 /// Texts of a request that are not header fields.
@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_do_no_harm(mut bytes: Vec<u8>, is_short: bool) {
+        fn other_bytes_cause_no_panic(mut bytes: Vec<u8>, is_short: bool) {
             if is_short && bytes.len() > TEXTS_AT {
                 for at in 0..TEXTS {
                     bytes[17 + 4 * at..20 + 4 * at].fill(0);

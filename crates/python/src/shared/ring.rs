@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_the_other_process_writes_does_harm(
+        fn no_bytes_of_the_other_process_cause_a_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..200), written: u64, short in 0u64..300
         ) {
             for written in [written, short] {

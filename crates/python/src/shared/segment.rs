@@ -1,5 +1,5 @@
 //! Memory that the server and a worker both map: a page with the positions of two rings and a count of the
-//! requests that the worker has begun, and the rings.
+//! requests that the worker has started, and the rings.
 //!
 //! Each ring is mapped twice, one copy after the other, so that a frame that crosses the end of the ring is
 //! still one piece in memory. The size of the memory is sealed: a worker that could shorten it could crash
@@ -118,18 +118,18 @@ impl Segment {
         unsafe { self.base.add(at).cast::<Positions>().as_ref() }
     }
 
-    /// Counts a request that the worker has begun. Only the worker calls this.
-    pub fn count_begun(&self) {
-        let begun = self.begun_place();
-        begun.store(begun.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    /// Counts a request that the worker has started. Only the worker calls this.
+    pub fn count_started(&self) {
+        let counter = self.started_counter();
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How many requests the worker has begun.
-    pub fn begun(&self) -> u64 {
-        self.begun_place().load(Ordering::Relaxed)
+    /// How many requests the worker has started.
+    pub fn started_requests(&self) -> u64 {
+        self.started_counter().load(Ordering::Relaxed)
     }
 
-    fn begun_place(&self) -> &AtomicU64 {
+    fn started_counter(&self) -> &AtomicU64 {
         // SAFETY: the first page holds it after the positions, and an atomic may have any value.
         unsafe { self.base.add(2 * size_of::<Positions>()).cast::<AtomicU64>().as_ref() }
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_goes_on_behind_its_end() {
+    fn a_frame_may_cross_the_end_of_a_ring() {
         let segment = Segment::new().unwrap();
         for direction in [Direction::Requests, Direction::Answers] {
             let size = Segment::ring_bytes(direction);

@@ -12,7 +12,7 @@ import traceback
 
 
 def touchstone_enable_traces(signal):
-    """Has Python write where its threads are when it crashes, and when the server sends this signal."""
+    """Makes Python write the traces of its threads when it crashes, and when the server sends this signal."""
     try:
         faulthandler.enable()
         faulthandler.register(signal, all_threads=True)
@@ -24,7 +24,7 @@ def touchstone_load(app, directory, path, protocol, is_factory):
     """Imports the application. Returns it and its protocol, "wsgi" or "asgi"."""
     places = [directory, *path]
     sys.path[:0] = places
-    # Modules that ask for the arguments of the program, such as Django's, find a program without any.
+    # Modules that read the arguments of the program, such as Django's, find no arguments.
     sys.argv = ["touchstone"]
     module_name, _, name = app.partition(":")
     module = importlib.import_module(module_name)
@@ -56,7 +56,7 @@ def touchstone_describe(error):
 
 
 def touchstone_source_files():
-    """The files of all modules that are not of Python itself."""
+    """The files of all modules except those of Python itself."""
     inside = (os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix))
     found = set()
     for module in list(sys.modules.values()):
@@ -86,7 +86,7 @@ class TouchstoneNoInput:
 
 
 class TouchstoneInput(io.RawIOBase):
-    """Below wsgi.input of requests with a body: `read` gives at most so many bytes, as they come."""
+    """Below wsgi.input of requests with a body: `read` returns at most this many bytes, as they arrive."""
 
     def __init__(self, read):
         self._read = read
@@ -194,7 +194,7 @@ class TouchstoneAsgi:
 
             return start
 
-        # Before 3.12 a task has the loop call its first step. What it asks for is taken, and called at once.
+        # Before 3.12 a task has the loop call its first step. This call is intercepted, and made at once.
         taken = []
 
         def take(callback, *arguments, context=None):
@@ -234,7 +234,7 @@ class TouchstoneAsgi:
             if self.started.done():
                 print("the lifespan of the application has failed", file=sys.stderr)
                 traceback.print_exception(type(error), error, error.__traceback__)
-            # An application that knows no lifespan raises an exception.
+            # An application without support for lifespan raises an exception.
             self.has_lifespan = self.started.done()
         for future in (self.started, self.stopped):
             if not future.done():
@@ -244,7 +244,7 @@ class TouchstoneAsgi:
         kind = message["type"]
         future = self.started if kind.startswith("lifespan.startup.") else self.stopped
         if not future.done():
-            text = message.get("message") or "the application says no more about it"
+            text = message.get("message") or "the application gives no reason"
             future.set_result(text if kind.endswith(".failed") else None)
 
     def run(self, descriptor, read_rings):

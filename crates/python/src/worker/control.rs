@@ -21,7 +21,7 @@ pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result
     let run = move || {
         loop {
             match control::receive(socket, RecvFlags::empty()) {
-                Ok(Some(message)) => obey(message, worker),
+                Ok(Some(message)) => process(message, worker),
                 // The server has ended.
                 Ok(None) | Err(_) => std::process::exit(0),
             }
@@ -30,7 +30,7 @@ pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result
     std::thread::Builder::new().name("control".to_string()).spawn(run).map(drop)
 }
 
-fn obey(message: Message, worker: &Worker) {
+fn process(message: Message, worker: &Worker) {
     match message.kind {
         control::LINK => {
             let mut descriptors = message.descriptors.into_iter();
@@ -52,7 +52,7 @@ fn obey(message: Message, worker: &Worker) {
     }
 }
 
-/// Starts a thread that tells the server when one of these files changes. It also reports a change since
+/// Starts a thread that notifies the server when one of these files changes. It also reports a change since
 /// `loaded_at`, when the worker began to load the application.
 ///
 /// The times of the files are read here and not in the thread, so that a change after the worker has become
@@ -62,7 +62,7 @@ pub fn watch_files(files: Vec<PathBuf>, loaded_at: SystemTime) {
     let mut known: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
     let now = SystemTime::now();
     for time in &mut known {
-        // A time in the future says nothing about this worker.
+        // A time in the future is no information about this worker.
         if time.is_some_and(|time| time > loaded_at && time <= now) {
             *time = None;
         }

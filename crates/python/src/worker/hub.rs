@@ -27,8 +27,8 @@ pub struct Hub {
     waiting: Condvar,
     /// Wakes the thread that sleeps on behalf of all.
     wake: OwnedFd,
-    /// The number of requests begun.
-    pub begun: AtomicU64,
+    /// The number of requests that were started.
+    pub started_requests: AtomicU64,
     /// The worker must end when there are no requests in progress.
     is_quitting: AtomicBool,
 }
@@ -87,7 +87,7 @@ impl Hub {
             idle: Condvar::new(),
             waiting: Condvar::new(),
             wake,
-            begun: AtomicU64::new(0),
+            started_requests: AtomicU64::new(0),
             is_quitting: AtomicBool::new(false),
         }
     }
@@ -160,7 +160,7 @@ impl Hub {
     }
 
     fn begin(&self, request: Request) -> Request {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.started_requests.fetch_add(1, Ordering::Relaxed);
         request
     }
 
@@ -301,7 +301,7 @@ impl Hub {
         true
     }
 
-    /// Notifies the cores of answers, if they were not told for a while or there is nothing else to do.
+    /// Notifies the cores of answers, if they were not notified for a while or there is nothing else to do.
     pub fn wake_cores(&self, all: bool) {
         self.lock().links.wake_cores(all);
     }
@@ -318,7 +318,7 @@ impl State {
                 }
                 self.under_way.remove(&key);
                 if let Some(out) = self.links.out(key.link) {
-                    out.count_begun();
+                    out.count_started();
                 }
                 continue;
             }
@@ -331,7 +331,7 @@ impl State {
             self.sort_in(taken, payload);
         };
         let out = self.links.out(key.link)?;
-        out.count_begun();
+        out.count_started();
         Some(Request { key, out, more: !self.requests.is_empty() || self.links.has_frame() })
     }
 

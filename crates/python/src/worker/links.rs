@@ -28,7 +28,7 @@ const ROOM_PAUSE: Duration = Duration::from_micros(100);
 pub struct Key {
     /// The index of the link.
     pub link: usize,
-    /// The number that the core has given it.
+    /// The number that the core has assigned to it.
     pub number: u32,
 }
 
@@ -39,7 +39,7 @@ pub struct CoreSender {
     files: OwnedFd,
     segment: Arc<Segment>,
     /// The time since when the core must be notified of something, in nanoseconds since the start; 0: it was
-    /// told.
+    /// notified.
     unwoken_since: AtomicU64,
     start: Instant,
 }
@@ -85,9 +85,9 @@ impl CoreSender {
         }
     }
 
-    /// Counts a request of this core that was begun; one thread at a time calls this.
-    pub fn count_begun(&self) {
-        self.segment.count_begun();
+    /// Counts a request of this core that was started; one thread at a time calls this.
+    pub fn count_started(&self) {
+        self.segment.count_started();
     }
 
     fn now(&self) -> u64 {
@@ -172,7 +172,8 @@ impl Links {
         self.all.iter().for_each(|link| link.reader.wake_up());
     }
 
-    /// Notifies cores of what was written for them: all cores, or only those that were not told for a while.
+    /// Notifies cores of what was written for them: all cores, or only those that were not notified for a
+    /// while.
     pub fn wake_cores(&self, all: bool) {
         for link in &self.all {
             if link.out.is_unwoken_for(if all { Duration::ZERO } else { WAKE_AFTER }) {

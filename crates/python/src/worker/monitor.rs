@@ -28,7 +28,7 @@ pub trait MonitorCheck: Send + 'static {
     /// Whether it must check every millisecond as long as there are.
     fn is_urgent(&self) -> bool;
 
-    /// Makes a check. `is_moving`: a request was begun since the last check.
+    /// Makes a check. `is_moving`: a request was started since the last check.
     fn check(&mut self, is_moving: bool);
 }
 
@@ -52,7 +52,7 @@ impl Monitor {
         monitor
     }
 
-    /// Called when a request has begun.
+    /// Called when a request was started.
     pub fn kick(&self) {
         if self.is_asleep.load(Ordering::Relaxed)
             && self.is_asleep.swap(false, Ordering::AcqRel)
@@ -64,26 +64,26 @@ impl Monitor {
 
     fn run(&self, hub: &Hub, mut duty: impl MonitorCheck) {
         let mut quiet = 0;
-        let mut begun = 0;
+        let mut started_requests = 0;
         loop {
             std::thread::sleep(TICK);
-            let now = hub.begun.load(Ordering::Relaxed);
-            duty.check(now != begun);
+            let now = hub.started_requests.load(Ordering::Relaxed);
+            duty.check(now != started_requests);
             let has_requests = duty.has_requests();
-            quiet = if now != begun || (has_requests && duty.is_urgent()) { 0 } else { quiet + 1 };
-            begun = now;
+            quiet = if now != started_requests || (has_requests && duty.is_urgent()) { 0 } else { quiet + 1 };
+            started_requests = now;
             if quiet >= QUIET_TICKS {
-                self.sleep(hub, begun, has_requests.then_some(SLOW_TICK));
+                self.sleep(hub, started_requests, has_requests.then_some(SLOW_TICK));
                 quiet = if has_requests { QUIET_TICKS } else { 0 };
             }
         }
     }
 
     /// Sleeps until a request begins, or for at most this time.
-    fn sleep(&self, hub: &Hub, begun: u64, longest: Option<Duration>) {
+    fn sleep(&self, hub: &Hub, started_requests: u64, longest: Option<Duration>) {
         self.is_asleep.store(true, Ordering::Release);
-        // A request that has arrived meanwhile unparks this thread, or is seen here.
-        if hub.begun.load(Ordering::Relaxed) == begun {
+        // A request that arrives between the check and the sleep unparks this thread, or is detected here.
+        if hub.started_requests.load(Ordering::Relaxed) == started_requests {
             match longest {
                 Some(longest) => std::thread::park_timeout(longest),
                 None => std::thread::park(),

@@ -39,12 +39,12 @@ pub fn run() -> i32 {
 fn serve() -> Result<(), String> {
     let socket = take_socket().map_err(|error| format!("a worker has no socket: {error}"))?;
     let socket = server::set(socket);
-    let failed = |error: io::Error| format!("the server cannot be heard: {error}");
+    let failed = |error: io::Error| format!("no message of the server can be received: {error}");
     let message = control::receive(socket, RecvFlags::empty()).map_err(failed)?;
     let mut message = message.filter(|message| message.kind == control::SETTINGS).ok_or("no settings")?;
     let settings: WorkerSettings =
         serde_json::from_slice(&message.text).map_err(|error| format!("wrong settings: {error}"))?;
-    let wake = message.descriptors.pop().ok_or("no descriptor to be woken by")?;
+    let wake = message.descriptors.pop().ok_or("no descriptor for the wake-up")?;
     let WorkerSettings { route, interpreter } = settings;
     std::env::set_current_dir(&route.directory)
         .map_err(|error| format!("{}: {error}", route.directory.display()))?;

@@ -21,7 +21,7 @@ impl Response {
     /// A response with a WSGI status line: `200 OK`.
     ///
     /// # Errors
-    /// It is not valid; the text says why.
+    /// It is not valid; the text states why.
     pub fn of_status_line(line: &[u8]) -> Result<Response, String> {
         let (digits, rest) = line.split_at(line.len().min(3));
         let status = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
@@ -46,14 +46,14 @@ impl Response {
     pub fn of_status(status: i64) -> Result<Response, String> {
         match u16::try_from(status) {
             Ok(status @ 200..=999) => Ok(Response { status, ..Response::default() }),
-            _ => Err(format!("{status} is not a status of an answer: it has one from 200 to 999")),
+            _ => Err(format!("{status} is not a status of an answer: it must be from 200 to 999")),
         }
     }
 
     /// Adds a field. Fields that frame a message or belong to the connection are left to the server.
     ///
     /// # Errors
-    /// It is not valid; the text says why.
+    /// It is not valid; the text states why.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), String> {
         if !is_token(name) {
             return Err(format!("{:?} is not a name of a header field", name.escape_ascii().to_string()));

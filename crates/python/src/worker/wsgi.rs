@@ -61,7 +61,7 @@ struct State {
     is_gone: bool,
     /// HEAD: there is no body to send.
     is_head: bool,
-    /// The client waits until it is asked for its body, and was not asked yet.
+    /// The client waits for 100 (Continue), which was not sent yet.
     must_ask: bool,
     /// The unread part of a piece of the request's body.
     piece: Vec<u8>,
@@ -306,7 +306,7 @@ impl Call {
             None => Ok(()),
         };
         match failure {
-            // The first exception counts.
+            // The first exception is reported.
             Some(error) => Err(gil.raise_exception(error)),
             None => sent.and(closed),
         }
@@ -528,7 +528,7 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
     match exc_info {
         Some(info) if is_head_sent => {
             let member = |index| gil.member(&info, index);
-            return Err(gil.raise_again(member(0)?, member(1)?, member(2)?));
+            return Err(gil.raise_with_trace(member(0)?, member(1)?, member(2)?));
         }
         None if has_response => {
             return Err(gil.raise(Class::Runtime, "start_response was called before, and without exc_info"));

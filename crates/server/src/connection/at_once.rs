@@ -76,7 +76,7 @@ impl Connection {
             return CacheAttempt::Not;
         };
         let is_trusted = self.is_from_trusted_proxy(&snapshot);
-        if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
+        if !head.fields.iter().all(|line| is_forwarded(line.name.of(bytes), is_trusted)) {
             return CacheAttempt::Not;
         }
         let started = Instant::now();
@@ -121,7 +121,7 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = progress_of(&snapshot, self.peer.address, under_way, site, &program);
         note_claims(&progress, admitted.identity);
-        if state.log.wants_request_id() {
+        if state.log.needs_request_id() {
             note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
         let id = progress.facts.id();
@@ -283,7 +283,7 @@ fn call(
         (CallResult::Written(answer), Some(_)) => {
             Ok((ExchangeAnswer { answer, client, user }, true, admitted.identity))
         }
-        _ => Err(CacheAttempt::HandedBack),
+        _ => Err(CacheAttempt::ConnectionReturned),
     }
 }
 
@@ -322,8 +322,8 @@ fn note_id(ids: &mut RequestIds, snapshot: &Snapshot, fields: &HeadFields<'_>, p
 
 /// Whether a field of a request is passed to programs unchanged. A request to switch protocols needs the
 /// exchange, because bytes follow its answer.
-fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
-    trace_context::is_handed_on(name, None)
+fn is_forwarded(name: &[u8], is_from_trusted_proxy: bool) -> bool {
+    trace_context::is_forwarded(name, None)
         && !forged_fields::ends_here(name, is_from_trusted_proxy)
         && !name.eq_ignore_ascii_case(b"upgrade")
 }

@@ -23,7 +23,7 @@ impl Connection {
     /// Serves the requests in `bytes` as long as they are plain hits; returns how many bytes that took. When
     /// it returns, collected answers were written, or are in `output`.
     pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, ConnectionStep) {
-        state.received_at = state.wants_time(self.peer.address).then(Instant::now);
+        state.received_at = state.needs_time(self.peer.address).then(Instant::now);
         state.metrics.begin_turn();
         let (consumed, next) = self.serve_hits(state, bytes);
         (consumed, self.send_gathered(state, next))
@@ -74,7 +74,7 @@ impl Connection {
                     return (at, ConnectionStep::Finish { prepared, sent });
                 }
                 CacheAttempt::Ready(made) => return (at, ConnectionStep::Give(made)),
-                CacheAttempt::HandedBack => return (bytes.len(), ConnectionStep::HandedBack),
+                CacheAttempt::ConnectionReturned => return (bytes.len(), ConnectionStep::ConnectionReturned),
                 CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
                 CacheAttempt::Not => {
                     let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
@@ -126,7 +126,7 @@ impl Connection {
         let body_bytes = prepared.body_length() as u64;
         self.requests += 1;
         let protocol = protocol_of(&state.head);
-        if state.wants_facts() {
+        if state.needs_facts() {
             self.tls_facts();
         }
         accounting::note_hit(state, self.origin(protocol), of, body_bytes, bytes);

@@ -15,7 +15,7 @@ use super::request_body::BodyFeed;
 use super::{Connection, ConnectionStep, worker_start};
 use touchstone_exchange::connection_number::ConnectionNumber;
 use touchstone_exchange::core::worker::{
-    CalledRequest, CoreEntries, HandBack, PendingCall, ReturnStep, SocketEnd,
+    CalledRequest, CoreEntries, PendingCall, ReturnStep, ReturnedConnection, SocketEnd,
 };
 use touchstone_exchange::core::{Core, RECEIVE_BYTES};
 use touchstone_exchange::steps::{self, ExchangeAnswer, Progress};
@@ -137,8 +137,8 @@ impl Connection {
     }
 
     /// Continues a connection on its core after a visit to a worker.
-    pub fn come_back(core: Rc<Core>, back: HandBack, left: CoreEntries) {
-        let HandBack { socket, is_held, requests, input, output, to_do, .. } = back;
+    pub fn come_back(core: Rc<Core>, back: ReturnedConnection, left: CoreEntries) {
+        let ReturnedConnection { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
             Ok(other) => left.ending.or(other.map(SocketEnd)),

@@ -80,7 +80,7 @@ pub enum ConnectionStep {
     /// Wait for bytes without a task.
     Park,
     /// Nothing: the connection has gone back to its core from a worker.
-    HandedBack,
+    ConnectionReturned,
     /// Let the client read the last answer, then end.
     Linger,
     /// End.
@@ -221,7 +221,7 @@ impl Connection {
                         ConnectionStep::Receive
                     }
                 },
-                ConnectionStep::HandedBack => return,
+                ConnectionStep::ConnectionReturned => return,
                 ConnectionStep::Wait(waits) => self.wait_for(waits).await,
                 ConnectionStep::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 ConnectionStep::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,

@@ -19,7 +19,7 @@ pub enum CacheAttempt {
     /// A program has made the answer, which cannot be sent directly.
     Ready(Box<ReadyAnswer>),
     /// A program was called, and the connection has gone back to its core meanwhile.
-    HandedBack,
+    ConnectionReturned,
     /// A program is making the answer.
     Pending(Box<PendingAnswer>),
     /// It is not a plain hit.

@@ -68,7 +68,7 @@ fn take_report(core: &Rc<Core>, report: WorkerReport) {
     let Some(worker) = &core.worker else { return };
     match report {
         WorkerReport::Ended(place) => drop(worker.take(place)),
-        WorkerReport::HandedBack(back) => {
+        WorkerReport::ConnectionReturned(back) => {
             if let Some(left) = worker.take(back.place) {
                 Connection::come_back(core.clone(), *back, left);
             }

@@ -13,7 +13,7 @@ use super::{Connection, ConnectionStep};
 use touchstone_exchange::core::Core;
 use touchstone_exchange::core::clock::ticking_timer;
 use touchstone_exchange::core::worker::{
-    Arrival, Callers, HandBack, ReturnStep, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
+    Arrival, Callers, ReturnStep, ReturnedConnection, WorkerLink, WorkerOrder, WorkerReport, WorkerSeed,
 };
 use touchstone_exchange::steps::OWN_REQUESTS;
 
@@ -139,7 +139,7 @@ impl Thread {
                 self.remove(place);
                 self.link.report(WorkerReport::Ended(place));
             }
-            ConnectionStep::HandedBack => self.forget_all(),
+            ConnectionStep::ConnectionReturned => self.forget_all(),
             next => self.send_back(place, next),
         }
     }
@@ -165,7 +165,7 @@ impl Thread {
         };
         // No other handle to the socket is left.
         self.link.report(match Arc::into_inner(socket) {
-            Some(socket) => WorkerReport::HandedBack(Box::new(HandBack {
+            Some(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {
                 place,
                 socket,
                 is_held: false,

@@ -225,7 +225,7 @@ impl StreamTask<'_> {
         state.received_at = Some(self.started);
         let limits = state.limits;
         let received = || head_of(view, true, limits);
-        let tls = state.wants_facts().then(|| connection.tls_facts());
+        let tls = state.needs_facts().then(|| connection.tls_facts());
         let mut peer_text = String::new();
         let origin = self.origin(&mut peer_text, tls.as_deref());
         accounting::note_stream_hit(state, origin, of, prepared.body_length() as u64, received);
@@ -382,7 +382,7 @@ impl StreamTask<'_> {
     fn log(&self, received: &ReceivedHead, answered: &ExchangeAnswer, status: u16, body_bytes: u64) {
         let connection = self.connection();
         let state = &mut *connection.listener.core.state.borrow_mut();
-        let tls = state.wants_facts().then(|| connection.tls_facts());
+        let tls = state.needs_facts().then(|| connection.tls_facts());
         let mut peer_text = String::new();
         let request = AnsweredRequest {
             origin: self.origin(&mut peer_text, tls.as_deref()),

@@ -218,7 +218,7 @@ async fn tick((core, streams): (Rc<Core>, Rc<CoreStreams>), ticker: Ticker, hear
         core.note_tick(is_new_second, states);
         streams.tick();
         if is_new_second {
-            memory::look_after(&core.clock, &core.deadlines);
+            memory::release_after_burst(&core.clock, &core.deadlines);
         }
         if is_new_second && core.index == 0 {
             let state = core.state.borrow();

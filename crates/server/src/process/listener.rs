@@ -204,7 +204,7 @@ impl Listener {
             if !core.has_room() {
                 return AcceptResult::Exhausted;
             }
-            let (descriptor, peer) = match self.accept(core.wants_peers()) {
+            let (descriptor, peer) = match self.accept(core.needs_peers()) {
                 Ok(accepted) => accepted,
                 Err(errno) => match after_failure(core, accepted, errno) {
                     Some(end) => return end,

@@ -281,7 +281,7 @@ impl Server {
     pub fn check_end(&mut self) {
         assert!(self.streams.is_empty(), "{} streams are left", self.streams.len());
         assert_eq!(self.connection.open_streams(), 0, "the engine holds streams that are done with");
-        assert!(!self.connection.wants_to_send() && !self.connection.is_blocked());
+        assert!(!self.connection.has_data_to_send() && !self.connection.is_blocked());
     }
 }
 

@@ -1,8 +1,8 @@
 //! A site's routes and access rules together: applied before a handler answers.
 //!
 //! ```text
-//! request -> at_once: nothing in its way, as the site serves it -> the cache
-//!         -> resolve: routes, rewrites again from the first -> gates that it must pass -> outcome
+//! request -> at_once: no rule applies, a file of the site -> the cache
+//!         -> resolve: routes, after each rewrite again from the first -> gates -> outcome
 //! ```
 
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use crate::interface::{self, RouteInterface};
 use crate::login::Logins;
 use crate::services::ServerShared;
 
-/// How often a request may be rewritten.
+/// The most rewrites of a request.
 const MOST_REWRITES: usize = 10;
 
-/// The rules of a site that has some.
+/// The rules of a site.
 pub struct SiteRules {
     gate: Option<Arc<Gate>>,
     routes: Option<Routes>,
@@ -49,31 +49,31 @@ pub struct SiteRules {
     authority: Option<Arc<ForwardAuth>>,
     /// The same of each route.
     route_authorities: Box<[Option<Arc<ForwardAuth>>]>,
-    /// Users sign in, here or on routes.
+    /// The site or a route has a login.
     logins: Option<Logins>,
-    /// Bots and other visitors are checked, here or on routes.
+    /// The site or a route has rules on bots and other visitors.
     crawlers: Option<SiteCrawlers>,
-    /// What answers say to browsers.
+    /// The fields of answers for browsers.
     policy: Option<Arc<AnswerPolicy>>,
     /// The same of each route.
     route_policies: Box<[Option<Arc<AnswerPolicy>>]>,
     has_cors: bool,
     has_nonces: bool,
-    /// Programs and origins are told where clients are.
+    /// Programs and origins receive the places of clients.
     places: Option<Arc<GeoIp>>,
     /// Errors of programs and origins get pages of the site.
     intercepts_errors: bool,
-    /// How answers are delivered, where that is said.
+    /// How answers are delivered, if the configuration has such keys.
     deliveries: Option<Deliveries>,
-    /// Fields of every answer whose values have variables.
+    /// Fields of every answer whose values contain variables.
     fields: Option<AnswerFields>,
-    /// A route asks for something of the connection.
-    asks_for_connection: bool,
+    /// A route needs facts about the connection.
+    needs_connection: bool,
 }
 
-/// Whether a request can be served from the cache at once.
+/// Whether a request can be answered from the cache at once.
 pub enum CacheAdmission {
-    /// It can, and is counted for rate limits; with the route that matches it, if one does.
+    /// It can, and was counted for rate limits; with the route that matches it, if there is one.
     Serve(AdmittedRequest, Option<usize>),
     /// [`SiteRules::resolve`] decides; the request is not counted yet.
     Resolve,
@@ -87,43 +87,43 @@ pub struct ImmediateProgram<'r> {
     pub interface: &'r Arc<dyn Interface>,
     /// The cache before it.
     pub cache: Option<&'r CachedRoute>,
-    /// What the answer says to browsers beside what the program says.
+    /// The fields for browsers, in addition to those of the program.
     pub policy: Option<&'r AnswerPolicy>,
     gate: Option<&'r Gate>,
 }
 
 impl ImmediateProgram<'_> {
-    /// Admits the request if no wait is needed and no rule refuses it, and counts it.
+    /// Admits the request if it need not wait and no rule refuses it, and counts it.
     pub fn admit(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         match self.gate {
             None => Some(AdmittedRequest::default()),
-            // The program must see a head with other fields than the one received.
+            // The program must receive fields that differ from those of the client.
             Some(gate) if gate.makes_fields() => None,
             Some(gate) => gate.admit_at_once(request),
         }
     }
 }
 
-/// What the routes decide for a request.
+/// The decisions of the routes for a request.
 pub struct Resolved<'r> {
     /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
-    /// The servers that must let it pass, each once.
+    /// The servers that must allow it, each once.
     pub authorities: Vec<&'r Arc<ForwardAuth>>,
-    /// The logins of which it must have sessions, each once.
+    /// The logins of which it must have a session, each once.
     pub logins: Vec<&'r Arc<Login>>,
     /// The rules on bots and other visitors, each once.
     pub crawlers: Vec<&'r Arc<Crawlers>>,
-    /// The path and query to use instead of those of the request.
+    /// The path and query that replace those of the request.
     pub rewritten: Option<Rewritten>,
     /// The outcome.
     pub outcome: Outcome<'r>,
-    /// Fields for any answer, to be applied in this order, each with what the pattern of its route has
-    /// matched, where it uses that.
+    /// Fields for any answer, to be applied in this order, each with the matches of its route's pattern, if
+    /// it uses them.
     pub fields: Vec<(&'r AnswerFields, Vec<Bytes>)>,
     /// The last route that matched.
     pub route: Option<&'r Route>,
-    /// What the answer says to browsers.
+    /// The fields for browsers.
     pub policy: Option<&'r AnswerPolicy>,
 }
 
@@ -141,7 +141,7 @@ pub enum Outcome<'r> {
         /// The value of `Location`.
         location: Vec<u8>,
     },
-    /// It is answered with this.
+    /// It gets this answer.
     Respond(&'r RespondConfig),
     /// A program answers it.
     Handler(Arc<dyn Interface>),
@@ -155,14 +155,14 @@ pub enum Outcome<'r> {
 }
 
 impl Outcome<'_> {
-    /// A path that other programs may understand as one of another route.
+    /// The path can be read as a path of another route by other programs.
     pub const AMBIGUOUS: Outcome<'static> = Outcome::Failed {
         status: 400,
         reason: "a path can be read in two ways (an escaped slash, a backslash or a semicolon in it), \
                  and different routes match these",
     };
 
-    /// The answer; `None` if a file or a program gives it.
+    /// The answer; `None`: a file or a program answers.
     pub fn answer(&self) -> Option<Answer> {
         match self {
             Outcome::Files { .. } | Outcome::Handler(_) => None,
@@ -180,7 +180,7 @@ impl Outcome<'_> {
 }
 
 impl<'r> Resolved<'r> {
-    /// The route, if its files are to be tried before its outcome applies.
+    /// The route, if its files are tried before its outcome applies.
     pub fn tries_files(&self) -> Option<&'r Route> {
         let may_be_file = matches!(self.outcome, Outcome::Handler(_) | Outcome::Files { .. });
         self.route.filter(|route| may_be_file && !route.try_files.is_empty())
@@ -193,7 +193,7 @@ impl SiteRules {
         config: &SiteConfig,
         shared: &ServerShared,
     ) -> Result<Option<SiteRules>, Vec<String>> {
-        // The same after a reload, so that the use of limits by clients is remembered.
+        // The scope stays the same over reloads, so that the counts of rate limits are kept.
         let name = (&config.hosts, &config.listen);
         let access = &shared.access;
         let gate = Gate::open(&config.access, &name, access)?;
@@ -232,7 +232,7 @@ impl SiteRules {
             Scope { known: Known::Head, maps: config.maps.as_ref().map(|maps| maps as _), captures: &[] };
         let fields = AnswerFields::with_variables(&config.headers, scope)
             .map_err(|problem| vec![format!("'headers': {problem}")])?;
-        let says_nothing = gate.is_none()
+        let is_empty = gate.is_none()
             && fields.is_none()
             && routes.is_none()
             && policy.is_none()
@@ -240,7 +240,7 @@ impl SiteRules {
             && logins.is_none()
             && crawlers.is_none()
             && deliveries.is_none();
-        let asks_for_connection = routes.iter().flat_map(Routes::iter).any(Route::asks_for_connection);
+        let needs_connection = routes.iter().flat_map(Routes::iter).any(Route::needs_connection);
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -253,7 +253,7 @@ impl SiteRules {
         let begins = begins.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
-        Ok((!says_nothing).then_some(SiteRules {
+        Ok((!is_empty).then_some(SiteRules {
             gate,
             routes,
             route_gates,
@@ -273,7 +273,7 @@ impl SiteRules {
             intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
             deliveries,
             fields,
-            asks_for_connection,
+            needs_connection,
         }))
     }
 
@@ -282,15 +282,15 @@ impl SiteRules {
         self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
     }
 
-    /// The programs that have work to do before the first request.
+    /// The programs that start work before the first request.
     pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
         let interfaces =
             self.route_interfaces.iter().flat_map(|route| route.interface.iter().chain(&route.middleware));
         interfaces.filter(|interface| interface.begins_early())
     }
 
-    /// Whether clients' addresses must be known for these rules.
-    pub fn wants_peers(&self) -> bool {
+    /// Whether these rules need the addresses of clients.
+    pub fn needs_peers(&self) -> bool {
         let has_authority = self.authority.is_some() || self.route_authorities.iter().any(Option::is_some);
         let tells_programs = self
             .route_interfaces
@@ -345,11 +345,11 @@ impl SiteRules {
         admitted.map_or(CacheAdmission::Resolve, |admitted| CacheAdmission::Serve(admitted, index))
     }
 
-    /// Whether only the exchange knows what the routes or fields need.
+    /// Whether the routes or fields need facts that only the exchange has.
     #[inline]
     fn needs_exchange(&self, request: &RequestView<'_>) -> bool {
         self.fields.is_some()
-            || self.asks_for_connection && request.connection.is_none()
+            || self.needs_connection && request.connection.is_none()
             || self.logins.as_ref().is_some_and(|logins| logins.concerns(request))
             || self.crawlers.as_ref().is_some_and(|crawlers| crawlers.concerns(request))
     }
@@ -369,7 +369,7 @@ impl SiteRules {
         self.has_called_programs
     }
 
-    /// The program that answers a request, if the routes decide nothing else.
+    /// The program that answers a request, if the routes have no other effect on it.
     #[inline]
     pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ImmediateProgram<'_>> {
         if self.needs_exchange(request) {
@@ -381,21 +381,22 @@ impl SiteRules {
             return None;
         }
         let interface = interface.as_ref()?;
-        let says_nothing_else =
+        let has_no_other_effect =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
-        let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
+        let has_no_other_effect =
+            has_no_other_effect && route.includes.is_none() && route.try_files.is_empty();
         let policy = self.policy_of(Some(route));
-        let says_nothing_else = says_nothing_else
+        let has_no_other_effect = has_no_other_effect
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && self.login_of(Some(route)).is_none()
             && self.crawlers_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
-        let says_nothing_else = says_nothing_else
+        let has_no_other_effect = has_no_other_effect
             && !route.has_error_pages
             && !self.intercepts_errors
             && self.delivery_at(Some(route.index)).is_none();
-        says_nothing_else.then(|| ImmediateProgram {
+        has_no_other_effect.then(|| ImmediateProgram {
             route: route.index,
             interface,
             cache: cache.as_ref(),
@@ -404,8 +405,8 @@ impl SiteRules {
         })
     }
 
-    /// Applies the routes, again after each rewrite. A route that has rewritten a request is skipped for it
-    /// afterwards, so that its target may match itself.
+    /// Applies the routes, and again after each rewrite. A route that has rewritten a request is skipped
+    /// afterwards, so that its target may match the route itself.
     pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
         let mut resolved = Resolved {
             gates: Vec::new(),
@@ -473,7 +474,7 @@ impl SiteRules {
                 }
             };
             if used.len() == MOST_REWRITES {
-                let reason = "a request was rewritten more than ten times; the routes lead in circles";
+                let reason = "a request was rewritten more than ten times; the routes form a loop";
                 resolved.outcome = Outcome::Failed { status: 500, reason };
                 return resolved;
             }
@@ -490,7 +491,7 @@ impl SiteRules {
         }
     }
 
-    /// Whether a path with repeated slashes, which other programs may count, leads elsewhere if they count.
+    /// Whether a path with repeated slashes leads to another outcome in a program that does not merge them.
     pub fn resolves_otherwise(
         &self,
         resolved: &Resolved<'_>,
@@ -520,7 +521,7 @@ impl SiteRules {
                 .all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Whether the path lacks only a slash at its end to be that of a route with a program or an alias.
+    /// Whether the path would match a route with a program or an alias if it had a slash at its end.
     pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
         self.begins.contains(request.path)
             && self
@@ -530,7 +531,7 @@ impl SiteRules {
                 .is_some_and(|route| route.is_alias || self.interface_of(route).is_some())
     }
 
-    /// The position of the route whose requests this interface answers, or stands before.
+    /// The position of the route whose interface, or an interface before it, this is.
     pub fn route_of_interface(&self, interface: &Arc<dyn Interface>) -> Option<usize> {
         let is_it = |other: &Arc<dyn Interface>| Arc::ptr_eq(other, interface);
         self.route_interfaces.iter().position(|route| {
@@ -543,7 +544,7 @@ impl SiteRules {
         self.route_interfaces.get(route)?.interface.as_ref()
     }
 
-    /// What is before a route's outcome, by the route's position.
+    /// The interfaces before a route's outcome, by the route's position.
     pub fn middleware_at(&self, route: usize) -> &[Arc<dyn Interface>] {
         self.route_interfaces.get(route).map_or(&[], |found| &found.middleware)
     }
@@ -585,12 +586,12 @@ impl SiteRules {
         self.logins.as_ref()
     }
 
-    /// What answers of the site say to browsers, where no route says something else.
+    /// The fields for browsers of the site's answers, unless a route has its own.
     pub fn policy(&self) -> Option<&AnswerPolicy> {
         self.policy.as_deref()
     }
 
-    /// What answers of a route say to browsers, by the route's position.
+    /// The fields for browsers of a route's answers, by the route's position.
     pub fn policy_at(&self, route: Option<usize>) -> Option<&AnswerPolicy> {
         match route {
             Some(route) => self.route_policies.get(route)?.as_deref(),
@@ -598,13 +599,13 @@ impl SiteRules {
         }
     }
 
-    /// How answers of a route are delivered, by the route's position, where that is said.
+    /// The delivery of a route's answers, by the route's position, if it is configured.
     #[inline]
     pub fn delivery_at(&self, route: Option<usize>) -> Option<&Delivery> {
         self.deliveries.as_ref()?.of(route)
     }
 
-    /// What says to programs and origins where clients are.
+    /// Adds the places of clients to requests for programs and origins.
     pub fn places(&self) -> Option<&GeoIp> {
         self.places.as_deref()
     }
@@ -614,7 +615,7 @@ impl SiteRules {
         self.has_nonces
     }
 
-    /// The method that a browser asks about for a script of another site, where the site answers that.
+    /// The method of a preflight request, if the site answers such requests.
     pub fn preflight_method<'a>(&self, request: &RequestView<'a>) -> Option<&'a [u8]> {
         if !self.has_cors { None } else { answer_policy::preflight_method(request) }
     }
@@ -633,7 +634,7 @@ impl SiteRules {
     }
 }
 
-/// The authorities of a site and of its routes, of which those without a key have that of the site.
+/// The authorities of a site and of its routes. A route without its own uses that of the site.
 type Authorities = (Option<Arc<ForwardAuth>>, Box<[Option<Arc<ForwardAuth>>]>);
 
 fn open_authorities(site: &SiteConfig, origins: &OriginGroups) -> Result<Authorities, Vec<String>> {

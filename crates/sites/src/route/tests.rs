@@ -149,7 +149,7 @@ fn actions() {
 }
 
 #[test]
-fn what_lacks_only_the_slash_of_a_program() {
+fn a_path_may_lack_only_the_slash_of_a_program() {
     let proxy = "proxy = { to = 'http://127.0.0.1:1' }\n";
     let rules = rules(&format!(
         "[[site.route]]\npath = '/shut/'\nrespond = {{ status = 403 }}\n\
@@ -316,9 +316,9 @@ fn the_cache_may_answer_what_is_plain() {
 #[test]
 fn no_rules_are_none() {
     assert!(SiteRules::open(&config("").sites[0], &shared()).unwrap().is_none());
-    assert!(!rules("[[site.route]]\n").wants_peers());
+    assert!(!rules("[[site.route]]\n").needs_peers());
     assert!(
-        rules("deny = ['::1']\n").wants_peers() && rules("[[site.route]]\ndeny = ['::1']\n").wants_peers()
+        rules("deny = ['::1']\n").needs_peers() && rules("[[site.route]]\ndeny = ['::1']\n").needs_peers()
     );
     assert!(matches!(
         rules("[[site.route]]\n").at_once(&RequestView::example("/")),
@@ -357,7 +357,7 @@ fn problems_of(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn wrong_routes_are_said_with_their_place() {
+fn wrong_routes_are_reported_with_their_place() {
     for (lines, expected) in [
         ("[[site.route]]\npath = 'a'", &["site.toml:5:8: 'path': \"a\" does not begin with '/'"][..]),
         (
@@ -451,7 +451,7 @@ fn wrong_routes_are_said_with_their_place() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_its_place() {
+fn missing_files_of_routes_are_reported_with_their_place() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("www")).unwrap();
     std::fs::write(directory.path().join("users"), "alice:plain\n").unwrap();
@@ -477,7 +477,7 @@ fn what_is_not_there_is_said_with_its_place() {
 }
 
 #[test]
-fn compiling_says_which_route() {
+fn an_error_names_its_route() {
     let good = config("[[site.route]]\npath = '/a'\n").sites[0].routes[0].clone();
     let bad = RouteConfig { path: "b".to_string(), ..good.clone() };
     let problem = Routes::compile(&[good, bad]).err().unwrap();

@@ -1,8 +1,8 @@
 //! Replaces texts in answers, by the `substitute` key of a site or route.
 //!
-//! For a program or an origin it is an interface before theirs, behind compression and the cache: what is
-//! stored has the texts replaced. For files the exchange asks [`Substitution::apply`]. Either way the answer
-//! is asked for whole and without a coding, and compressed afterwards.
+//! For a program or an origin it is an interface in front of it, behind compression and the cache: stored
+//! answers have the texts replaced. For files the exchange calls [`Substitution::apply`]. In both cases the
+//! whole answer is requested without a coding, and is compressed afterwards.
 
 mod texts;
 
@@ -21,13 +21,13 @@ use crate::changed_answer::{change_fields, fields, forbids_change, forget_length
 use crate::pieces::Pieces;
 use texts::Texts;
 
-/// A body that is there is replaced at once up to this size.
+/// A complete body up to this size is replaced at once.
 const AT_ONCE_BYTES: u64 = 64 * 1024;
 
-/// How much of a body waits for its client.
+/// The most bytes of a body that wait for the client.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// The texts of a site or route, and in which answers they are replaced.
+/// The texts of a site or route, and the answers in which they are replaced.
 pub struct Substitution {
     texts: Arc<Texts>,
     types: Box<[Box<str>]>,
@@ -35,7 +35,7 @@ pub struct Substitution {
 }
 
 impl Substitution {
-    /// Prepares what a configuration says; `None` if nothing is replaced.
+    /// Prepares the settings; `None` if nothing is replaced.
     pub fn open(config: &SubstituteConfig) -> Result<Option<Arc<Substitution>>, String> {
         if config.replace.is_empty() {
             return Ok(None);
@@ -50,8 +50,9 @@ impl Substitution {
         })))
     }
 
-    /// Has a request ask for the whole answer, without a coding. Returns whether that was possible.
-    pub fn ask_plainly(&self, request: &mut Request) -> bool {
+    /// Changes a request so that it requests the whole answer without a coding. Returns whether that was
+    /// possible.
+    pub fn request_plain_form(&self, request: &mut Request) -> bool {
         const OTHER_FORMS: [&[u8]; 3] = [b"accept-encoding", b"range", b"if-range"];
         let is_of_other = |name: &[u8]| OTHER_FORMS.iter().any(|other| name.eq_ignore_ascii_case(other));
         if !request.received.fields().any(|(name, _)| is_of_other(name)) {
@@ -64,9 +65,9 @@ impl Substitution {
         true
     }
 
-    /// Replaces the texts in an answer, if it is one of those in which that is done.
+    /// Replaces the texts in an answer, if it is of a kind in which texts are replaced.
     pub fn apply(&self, mut answer: Answer, is_head: bool) -> Answer {
-        if !self.is_meant(&answer) {
+        if !self.applies_to(&answer) {
             return answer;
         }
         let others: &[&[u8]] = match self.keep_validators {
@@ -87,7 +88,7 @@ impl Substitution {
         };
         let texts = self.texts.clone();
         if is_short(&parts) {
-            // Nothing of it waits: the parts are there.
+            // This never waits: all parts are available.
             if let Some(bytes) = at_once(&texts, parts) {
                 return answer.part(BodyPart::Bytes(bytes));
             }
@@ -98,7 +99,7 @@ impl Substitution {
         answer.part(BodyPart::Stream { body: receiver, length: None })
     }
 
-    fn is_meant(&self, answer: &Answer) -> bool {
+    fn applies_to(&self, answer: &Answer) -> bool {
         if matches!(answer.status, 0..200 | 204..=206 | 304) {
             return false;
         }
@@ -121,7 +122,7 @@ impl Substitution {
     }
 }
 
-/// The body of parts that are there, with its texts replaced; `None` if a file cannot be read.
+/// The body of available parts, with its texts replaced; `None` if a file cannot be read.
 fn at_once(texts: &Texts, parts: Vec<BodyPart>) -> Option<Bytes> {
     let replaced = std::pin::pin!(async move {
         let (mut replacing, mut out) = (texts.begin(), Vec::new());
@@ -144,7 +145,7 @@ async fn replace_in_stream(texts: Arc<Texts>, mut pieces: Pieces, mut sender: Se
     loop {
         let next = tokio::select! {
             next = pieces.next() => next,
-            // What makes the body learns it when the receiver is dropped.
+            // The client has disconnected. The source of the body stops when the receiver is dropped.
             () = sender.gone() => return,
         };
         let mut out = Vec::new();
@@ -165,7 +166,7 @@ async fn replace_in_stream(texts: Arc<Texts>, mut pieces: Pieces, mut sender: Se
         if is_end {
             return sender.finish_with_trailers(pieces.take_trailers());
         }
-        // Others are to have their turn.
+        // Other tasks get a turn.
         tokio::task::yield_now().await;
     }
 }
@@ -176,7 +177,7 @@ struct Substituted {
     substitution: Arc<Substitution>,
 }
 
-/// Has texts replaced in the answers of an interface.
+/// Adds the replacement of texts to an interface.
 pub fn open(interface: Arc<dyn Interface>, substitution: Arc<Substitution>) -> Arc<dyn Interface> {
     Arc::new(Substituted { interface, substitution })
 }
@@ -216,7 +217,7 @@ struct SubstitutedHandler {
 impl Handler for SubstitutedHandler {
     fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
         let is_head = request.received.head.method == Method::Head;
-        if !self.substitution.ask_plainly(&mut request) {
+        if !self.substitution.request_plain_form(&mut request) {
             return Box::pin(async { Handled::Answer(Answer::error(500)) });
         }
         let handled = self.handler.clone().handle(request);
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_replaced_and_what_is_not() {
         let html = "Content-Type: Text/HTML; charset=utf-8\r\n";
-        for (status, fields, is_meant) in [
+        for (status, fields, applies_to) in [
             (200, html, true),
             (404, html, true),
             (206, html, false),
@@ -271,7 +272,7 @@ mod tests {
             (200, "Content-Type: text/html\r\nContent-Encoding: identity\r\n", true),
             (200, "Content-Type: text/html\r\nCache-Control: no-transform\r\n", false),
         ] {
-            let expected: &[u8] = if is_meant { b"twelve twelve" } else { b"one one" };
+            let expected: &[u8] = if applies_to { b"twelve twelve" } else { b"one one" };
             assert_eq!(applied(status, fields, false).1.as_deref(), Some(expected), "{status} {fields}");
         }
     }

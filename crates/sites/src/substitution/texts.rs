@@ -1,14 +1,14 @@
-//! Texts that are replaced in a body that comes in pieces.
+//! Replaces texts in a body that arrives in pieces.
 //!
-//! What could be the beginning of a text is held until more comes, and nothing else is: at most as much as
-//! the longest text but one byte.
+//! Only bytes that could be the beginning of a text are held until more arrive: at most one byte less than
+//! the longest text.
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, Input, MatchKind};
 
-/// A text, and what takes its place.
+/// A text, and its replacement.
 type Pair = (Box<[u8]>, Box<[u8]>);
 
-/// The texts, and what takes their places.
+/// The texts, and their replacements.
 pub struct Texts {
     searcher: AhoCorasick,
     texts: Box<[Pair]>,
@@ -17,11 +17,11 @@ pub struct Texts {
     ignore_case: bool,
 }
 
-/// A body in which they are replaced.
+/// The replacement of texts in one body.
 pub struct Replacing<'t> {
     texts: &'t Texts,
     held: Vec<u8>,
-    /// A bit for each text that is not looked for any more.
+    /// A bit for each text that is not searched any more.
     used: u64,
 }
 
@@ -59,7 +59,7 @@ impl Texts {
 }
 
 impl Replacing<'_> {
-    /// Takes a piece of the body; what is certain is appended to `out`.
+    /// Processes a piece of the body; appends the bytes that are final to `out`.
     pub fn piece(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         if self.held.is_empty() {
             let kept = self.replace(piece, false, out);
@@ -78,7 +78,7 @@ impl Replacing<'_> {
         self.replace(&buffer, true, out);
     }
 
-    /// Appends the beginning of `buffer` with its texts replaced; returns how long that beginning was.
+    /// Appends the beginning of `buffer` with its texts replaced; returns the length of that beginning.
     fn replace(&mut self, buffer: &[u8], is_end: bool, out: &mut Vec<u8>) -> usize {
         let hold_from = |this: &Self, from| if is_end { buffer.len() } else { this.hold_from(buffer, from) };
         let (mut from, mut search) = (0, 0);
@@ -109,7 +109,7 @@ impl Replacing<'_> {
         end
     }
 
-    /// The text at this place: the one that was found, or the longest other one that is still looked for.
+    /// The text at this position: the one that was found, or the longest other one that is still searched.
     fn unused_at(&self, buffer: &[u8], begin: usize, found: usize) -> Option<usize> {
         if !self.is_used(found) {
             return Some(found);
@@ -124,7 +124,7 @@ impl Replacing<'_> {
             .map(|(index, _)| index)
     }
 
-    /// Where the first beginning of a text stands that the end of the buffer cuts off.
+    /// The first position at which a text begins that the end of the buffer cuts off.
     fn hold_from(&self, buffer: &[u8], from: usize) -> usize {
         let begin = from.max((buffer.len() + 1).saturating_sub(self.texts.longest));
         let is_begin = |rest: &[u8]| {
@@ -185,7 +185,7 @@ mod tests {
         let once = texts(&[("ab", "c")], true, false);
         let (mut replacing, mut out) = (once.begin(), Vec::new());
         replacing.piece(b"aba", &mut out);
-        // What is not looked for any more is not held.
+        // A text that is not searched any more is not held.
         assert_eq!(out, b"ca");
     }
 
@@ -196,7 +196,7 @@ mod tests {
         assert!(Texts::new([(&b""[..], &b"b"[..])].into_iter(), false, false).is_err());
     }
 
-    /// The same, said in the plain way: at each place the longest text that is still looked for.
+    /// The same, by a simple method: at each position the longest text that is still searched.
     fn plainly(replace: &[(String, String)], once: bool, ignore_case: bool, body: &str) -> String {
         let (mut out, mut at, mut used) = (String::new(), 0, vec![false; replace.len()]);
         while at < body.len() {
@@ -226,13 +226,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_if_the_body_came_whole(
+        fn pieces_give_the_same_result_as_a_whole_body(
             replace in prop::collection::btree_map("[abA]{1,4}", "[xab]{0,3}", 1..5),
             once in any::<bool>(),
             ignore_case in any::<bool>(),
             pieces in prop::collection::vec("[abAB ]{0,6}", 0..8),
         ) {
-            // Of two that differ in case alone it is not said which counts.
+            // Two texts that differ only in case have no defined order.
             let lower: std::collections::BTreeSet<String> =
                 replace.keys().map(|text| text.to_ascii_lowercase()).collect();
             prop_assume!(!ignore_case || lower.len() == replace.len());

@@ -1,5 +1,5 @@
-//! Any first bytes of a connection, read for the name and the protocols that a client asks for: no panic, a
-//! name that is one, and a verdict that more bytes do not change.
+//! Any first bytes of a connection, read for the name and the protocols that a client requests: no panic, a
+//! valid name, and a result that more bytes do not change.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What is known of a session after its handshake: for handlers, access rules, logs and counters.
+//! The facts about a session after its handshake: for handlers, access rules, logs and counters.
 
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion};
 
@@ -19,7 +19,7 @@ impl TlsSession {
         matches!(self.phase, Phase::Hello | Phase::Handshake)
     }
 
-    /// The server's name that the client asked for, in lower case. Known once the hello was read.
+    /// The server's name that the client requested, in lower case. Known once the hello was read.
     pub fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }

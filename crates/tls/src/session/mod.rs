@@ -1,4 +1,5 @@
-//! The TLS of one connection, without I/O: received bytes go in, plaintext and bytes to send come out.
+//! The TLS of one connection, without I/O: it processes received bytes, and returns plaintext and bytes to
+//! send.
 //!
 //! ```text
 //! receive(bytes)  -> plaintext, and messages of the handshake
@@ -150,8 +151,8 @@ impl TlsSession {
         }
     }
 
-    /// Gives back the memory of the buffer for received bytes that it does not need; for a connection that
-    /// will be idle.
+    /// Releases the memory of the buffer for received bytes that is not needed; for a connection that will be
+    /// idle.
     pub fn release_buffer(&mut self) {
         self.kept.shrink_to_fit();
     }
@@ -195,13 +196,13 @@ impl TlsSession {
         joined.extend_from_slice(first);
         joined.extend_from_slice(with_first);
         let sealed = self.seal(&joined, out);
-        out.give_back(joined);
+        out.return_buffer(joined);
         sealed?;
         self.seal(rest, out)
     }
 
-    /// Sends close_notify, so that the client knows that the data is complete. Afterwards nothing is sent,
-    /// and received bytes are ignored.
+    /// Sends close_notify, so that the client can verify that the data is complete. Afterwards nothing is
+    /// sent, and received bytes are ignored.
     pub fn close(&mut self, out: &mut CiphertextBuffer) {
         if self.phase == Phase::Open {
             let goodbye = self.with_write_traffic(out, |traffic, out| {
@@ -217,7 +218,7 @@ impl TlsSession {
                 }
                 Ok(())
             });
-            // If close_notify cannot be sent, the client has gone.
+            // If close_notify cannot be sent, the client has disconnected.
             let _ = goodbye;
         }
         self.end();
@@ -418,7 +419,7 @@ impl TlsSession {
         loop {
             let UnbufferedStatus { mut discard, state } =
                 connection.process_tls_records(&mut input[consumed..]);
-            let mut goes_on = true;
+            let mut continues = true;
             let mut failed = None;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -436,18 +437,18 @@ impl TlsSession {
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::PeerClosed) => {
                     self.peer_closed = true;
-                    goes_on = false;
+                    continues = false;
                 }
                 // BlockedHandshake, WriteTraffic, Closed: all complete messages are processed. Early data is
-                // never accepted, so it never comes.
-                Ok(_) => goes_on = false,
+                // never accepted, so there is none.
+                Ok(_) => continues = false,
                 Err(error) => failed = Some(error),
             }
             consumed += discard;
             if let Some(error) = failed {
                 return Err(self.fail(error, out));
             }
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -461,7 +462,7 @@ impl TlsSession {
     #[cold]
     fn fail(&mut self, error: rustls::Error, out: &mut CiphertextBuffer) -> TlsError {
         if let Some(connection) = &mut self.connection {
-            // rustls gives its output before it reads any input, so it needs no input here.
+            // rustls returns its output before it reads any input, so it needs no input here.
             while connection.wants_write() {
                 match connection.process_tls_records(&mut []).state {
                     Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
@@ -512,7 +513,7 @@ impl TlsSession {
             return Err(TlsError::NotOpen);
         };
         loop {
-            // The kept bytes were given to rustls before. They are given again because rustls remembers its
+            // The kept bytes were passed to rustls before. They are passed again because rustls stores its
             // position in them.
             match connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {

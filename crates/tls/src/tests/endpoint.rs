@@ -1,5 +1,5 @@
-//! Tests of endpoints: which certificate and which rules a client gets, what is read from files, and what is
-//! reported about it.
+//! Tests of endpoints: the certificate and the rules that a client gets, the contents of files, and the
+//! messages about them.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn the_kind_of_key_is_chosen_by_what_the_client_can_verify() {
     let certificates = vec![place.files.write_pair("rsa", &rsa), place.source("ecdsa", &["a.org"])];
     let (endpoint, notices) = open(vec![site(&["a.org"], certificates, Policy::default())]);
     assert_eq!(notices, []);
-    // ECDSA comes first, whatever the order of the settings.
+    // ECDSA is first, whatever the order of the settings.
     let pipe = Pipe::connect(&endpoint, &Arc::new(client_with(&place.authority, &[&TLS12], None)), "a.org");
     assert!(pipe.session.cipher_suite().unwrap().starts_with("ECDHE-ECDSA-"));
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -159,7 +159,7 @@ fn a_required_client_certificate() {
         let mut none =
             Pipe::new(&endpoint, &Arc::new(client_with(&place.authority, &[version], None)), "a.org");
         none.exchange();
-        assert_eq!(none.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+        assert_eq!(none.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
         assert!(
             matches!(none.client_error, Some(rustls::Error::AlertReceived(_))),
             "{:?}",
@@ -259,7 +259,7 @@ fn each_site_has_its_own_rules() {
 
     let mut refused = Pipe::new(&endpoint, &config, "closed.org");
     refused.exchange();
-    assert_eq!(refused.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+    assert_eq!(refused.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
     let ada = clients.issue(&["ada.org"]);
     let identified = Arc::new(client_with(&place.authority, &[&TLS13, &TLS12], Some(&ada)));
     let closed_session = Pipe::connect(&endpoint, &identified, "closed.org");
@@ -291,7 +291,7 @@ fn a_session_does_not_cross_to_other_rules() {
         assert!(Pipe::connect(&open_endpoint, &config, "a.org").session.is_resumed());
         let mut crossed = Pipe::new(&closed_endpoint, &config, "a.org");
         crossed.exchange();
-        assert_eq!(crossed.ended, Some(TlsError::ClientCertificate("the client showed none".to_string())));
+        assert_eq!(crossed.ended, Some(TlsError::ClientCertificate("the client sent none".to_string())));
     }
 }
 
@@ -321,7 +321,7 @@ fn sessions_outlive_a_reload_and_serve_all_endpoints() {
 // ---- files that change
 
 #[test]
-fn a_new_certificate_is_taken_up_and_connections_go_on() {
+fn a_new_certificate_is_used_and_connections_continue() {
     let scene = Scene::new();
     let config = Arc::new(without_resumption(scene.client()));
     let mut before = Pipe::connect(&scene.endpoint, &config, "localhost");
@@ -352,7 +352,7 @@ fn a_new_certificate_is_taken_up_and_connections_go_on() {
 }
 
 #[test]
-fn a_broken_certificate_leaves_the_old_one_and_is_said_once() {
+fn a_broken_certificate_keeps_the_old_one_and_is_reported_once() {
     let scene = Scene::new();
     let config = Arc::new(without_resumption(scene.client()));
     let first =
@@ -408,7 +408,7 @@ fn new_authorities_for_clients_end_old_sessions() {
     place.files.write("clients.pem", "nothing");
     endpoint.refresh();
     let notices = endpoint.refresh();
-    assert!(texts(&notices)[0].ends_with("the authorities before stay"), "{notices:?}");
+    assert!(texts(&notices)[0].ends_with("the previous authorities stay"), "{notices:?}");
     Pipe::connect(&endpoint, &bob, "a.org");
 }
 
@@ -460,7 +460,7 @@ fn an_acme_authority_is_answered_while_there_is_a_challenge() {
         OffsetDateTime::now_utc(),
     );
     shared.add_challenge("A.org", proof.unwrap().loaded.certified);
-    // No client certificate is asked for.
+    // No client certificate is requested.
     let pipe = Pipe::connect(&endpoint, &config, "a.org");
     assert!(pipe.session.is_acme_challenge());
     assert!(pipe.certificate_names().contains(&"DNSName(proof.a.org)".to_string()));
@@ -482,7 +482,7 @@ const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
     -----END CERTIFICATE-----\n";
 
 #[test]
-fn what_cannot_be_used_is_said_clearly() {
+fn unusable_files_are_reported_clearly() {
     let place = Place::new();
     let pair = place.authority.issue(&["a.org"]);
     let other = place.authority.issue(&["a.org"]);
@@ -525,7 +525,7 @@ fn what_cannot_be_used_is_said_clearly() {
 }
 
 #[test]
-fn all_problems_are_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let place = Place::new();
     let absent = |name: &str| CertificateSource::Files {
         chain: place.files.path(name),
@@ -566,7 +566,7 @@ fn all_problems_are_said_at_once() {
 }
 
 #[test]
-fn what_clients_will_not_like_is_a_warning() {
+fn what_clients_would_reject_is_a_warning() {
     let place = Place::new();
     let expired = place.authority.issue_with(&["a.org"], |params| {
         params.not_after = OffsetDateTime::now_utc() - Duration::days(3);
@@ -684,7 +684,7 @@ fn a_development_certificate_that_is_kept() {
 }
 
 #[test]
-fn a_kept_development_certificate_is_trusted_when_told_to() {
+fn a_kept_development_certificate_is_trusted_if_configured() {
     let files = Files::new();
     let directory = Some(files.path("kept"));
     let source = CertificateSource::SelfSigned { names: Vec::new(), directory };

@@ -11,7 +11,7 @@ use super::support::*;
 use crate::settings::Resumption;
 use crate::{CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, TlsEndpoint, TlsSession};
 
-/// What the server saw of one connection.
+/// The server's record of one connection.
 #[derive(Debug, Default)]
 struct Seen {
     facts: String,

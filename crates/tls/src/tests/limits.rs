@@ -238,7 +238,7 @@ fn an_alert_of_the_client_is_understood() {
 }
 
 #[test]
-fn nobody_hears_half_a_conversation_twice() {
+fn recorded_data_cannot_be_replayed() {
     // A recorded request cannot be decrypted in another session.
     let scene = Scene::new();
     let (mut pipe, mut forger) = forge(&scene, &TLS13);
@@ -260,7 +260,7 @@ thread_local! {
     }));
 }
 
-/// Gives `bytes` to a new session in pieces, and calls it as a connection would.
+/// Passes `bytes` to a new session in pieces, and calls it as a connection would.
 fn survives(bytes: &mut [u8], piece_bytes: usize) {
     SCENE.with(|scene| {
         let mut session = scene.endpoint.session();

@@ -136,7 +136,7 @@ fn uploads_arrive_whole_however_they_are_cut() {
 }
 
 #[test]
-fn a_client_that_writes_with_its_last_handshake_message_is_heard() {
+fn data_with_the_last_handshake_message_is_received() {
     use std::io::Write as _;
     let scene = Scene::new();
     let mut pipe = Pipe::new(&scene.endpoint, &Arc::new(scene.client()), "localhost");
@@ -245,7 +245,7 @@ fn the_first_protocol_of_ours_that_the_client_has_is_taken() {
 }
 
 #[test]
-fn goodbyes_are_said_and_heard() {
+fn close_notify_is_sent_and_received() {
     for version in [&TLS13, &TLS12] {
         let scene = Scene::new();
         let config = Arc::new(client_with(&scene.authority, &[version], None));

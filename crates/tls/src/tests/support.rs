@@ -156,7 +156,7 @@ impl Scene {
     }
 }
 
-/// A client that trusts `authority` and speaks 1.2 and 1.3.
+/// A client that trusts `authority` and supports 1.2 and 1.3.
 pub fn client(authority: &Authority) -> ClientConfig {
     client_with(authority, &[&TLS13, &TLS12], None)
 }
@@ -217,11 +217,11 @@ pub struct Pipe {
     pub ended: Option<TlsError>,
     /// The last result of the session.
     pub received: Received,
-    /// How often it said that the handshake was done.
+    /// How often it reported that the handshake was done.
     pub handshakes_done: usize,
     /// Why the client ended, if it did.
     pub client_error: Option<rustls::Error>,
-    /// How many bytes the session is given at once.
+    /// How many bytes are passed to the session at once.
     pub piece_bytes: usize,
 }
 
@@ -269,7 +269,7 @@ impl Pipe {
         }
     }
 
-    /// Gives bytes to the session.
+    /// Passes bytes to the session.
     pub fn give(&mut self, bytes: &mut [u8]) {
         if self.ended.is_some() {
             return;
@@ -308,7 +308,7 @@ impl Pipe {
         self.exchange();
     }
 
-    /// What the client has received since this was asked for the last time.
+    /// The bytes that the client has received since the last call.
     pub fn client_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.client_plaintext)
     }

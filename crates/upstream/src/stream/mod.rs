@@ -116,12 +116,12 @@ impl Stream {
         if let Stream::Tls(stream) = self {
             return stream.is_quiet();
         }
-        // This asks the kernel, because the event loop may not know the latest state.
+        // This queries the kernel, because the event loop may not have the latest state.
         let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
         rustix::net::recv(self, &mut [0u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
     }
 
-    /// The same as far as the event loop knows, usually without a system call. For callers that can send the
+    /// The same according to the event loop, usually without a system call. For callers that can send the
     /// request on another connection if this was wrong.
     pub fn seems_quiet(&self) -> bool {
         let peek = || {
@@ -154,7 +154,7 @@ impl Stream {
     /// Ends sending.
     pub fn shut_down_sending(&self) {
         if let Stream::Tls(stream) = self {
-            stream.say_goodbye();
+            stream.send_close_notify();
         }
         // If it fails, the other side has already closed the connection.
         let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);
@@ -163,8 +163,8 @@ impl Stream {
     /// Receives bytes into a buffer; 0: the other side has closed the connection. Not for TLS.
     pub fn poll_receive_into(&self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            let asked = buffer.len();
-            match self.receive_plain(asked, || {
+            let requested = buffer.len();
+            match self.receive_plain(requested, || {
                 let received = rustix::net::recv(self, &mut *buffer, RecvFlags::empty())?;
                 Ok(received.0)
             }) {
@@ -192,18 +192,18 @@ impl Stream {
             return stream.try_receive(received);
         }
         let spare = received.spare_capacity_mut();
-        let asked = spare.len();
+        let requested = spare.len();
         let receive = || rustix::net::recv(self, &mut *spare, RecvFlags::empty()).map(|(_, count)| count);
-        let count = self.receive_plain(asked, receive)?;
+        let count = self.receive_plain(requested, receive)?;
         // SAFETY: the kernel has written this many bytes to the beginning of the spare capacity.
         unsafe { received.advance_mut(count) };
         Ok(count)
     }
 
-    /// Receives without TLS, by a call that asks for this many bytes.
+    /// Receives at most this many bytes, without TLS.
     fn receive_plain(
         &self,
-        asked: usize,
+        requested: usize,
         mut receive: impl FnMut() -> rustix::io::Result<usize>,
     ) -> io::Result<usize> {
         let mut count = None;
@@ -213,7 +213,7 @@ impl Stream {
             // A short read has emptied the socket. The error "would block" makes the event loop wait for the
             // next event, and saves a second system call with the same result. After the other side has
             // closed the connection, there is no next event.
-            if bytes > 0 && bytes < asked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            if bytes > 0 && bytes < requested { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let tried = match self {
             Stream::Unix(stream) => stream.try_io(Interest::READABLE, receive),

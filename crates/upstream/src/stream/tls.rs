@@ -84,7 +84,7 @@ impl TlsStream {
                         })?;
                     }
                     Err(error) => {
-                        // The alert tells the other side what is wrong, if it still receives.
+                        // The alert tells the peer what is wrong, if it still receives.
                         let _ = stream.session.borrow_mut().write_tls(&mut Socket(&stream.under));
                         return Poll::Ready(Err(error));
                     }
@@ -156,7 +156,7 @@ impl TlsStream {
         Ok(())
     }
 
-    pub(super) fn say_goodbye(&self) {
+    pub(super) fn send_close_notify(&self) {
         self.session.borrow_mut().send_close_notify();
         // Bytes that cannot be sent now are dropped.
         let _ = self.try_flush();

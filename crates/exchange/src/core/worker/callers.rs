@@ -17,7 +17,7 @@ pub struct Callers {
     pub connection: Cell<usize>,
     /// By the interface's address. The interface is kept with the caller, so that no other can get the same
     /// address.
-    made: RefCell<FxHashMap<usize, ThreadCaller>>,
+    by_interface: RefCell<FxHashMap<usize, ThreadCaller>>,
 }
 
 struct ThreadCaller {
@@ -28,24 +28,24 @@ struct ThreadCaller {
 impl Callers {
     /// No callers.
     pub fn new(link: Arc<WorkerLink>) -> Callers {
-        Callers { link, connection: Cell::new(0), made: RefCell::default() }
+        Callers { link, connection: Cell::new(0), by_interface: RefCell::default() }
     }
 
     /// The caller of an interface; `None` if it has none.
     pub fn get(&self, interface: &Arc<dyn Interface>) -> Option<RefMut<'_, Box<dyn Caller>>> {
         let address = Arc::as_ptr(interface).cast::<()>() as usize;
-        RefMut::filter_map(self.made.borrow_mut(), |made| {
-            let made = made.entry(address).or_insert_with(|| ThreadCaller {
+        RefMut::filter_map(self.by_interface.borrow_mut(), |callers| {
+            let held = callers.entry(address).or_insert_with(|| ThreadCaller {
                 _interface: interface.clone(),
                 caller: interface.caller(self.link.clone()),
             });
-            made.caller.as_mut()
+            held.caller.as_mut()
         })
         .ok()
     }
 
     /// Drops all callers.
     pub fn clear(&self) {
-        self.made.borrow_mut().clear();
+        self.by_interface.borrow_mut().clear();
     }
 }

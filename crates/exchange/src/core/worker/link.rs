@@ -42,8 +42,8 @@ pub enum WorkerOrder {
     End,
 }
 
-/// A connection that goes back to its core.
-pub struct HandBack {
+/// A connection that returns to its core.
+pub struct ReturnedConnection {
     /// Its place.
     pub place: usize,
     /// Its socket.
@@ -60,7 +60,7 @@ pub struct HandBack {
     pub to_do: ReturnStep,
 }
 
-/// The next step of a connection that goes back.
+/// The next step of a connection that returns.
 pub enum ReturnStep {
     /// Examine what was received, or receive.
     Serve,
@@ -104,7 +104,7 @@ pub struct CalledRequest {
 /// A message of a thread to its core.
 pub enum WorkerReport {
     /// The thread returns a connection.
-    HandedBack(Box<HandBack>),
+    ConnectionReturned(Box<ReturnedConnection>),
     /// A connection has ended.
     Ended(usize),
 }
@@ -247,7 +247,7 @@ impl ConnectionReturn for WorkerLink {
                 caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ReturnStep::Serve));
             let requests = connection.requests.load(Ordering::Relaxed);
             self.report(match connection.socket.try_clone() {
-                Ok(socket) => WorkerReport::HandedBack(Box::new(HandBack {
+                Ok(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {
                     place: at,
                     socket,
                     is_held: true,
@@ -275,7 +275,7 @@ impl Arrival {
     pub fn back(self) -> WorkerReport {
         let place = self.place;
         match Arc::into_inner(self.socket) {
-            Some(socket) => WorkerReport::HandedBack(Box::new(HandBack {
+            Some(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {
                 place,
                 socket,
                 is_held: false,

@@ -8,8 +8,8 @@
 //!                                        └──────────────┘
 //! ```
 //!
-//! A migrated connection is handed back to its core, with the bytes that it has received, when it is idle,
-//! asks for anything else, or must end soon.
+//! A migrated connection returns to its core, with the bytes that it has received, when it is idle, requests
+//! anything else, or must end soon.
 //!
 //! A call may take any time. While a worker is in a call, all its other connections wait for their next
 //! request. If the call does not return soon, the monitor of the call hands them back ([`ConnectionReturn`]),
@@ -29,6 +29,7 @@ mod socket_end;
 pub use callers::Callers;
 pub use handle::{CoreEntries, Worker, WorkerSeed};
 pub use link::{
-    Arrival, CalledRequest, HandBack, PendingCall, ReturnStep, WorkerLink, WorkerOrder, WorkerReport,
+    Arrival, CalledRequest, PendingCall, ReturnStep, ReturnedConnection, WorkerLink, WorkerOrder,
+    WorkerReport,
 };
 pub use socket_end::SocketEnd;

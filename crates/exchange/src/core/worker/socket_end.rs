@@ -9,7 +9,7 @@ pub struct SocketEnd(pub OwnedFd);
 
 impl Drop for SocketEnd {
     fn drop(&mut self) {
-        // The client may have gone; then there is nothing left to end.
+        // If the client has disconnected, there is nothing to end.
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 }

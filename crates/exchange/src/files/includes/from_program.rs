@@ -19,7 +19,7 @@ use super::host::{PageHost, collect};
 use crate::core::Core;
 
 /// Removes fields of a request that would lead to a partial or coded answer.
-pub fn ask_for_a_page(request: &mut Request) {
+pub fn request_plain_page(request: &mut Request) {
     const NAMES: [&str; 7] = [
         "accept-encoding",
         "range",

@@ -118,7 +118,7 @@ impl Host for PageHost {
         let is_success = (200..300).contains(&answer.status);
         let failure = (!is_success).then(|| format!("{shown} answers {}", answer.status));
         if has_field(&answer.fields, b"content-encoding") {
-            return Err(format!("{shown} answers in a content coding that was not asked for"));
+            return Err(format!("{shown} answers in a content coding that was not requested"));
         }
         if has_field(&answer.fields, b"vary") && !is_static(&answer) {
             depends_on = DependsOn::Request;
@@ -212,12 +212,12 @@ impl Host for PageHost {
 
 fn depends_on(include: &ResolvedInclude) -> DependsOn {
     match include.to {
-        IncludeTarget::Files { .. } if !include.asked_rules => DependsOn::Nothing,
+        IncludeTarget::Files { .. } if !include.rules_applied => DependsOn::Nothing,
         _ => DependsOn::Request,
     }
 }
 
-/// An answer made of files alone: it can vary only by the coding, and none was requested.
+/// An answer that consists only of files: it can vary only by the coding, and none was requested.
 fn is_static(answer: &Answer) -> bool {
     answer.body.iter().all(|part| matches!(part, BodyPart::Cached(..) | BodyPart::File { .. }))
 }

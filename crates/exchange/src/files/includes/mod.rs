@@ -1,8 +1,8 @@
 //! Pages with directives: which files are such pages, and how they are answered.
 //!
 //! The language is in `touchstone_includes`; this module connects it to the server. `static_files` finds the
-//! file; `SiteIncludes` of the crate `sites` says whether it is a page; [`answer()`] evaluates it. Included
-//! paths pass through routes and access rules as if the client had requested them ([`host`]).
+//! file; `SiteIncludes` of the crate `sites` determines whether it is a page; [`answer()`] evaluates it.
+//! Included paths pass through routes and access rules as if the client had requested them ([`host`]).
 //!
 //! | module | |
 //! |---|---|
@@ -23,5 +23,5 @@ mod resolve;
 mod variables;
 
 pub use answer::{FoundPage, PageAnswer, answer};
-pub use from_program::{ask_for_a_page, evaluate};
+pub use from_program::{evaluate, request_plain_page};
 pub use load::{LoadError, kept, load};

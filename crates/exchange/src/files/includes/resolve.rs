@@ -16,12 +16,12 @@ use crate::files::site_files;
 
 /// A resolved path.
 pub struct ResolvedInclude {
-    /// The request for it, rewritten as the routes say.
+    /// The request for it, as the routes have rewritten it.
     pub request: Request,
     /// The target.
     pub to: IncludeTarget,
     /// Whether access rules were applied, which may decide differently for other requests.
-    pub asked_rules: bool,
+    pub rules_applied: bool,
 }
 
 /// The target of a path.
@@ -34,7 +34,7 @@ pub enum IncludeTarget {
     },
     /// A program.
     Handler,
-    /// An answer that the routes themselves give.
+    /// An answer of the routes themselves.
     Answer {
         /// Its status.
         status: u16,
@@ -52,7 +52,7 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     let shown = || String::from_utf8_lossy(&path).into_owned();
     let mut derived = request
         .derive(&path)
-        .ok_or_else(|| format!("{} cannot be asked for, or requests are nested too deep", shown()))?;
+        .ok_or_else(|| format!("{} cannot be requested, or requests are nested too deep", shown()))?;
     // The page has no content coding, so its parts must not have one either.
     if let Some(ReceivedHead { head, buffer }) = Rc::get_mut(&mut derived.received) {
         head.fields.retain(|line| !line.name.of(buffer).eq_ignore_ascii_case(b"accept-encoding"));
@@ -72,13 +72,13 @@ pub async fn resolve(
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
     // The rules may change the request itself.
-    let came = include.request.without_body();
-    let connection = came.connection_view();
-    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
-    let view = view_of(&came, &fields, &connection);
+    let original = include.request.without_body();
+    let connection = original.connection_view();
+    let fields = HeadFields { head: &original.received.head, buffer: &original.received.buffer };
+    let view = view_of(&original, &fields, &connection);
     let resolved = rules.resolve(&view);
     if let Err(refusal) = access::pass(&resolved.gates, &view).await {
-        let (path, status) = (String::from_utf8_lossy(&came.path), refusal.answer().status);
+        let (path, status) = (String::from_utf8_lossy(&original.path), refusal.answer().status);
         return Err(format!("{path} is refused with {status}"));
     }
     include.apply_rules(snapshot, resolved, &view);
@@ -94,15 +94,15 @@ pub fn resolve_at_once(
 ) -> Result<ResolvedInclude, String> {
     let mut include = begin(snapshot, request, files, target)?;
     let Some(rules) = rules_for(snapshot, &include) else { return Ok(include) };
-    let came = include.request.without_body();
-    let connection = came.connection_view();
-    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
-    let view = view_of(&came, &fields, &connection);
+    let original = include.request.without_body();
+    let connection = original.connection_view();
+    let fields = HeadFields { head: &original.received.head, buffer: &original.received.buffer };
+    let view = view_of(&original, &fields, &connection);
     let resolved = rules.resolve(&view);
-    // An authority would have to be asked.
+    // An authority would have to be contacted.
     if !resolved.authorities.is_empty() || !resolved.gates.iter().all(|gate| gate.admit_part(&view).is_some())
     {
-        return Err(format!("{} is refused", String::from_utf8_lossy(&came.path)));
+        return Err(format!("{} is refused", String::from_utf8_lossy(&original.path)));
     }
     include.apply_rules(snapshot, resolved, &view);
     Ok(include)
@@ -122,7 +122,7 @@ fn begin(
     if is_refused_name(&snapshot.sites[site], &derived.path) {
         return Err(format!("{} is hidden", String::from_utf8_lossy(&derived.path)));
     }
-    Ok(ResolvedInclude { request: derived, to: IncludeTarget::Files { site }, asked_rules: false })
+    Ok(ResolvedInclude { request: derived, to: IncludeTarget::Files { site }, rules_applied: false })
 }
 
 fn rules_for<'s>(
@@ -154,7 +154,7 @@ fn view_of<'a>(
 
 impl ResolvedInclude {
     fn apply_rules(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
-        self.asked_rules = true;
+        self.rules_applied = true;
         let mut rewritten = resolved.rewritten.take();
         if let Some(route) = resolved.tries_files() {
             let now = match &rewritten {

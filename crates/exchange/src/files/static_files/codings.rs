@@ -19,8 +19,8 @@ use crate::files::file_request::FileRequest;
 use crate::files::site_files::try_again;
 use crate::files::whole_file;
 
-/// Chooses among the representations of a cached file, and makes the wanted one if it is missing; `None`: the
-/// file has changed, and the entry was removed.
+/// Chooses among the representations of a cached file, and makes the preferred one if it is missing; `None`:
+/// the file has changed, and the entry was removed.
 pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -43,14 +43,14 @@ pub async fn choose_coding(
     loop {
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
-            Selection::Final(cached) | Selection::Meanwhile(cached) => {
+            Selection::Final(cached) | Selection::Identity(cached) => {
                 let prepared = cached.response(entry, request.form, &date, cache);
                 return Some(PathTarget::Content(cached.representation().clone(), Content::Cached(prepared)));
             }
             Selection::NotAcceptable => return Some(PathTarget::Other(not_acceptable())),
             Selection::Stale => return None,
             Selection::Wait(coding) => {
-                entry.made(coding).await;
+                entry.wait_for_coding(coding).await;
                 continue;
             }
             Selection::Make(coding) => coding,

@@ -50,12 +50,12 @@ impl Content {
     }
 }
 
-/// What a path names.
+/// The target of a path.
 pub enum PathTarget {
     /// A file, or the cached output of a page.
     Content(Representation, Content),
     /// The output of a page with directives, for this request only.
-    Made(Representation, Answer),
+    Evaluated(Representation, Answer),
     /// Another answer: not found, refused, a redirect, or a listing.
     Other(Answer),
 }
@@ -110,8 +110,7 @@ pub fn answer_content(
         let if_range = values(KnownField::IfRange);
         let validators = validators(representation);
         let ranges: Vec<&[u8]> = values(KnownField::Range);
-        // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so
-        // ignored.
+        // RFC 9110 section 14.2: Range is defined only for GET; a repeated field is malformed and so ignored.
         if let ([ranges], Method::Get) = (ranges.as_slice(), request.head.method)
             && representation.content_coding.is_none()
             && (if_range.is_empty() || if_range_holds(FieldLines::Several(&if_range), &validators, now))
@@ -173,7 +172,7 @@ fn partial(representation: &Representation, content: &Content, ranges: &[ByteRan
     answer.field("Accept-Ranges", "bytes")
 }
 
-/// A boundary that content can contain only if its author knows the process's random key.
+/// A boundary that content can contain only if its author has the process's random key.
 fn boundary(representation: &Representation) -> String {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Finds what a path names, in the cache, then on disk: a file, a page with directives, or a directory's
+//! Finds the target of a path, in the cache, then on disk: a file, a page with directives, or a directory's
 //! index.
 
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -
     find(core, request, &key, path).await
 }
 
-/// Searches the cache for `key`, then the disk; a directory stands for its index file.
+/// Searches the cache for `key`, then the disk; for a directory, its index file is searched.
 pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> PathTarget {
     for attempt in 0..READ_ATTEMPTS {
         let kept = core.cache_entry(request.snapshot, request.site, key, request.form);
@@ -52,8 +52,8 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
             }
         }
         match find_target(core, request, key, path).await {
-            // It was just cached: unless there was a change or a reload meanwhile, the coding is chosen as
-            // for any other hit.
+            // It was just cached: unless there was a change or a reload since, the coding is chosen as for
+            // any other hit.
             PathTarget::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
                     core.cache_entry(request.snapshot, request.site, key, request.form)
@@ -118,7 +118,7 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
             return match page {
                 Ok(page) => {
                     let found = FoundPage { key, path: file_path, file_path, page, ticket };
-                    made(includes::answer(core, request, includes, found).await)
+                    evaluated(includes::answer(core, request, includes, found).await)
                 }
                 Err(error) => PathTarget::Other(unusable_page(core, file_path, &error)),
             };
@@ -149,7 +149,7 @@ async fn show_kept_page(
     // If its output depended on the request the last time, its files are not watched for the cache.
     let ticket = if page.depended_on_request() { None } else { begin_read(request, file_path) };
     let found = FoundPage { key, path: file_path, file_path, page, ticket };
-    Some(made(includes::answer(core, request, includes, found).await))
+    Some(evaluated(includes::answer(core, request, includes, found).await))
 }
 
 /// Reads a file and caches it, if allowed; `None`: it changed while it was read, so that the bytes are
@@ -197,12 +197,12 @@ async fn take_file(
     })
 }
 
-fn made(made: PageAnswer) -> PathTarget {
-    match made {
+fn evaluated(result: PageAnswer) -> PathTarget {
+    match result {
         PageAnswer::Kept(representation, prepared) => {
             PathTarget::Content(representation, Content::Cached(prepared))
         }
-        PageAnswer::Answer(representation, answer) => PathTarget::Made(representation, answer),
+        PageAnswer::Answer(representation, answer) => PathTarget::Evaluated(representation, answer),
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `find` | finds what a path names |
+//! | `find` | finds the target of a path |
 //! | `codings` | chooses among the forms of a file |
 //! | `content` | makes the answer from a file's bytes: conditions, ranges |
 
@@ -57,7 +57,7 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
-        PathTarget::Made(representation, answer) => {
+        PathTarget::Evaluated(representation, answer) => {
             let now = core.clock.second().unix_seconds;
             precondition(request, &representation, now).unwrap_or(answer)
         }
@@ -86,7 +86,7 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
-        PathTarget::Made(_, answer) => answer.field("Vary", "Accept"),
+        PathTarget::Evaluated(_, answer) => answer.field("Vary", "Accept"),
         PathTarget::Other(answer) => {
             let message = format_args!("the fallback {fallback:?} cannot be served: {}", answer.status);
             core.error_log.limited(LogLevel::Warning, "fallback", message);
@@ -95,7 +95,7 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
     }
 }
 
-/// A path such as `/logo.png`, or `/page.html/`, asks for a file, not for a page of an application.
+/// A path such as `/logo.png`, or `/page.html/`, names a file, not a page of an application.
 fn has_dot_in_last_segment(path: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     path.rsplit(|&byte| byte == b'/').next().is_some_and(|segment| segment.contains(&b'.'))
@@ -104,10 +104,10 @@ fn has_dot_in_last_segment(path: &[u8]) -> bool {
 /// Replaces the body of an error by the site's error page. The fields that belong to the status are kept.
 pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
     match find_page(core, request, page).await {
-        target @ (PathTarget::Content(..) | PathTarget::Made(..)) => {
+        target @ (PathTarget::Content(..) | PathTarget::Evaluated(..)) => {
             let (representation, body) = match target {
                 PathTarget::Content(representation, content) => (representation, content.whole()),
-                PathTarget::Made(representation, made) => (representation, made.body),
+                PathTarget::Evaluated(representation, evaluated) => (representation, evaluated.body),
                 PathTarget::Other(_) => return,
             };
             let mut fields = Vec::with_capacity(answer.fields.len() + 64);

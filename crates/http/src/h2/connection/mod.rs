@@ -1,7 +1,7 @@
-//! A connection as a server sees it: its state, and what can be asked of it.
+//! A connection of a server: its state, and its operations.
 //!
-//! [`receive`](ServerConnection::receive), in `receive.rs`, processes what comes in. `send.rs` plans what
-//! goes out. `shutdown.rs` ends the connection.
+//! [`receive`](ServerConnection::receive), in `receive.rs`, processes input. `send.rs` plans output.
+//! `shutdown.rs` ends the connection.
 
 mod receive;
 mod send;
@@ -26,7 +26,7 @@ use super::scheduler::Scheduler;
 use super::settings::{DEFAULT_WINDOW_BYTES, PeerSettings};
 use super::streams::{Closed, ClosedStreams, StreamKey, Streams};
 
-/// What may come next.
+/// The frames that may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The client's preface.
@@ -39,7 +39,7 @@ enum Phase {
     Failed(ConnectionError),
 }
 
-/// A header block of which `CONTINUATION` frames are still to come.
+/// A header block whose `CONTINUATION` frames have not all arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnfinishedBlock {
     stream: u32,
@@ -71,7 +71,7 @@ pub struct ServerConnection {
     unfinished_block: Option<UnfinishedBlock>,
     /// The fragments of the unfinished block.
     block: Vec<u8>,
-    /// Frames of this side's own that go out before anything else.
+    /// Frames of this side's own, which are sent before all others.
     control: Vec<u8>,
     /// Trailers of responses that have data to send before them.
     trailers: Vec<(StreamKey, Vec<u8>)>,
@@ -135,8 +135,7 @@ impl ServerConnection {
         self.streams.contains(stream)
     }
 
-    /// Whether the client has begun a header block and not ended it. A server gives it only some time to do
-    /// so.
+    /// Whether the client has begun a header block and not ended it. A server limits the time for it.
     pub fn is_within_header_block(&self) -> bool {
         self.unfinished_block.is_some()
     }
@@ -159,8 +158,8 @@ impl ServerConnection {
         frame::append_ping(payload, false, &mut self.control);
     }
 
-    /// Gives back `bytes` of a request body that the caller has processed, so that the client may send as
-    /// many again. Does nothing for a closed stream: closing it gave back all its bytes.
+    /// Releases `bytes` of a request body that the caller has processed, so that the client may send as many
+    /// again. Does nothing for a closed stream: closing it released all its bytes.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         let target = self.limits.stream_window_bytes;
         let Some(open) = self.streams.get(stream) else { return };
@@ -174,8 +173,8 @@ impl ServerConnection {
         self.release_of_connection(bytes);
     }
 
-    /// Changes the priority of a response, where the server knows better than the client (RFC 9218 section
-    /// 8).
+    /// Changes the priority of a response, if the server has better information than the client (RFC 9218
+    /// section 8).
     pub fn set_priority(&mut self, stream: StreamKey, priority: Priority) {
         if self.streams.contains(stream) {
             self.scheduler.set_priority(&mut self.streams, stream.index() as u32, priority);
@@ -190,7 +189,7 @@ impl ServerConnection {
         }
     }
 
-    /// Closes a stream. What it held of the connection's window is given back.
+    /// Closes a stream. Its bytes are released to the connection's window.
     #[inline]
     fn remove_stream(&mut self, slot: u32, how: Closed) {
         let stream = self.streams.slot(slot);

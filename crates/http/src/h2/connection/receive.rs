@@ -19,7 +19,7 @@ use super::{Phase, ServerConnection, UnfinishedBlock};
 pub enum Preface {
     /// It begins as HTTP/2.
     Http2,
-    /// It could be HTTP/2; more bytes are needed.
+    /// It may be HTTP/2; more bytes are needed.
     Partial,
     /// It does not begin as HTTP/2.
     Other,
@@ -68,7 +68,7 @@ impl ServerConnection {
                     Preface::Partial => return Ok(0),
                     Preface::Other => {
                         return Err(ConnectionError::protocol(
-                            "what came first is not the preface of HTTP/2",
+                            "the first bytes are not the preface of HTTP/2",
                         ));
                     }
                 },
@@ -192,7 +192,7 @@ impl ServerConnection {
         self.add_fragment(fragment)
     }
 
-    /// Only frames of the same block may come until the block is complete (section 4.3).
+    /// Only frames of the same block may follow until the block is complete (section 4.3).
     fn receive_continuation(
         &mut self,
         block: UnfinishedBlock,
@@ -386,7 +386,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a stream is one of those that the last `GOAWAY` left out.
+    /// Whether a stream was excluded by the last `GOAWAY`.
     fn is_ignored(&self, id: u32) -> bool {
         matches!(self.shutdown, Shutdown::Final(last_stream) if id > last_stream)
     }
@@ -444,7 +444,7 @@ impl ServerConnection {
         if let Some(error) = count_content(&mut stream.content_left, data_length as u64, end_of_stream) {
             return self.reset_for_error(slot, error, events);
         }
-        // Padding counts as consumed when it was received.
+        // Padding is consumed as soon as it is received.
         let padding = (length - data_length) as u32;
         if padding > 0 {
             let increment = stream.receive_window.consume(padding, target);
@@ -468,7 +468,7 @@ impl ServerConnection {
     #[cold]
     fn receive_data_of_closed_stream(&mut self, id: u32) -> Result<(), ConnectionError> {
         if self.is_idle(id) {
-            return Err(ConnectionError::protocol("a DATA frame for a stream that was not begun"));
+            return Err(ConnectionError::protocol("a DATA frame for a stream that was not opened"));
         }
         if self.closed.recall(id) != Some(Closed::ByReset) && !self.is_ignored(id) {
             frame::append_reset_stream(id, ErrorCode::STREAM_CLOSED, &mut self.control);
@@ -484,7 +484,7 @@ impl ServerConnection {
         events: &mut Events,
     ) -> Result<(), ConnectionError> {
         if self.is_idle(id) {
-            return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not begun"));
+            return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not opened"));
         }
         let Some(slot) = self.streams.find(id) else {
             // It crossed the end of the stream, or a reset by this side. The client will send nothing more on
@@ -519,7 +519,7 @@ impl ServerConnection {
     ) -> Result<(), ConnectionError> {
         let Some(slot) = self.streams.find(id) else {
             return if self.is_idle(id) {
-                Err(ConnectionError::protocol("a WINDOW_UPDATE frame for a stream that was not begun"))
+                Err(ConnectionError::protocol("a WINDOW_UPDATE frame for a stream that was not opened"))
             } else {
                 Ok(())
             };

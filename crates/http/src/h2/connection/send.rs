@@ -1,7 +1,7 @@
 //! Sends responses: header sections at once, bodies as the windows and the priorities allow (RFC 9113
 //! sections 5.2 and 8.1, RFC 9218).
 //!
-//! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one
+//! Bodies are never copied into the connection. It stores how many bytes of each the caller has, plans one
 //! frame at a time, writes the frame's header, and has the caller append the bytes.
 
 use super::super::error::ErrorCode;
@@ -20,7 +20,7 @@ pub enum Body<'a> {
     Empty,
     /// The whole body. It is sent at once if possible; otherwise it is treated like `Length`.
     Bytes(&'a [u8]),
-    /// A body of this length; the caller can supply its bytes whenever they are asked for.
+    /// A body of this length; the caller can supply its bytes whenever they are requested.
     Length(u64),
     /// A body whose length is not known yet: [`offer`](ServerConnection::offer) announces more bytes, and
     /// [`finish`](ServerConnection::finish) ends it.
@@ -32,21 +32,21 @@ pub enum Body<'a> {
 pub enum Responded {
     /// The whole response is in the output. The stream is closed.
     Complete,
-    /// The header section is in the output. [`next_data`](ServerConnection::next_data) will ask for the body
-    /// from its first byte on, even if the body was given as bytes.
+    /// The header section is in the output. [`next_data`](ServerConnection::next_data) will request the body
+    /// from its first byte on, even if the body was passed as bytes.
     Queued,
     /// The stream is closed, or already has a response. Nothing was written.
     Gone,
 }
 
-/// A `DATA` frame whose header was written and whose bytes are to follow.
+/// A `DATA` frame whose header was written; the caller appends its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataFrame {
     /// The stream.
     pub stream: StreamKey,
     /// How many bytes of the body the caller must append: the next ones.
     pub length: usize,
-    /// Whether these are the last bytes: the caller will not be asked for more of this body.
+    /// Whether these are the last bytes: no more of this body will be requested.
     pub is_last: bool,
 }
 
@@ -79,7 +79,7 @@ impl ServerConnection {
                 if !fits {
                     return self.respond_slowly(stream, block, body, out);
                 }
-                // An answer that is complete at once opens no tunnel, even if the client asked for one.
+                // An answer that is complete at once opens no tunnel, even if the client has requested one.
                 open.is_tunnel = false;
                 self.send_window.sent(bytes.len());
                 if !self.control.is_empty() {
@@ -139,7 +139,7 @@ impl ServerConnection {
             Body::Stream => None,
         };
         open.ends = length.is_some();
-        // An answer that is complete at once opens no tunnel, even if the client asked for one.
+        // An answer that is complete at once opens no tunnel, even if the client has requested one.
         open.is_tunnel &= !open.ends;
         open.unsent = length.unwrap_or(0);
         self.take_output(out);
@@ -153,7 +153,7 @@ impl ServerConnection {
     }
 
     /// Sends an interim response, such as 100 or 103, before the response itself. The block is like that of
-    /// [`respond`](ServerConnection::respond). False when it comes too late.
+    /// [`respond`](ServerConnection::respond). Returns false if it is too late.
     pub fn inform(&mut self, stream: StreamKey, block: &[u8], out: &mut Vec<u8>) -> bool {
         let may = self.streams.get(stream).is_some_and(|open| open.response == Response::Awaited);
         if may {
@@ -163,8 +163,8 @@ impl ServerConnection {
         may
     }
 
-    /// Says that `bytes` more of a body that began as [`Body::Stream`] can be asked for. Returns false if the
-    /// stream is closed or the body has ended.
+    /// Makes `bytes` more available of a body that began as [`Body::Stream`]. Returns false if the stream is
+    /// closed or the body has ended.
     pub fn offer(&mut self, stream: StreamKey, bytes: usize) -> bool {
         let Some(open) = self.streams.get(stream) else { return false };
         if open.response != Response::Started || open.ends {
@@ -175,10 +175,11 @@ impl ServerConnection {
         true
     }
 
-    /// Ends a body that began as [`Body::Stream`]: all of it was offered. Trailers may follow: a block of
-    /// fields alone, as by [`encode_fields_block`](super::super::hpack::encode_fields_block).
+    /// Ends a body that began as [`Body::Stream`]: all of it was offered. Trailers may follow: a block with
+    /// only fields, as from [`encode_fields_block`](super::super::hpack::encode_fields_block).
     ///
-    /// If no data is left to send, the end is appended to `out` and the stream is closed; the result says so.
+    /// If no data is left to send, the end is appended to `out` and the stream is closed, as the result
+    /// states.
     pub fn finish(&mut self, stream: StreamKey, trailers: Option<&[u8]>, out: &mut Vec<u8>) -> Responded {
         let Some(open) = self.streams.get(stream) else { return Responded::Gone };
         if open.response != Response::Started || open.ends {
@@ -201,9 +202,9 @@ impl ServerConnection {
         Responded::Complete
     }
 
-    /// Plans the next `DATA` frame of at most `max_length` bytes: appends its header to `out` and gives the
-    /// stream whose next bytes the caller must append. `None` when there is nothing to be sent, no window to
-    /// send it in, or `out` holds [`Limits::output_bytes`](super::super::Limits::output_bytes) already.
+    /// Plans the next `DATA` frame of at most `max_length` bytes: appends its header to `out` and returns the
+    /// stream whose next bytes the caller must append. `None` if there is nothing to send, there is no
+    /// window, or `out` already holds [`Limits::output_bytes`](super::super::Limits::output_bytes).
     ///
     /// Calling it until it returns `None` also appends all frames of the connection itself that wait to be
     /// sent.
@@ -268,18 +269,17 @@ impl ServerConnection {
     /// Whether a call of [`next_data`](ServerConnection::next_data) with an empty buffer would append
     /// anything.
     #[inline]
-    pub fn wants_to_send(&self) -> bool {
+    pub fn has_data_to_send(&self) -> bool {
         !self.control.is_empty() || !self.scheduler.is_empty() && self.send_window.available() > 0
     }
 
-    /// Whether there is data to send, but the windows are empty. A client that stays in this state holds
-    /// memory without need: a server gives it some time, and then resets the streams or closes the
-    /// connection.
+    /// Whether there is data to send, but the windows are empty. A client that stays in this state occupies
+    /// memory: a server limits the time for it, and then resets the streams or closes the connection.
     pub fn is_blocked(&self) -> bool {
-        !self.wants_to_send() && self.streams.any_unsent()
+        !self.has_data_to_send() && self.streams.any_unsent()
     }
 
-    /// How many bytes of a stream's body were promised or offered, and not yet asked for.
+    /// How many bytes of a stream's body were promised or offered, and not yet requested.
     pub fn unsent(&mut self, stream: StreamKey) -> u64 {
         self.streams.get(stream).map_or(0, |open| open.unsent)
     }

@@ -39,7 +39,7 @@ impl ServerConnection {
     }
 
     /// Takes the second step of a graceful shutdown: from now on new streams are ignored. The `GOAWAY` names
-    /// the last stream that is not ignored, so the client knows which requests to send again.
+    /// the last stream that is not ignored, so that the client can send the other requests again.
     pub fn refuse_new_streams(&mut self) {
         if !matches!(self.shutdown, Shutdown::Final(_)) {
             self.shutdown = Shutdown::Final(self.highest_stream);

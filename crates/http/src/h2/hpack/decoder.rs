@@ -32,7 +32,7 @@ pub struct Decoder {
     table: DynamicTable,
     /// The largest table that the peer may choose.
     table_limit: usize,
-    /// The peer has agreed to a smaller table and must begin its next block by saying so.
+    /// The peer has agreed to a smaller table and must begin its next block with a size update.
     size_update_due: bool,
 }
 
@@ -108,8 +108,8 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// Reads a field that is not wanted, and copies only what the table needs: a short reference can stand
-    /// for a long field. Returns whether the table changes.
+    /// Reads a field that is not needed, and copies only what the table needs: a short reference can
+    /// represent a long field. Returns whether the table changes.
     #[cold]
     fn pass_over(&mut self, first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<bool, HpackError> {
         if first & 0x80 != 0 {

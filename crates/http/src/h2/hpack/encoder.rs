@@ -98,11 +98,11 @@ impl ResponseBlock {
 #[derive(Debug, Clone)]
 pub struct Encoder {
     table: DynamicTable,
-    /// The largest table that this side wants, even if the peer allows more.
+    /// The largest table that this side uses, even if the peer allows more.
     table_wanted: usize,
-    /// The size of the table that the peer was last told.
+    /// The table size that was last sent to the peer.
     table_declared: usize,
-    /// The smallest table that the peer has allowed since it was last told a size.
+    /// The smallest table that the peer has allowed since a size was last sent to it.
     smallest_limit: usize,
     size_update_due: bool,
 }

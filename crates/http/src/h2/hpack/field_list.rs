@@ -1,4 +1,4 @@
-//! Decoded fields: one buffer for all their bytes, one list of where they are in it.
+//! Decoded fields: one buffer for all their bytes, and one list of their positions.
 //!
 //! A [`FieldList`] is made once for a core and cleared again and again. Adding a field of the static table
 //! copies nothing, because the text of that table is always at the beginning of the buffer; only other texts
@@ -45,7 +45,7 @@ pub struct Field {
     /// Whether name and value contain only allowed bytes (RFC 9113 section 8.2.1), and, for `:path`,
     /// `:authority` and `host`, whether the value is a path or a host.
     pub is_valid: bool,
-    /// The sender wants it never to be stored in a table, because it is secret (RFC 7541 section 7.1.3).
+    /// The sender forbids to store it in a table, because it is secret (RFC 7541 section 7.1.3).
     pub is_never_indexed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Field {
     }
 }
 
-/// Where the texts of the tables stand at the beginning of every buffer.
+/// The positions of the texts of the tables at the beginning of every buffer.
 struct Prefix {
     names: [Span; KnownName::COUNT],
     values: [Span; static_table::ENTRIES + 1],
@@ -240,7 +240,7 @@ impl FieldList {
         Span { start: start as u32, length: (self.end - start) as u32 }
     }
 
-    /// Where the next text goes, to come back to with [`FieldList::truncate_text`].
+    /// The position of the next text, for a later [`FieldList::truncate_text`].
     #[inline]
     pub(crate) fn text_end(&self) -> usize {
         self.end
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_kept_until_they_are_forgotten() {
+    fn texts_are_kept_until_they_are_evicted() {
         let mut list = FieldList::new();
         let one = list.store(b"one");
         let mark = list.text_end();

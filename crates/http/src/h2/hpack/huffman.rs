@@ -30,7 +30,7 @@ const CODE_LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// The symbol that says that a string has ended; it never occurs in one.
+/// The symbol for the end of a string; it never occurs in one.
 const EOS: usize = 256;
 
 const SHORTEST_CODE_BITS: usize = 5;
@@ -49,7 +49,7 @@ struct Code {
     bounds: [u64; LONGEST_CODE_BITS + 1],
     /// For each length: what to subtract from a code of this length to get its place in `symbols`.
     offsets: [u32; LONGEST_CODE_BITS + 1],
-    /// For the next eight bits: the symbol, and the length of its code where that is eight bits or less,
+    /// For the next eight bits: the symbol, and the length of its code if that is at most eight bits,
     /// otherwise 0.
     lookup: [(u8, u8); 1 << LOOKUP_BITS],
 }
@@ -229,7 +229,7 @@ mod tests {
         Ok(out)
     }
 
-    /// The definition, decoded bit by bit with the table of codes alone.
+    /// The definition, decoded bit by bit using only the table of codes.
     fn decode_slowly(input: &[u8]) -> Result<Vec<u8>, HpackError> {
         let mut out = Vec::new();
         let (mut code, mut length) = (0u32, 0);

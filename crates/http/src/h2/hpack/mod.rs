@@ -10,7 +10,7 @@
 //!   ([`encode_response_block`], [`ResponseBlock`]), so that a block can be made once and sent on every
 //!   connection.
 //!
-//! This module knows nothing about streams or well-formed requests; a client can use it unchanged.
+//! This module does not depend on streams or well-formed requests; a client can use it unchanged.
 
 pub mod decoder;
 pub(crate) mod dynamic_table;
@@ -32,7 +32,7 @@ pub use encoder::{Encoder, ResponseBlock, encode_fields_block, encode_response_b
 pub use field_list::{Field, FieldList, Span};
 pub use known_name::KnownName;
 
-/// What RFC 7541 section 4.1 adds to the length of each field when it counts sizes.
+/// The bytes that RFC 7541 section 4.1 adds to the length of each field when it counts sizes.
 pub const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The size of the dynamic table before anything was negotiated (RFC 9113 section 6.5.2).
@@ -55,12 +55,12 @@ pub enum HpackError {
     TableTooLarge,
     /// A change of the dynamic table's size that is not at the start of the block (RFC 7541 section 4.2).
     MisplacedSizeUpdate,
-    /// No change of the dynamic table's size where one is due (RFC 9113 section 4.3.1).
+    /// A required change of the dynamic table's size is missing (RFC 9113 section 4.3.1).
     MissingSizeUpdate,
 }
 
 impl HpackError {
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub fn explanation(self) -> &'static str {
         match self {
             HpackError::Truncated => "a header block that ends within a field",

@@ -1,4 +1,4 @@
-//! The static table (RFC 7541 appendix A): fields that both sides know from the start.
+//! The static table (RFC 7541 appendix A): fields that both sides have from the start.
 
 use super::known_name::KnownName;
 

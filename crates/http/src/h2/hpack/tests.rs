@@ -206,7 +206,7 @@ fn a_size_update_is_written_where_the_peer_needs_it() {
 }
 
 #[test]
-fn what_comes_again_becomes_one_byte() {
+fn a_repeated_field_becomes_one_byte() {
     let mut encoder = Encoder::new(4096);
     let fields: Vec<(&[u8], &[u8])> = vec![(b"server", b"touchstone"), (b"content-length", b"64")];
     let mut first = Vec::new();

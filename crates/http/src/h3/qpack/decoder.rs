@@ -89,8 +89,8 @@ fn read_string(input: &mut &[u8], list: &mut FieldList) -> Result<Span, QpackErr
     read_text(first, 7, input, list)
 }
 
-/// A string whose length begins in the lowest `prefix_bits` of `first`; the bit above says whether it is
-/// Huffman code.
+/// A string whose length begins in the lowest `prefix_bits` of `first`; the bit above is set for Huffman
+/// code.
 fn read_text(
     first: u8,
     prefix_bits: u32,

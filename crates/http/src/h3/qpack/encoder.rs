@@ -63,7 +63,7 @@ fn encode_field(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) 
 }
 
 /// Appends a string, in Huffman code if that is shorter. Its length begins in the lowest `prefix_bits`; the
-/// bit above them says whether it is in Huffman code.
+/// bit above them is set for Huffman code.
 fn encode_string(text: &[u8], prefix_bits: u32, pattern: u8, out: &mut Vec<u8>) {
     let huffman_bytes = huffman::encoded_bytes(text);
     if huffman_bytes < text.len() {

@@ -7,8 +7,7 @@ use crate::h3::error::{ConnectionError, ErrorCode};
 /// The longest instruction that is valid here: a stream identifier of 62 bits with a prefix of six bits.
 const MOST_INSTRUCTION_BYTES: usize = 10;
 
-/// Reads the encoder stream: a client may set the capacity of the dynamic table to 0 and do nothing else
-/// (section 3.2.3).
+/// Reads the encoder stream: a client may only set the capacity of the dynamic table to 0 (section 3.2.3).
 #[derive(Debug, Clone, Default)]
 pub struct EncoderInstructions {}
 
@@ -64,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_table_of_no_size_may_be_asked_for() {
+    fn a_table_of_size_0_may_be_requested() {
         let mut stream = EncoderInstructions::default();
         assert!(stream.receive(&[0x20, 0x20]).is_ok());
         for byte in [0x21, 0x3f, 0x80, 0xc0, 0x40, 0x00] {

@@ -1,4 +1,4 @@
-//! QPACK, the compression of field sections (RFC 9204), with its static table alone.
+//! QPACK, the compression of field sections (RFC 9204), only with its static table.
 //!
 //! A decoder that announces a dynamic table of size 0, as this one does, is never sent a reference into it;
 //! an encoder need not use one. What remains are literals, Huffman code and 99 common fields. A section then
@@ -42,7 +42,7 @@ pub enum QpackError {
 }
 
 impl QpackError {
-    /// What is wrong, in words, for the error log.
+    /// The fault in words, for the error log.
     pub fn explanation(self) -> &'static str {
         match self {
             QpackError::Truncated => "a field section that ends within a field",

@@ -1,5 +1,5 @@
-//! The static table (RFC 9204 appendix A): fields that both sides know from the start. Its indexes begin
-//! with 0.
+//! The static table (RFC 9204 appendix A): fields that both sides have from the start. Its indexes begin with
+//! 0.
 
 use crate::h2::hpack::KnownName;
 
@@ -140,7 +140,7 @@ const TABLE: [Entry; COUNT] = [
     entry(KnownName::Other, "x-frame-options", "sameorigin"),
 ];
 
-/// What the table contains of a field.
+/// The part of a field that the table contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableMatch {
     /// Name and value, at this index.

@@ -1,7 +1,7 @@
 //! Answers requests through programs that get CGI variables: the handler of FastCGI, SCGI and uwsgi.
 //!
 //! ```text
-//! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it comes
+//! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it arrives
 //! ```
 //!
 //! This module does the steps up to the call; the [`Caller`] does the rest. A plain GET can take a shorter
@@ -96,14 +96,14 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> ImmediateAnswer {
         match PendingGet::begin(self, request) {
-            Some(begun) => ImmediateAnswer::Pending(Box::new(begun)),
+            Some(pending_get) => ImmediateAnswer::Pending(Box::new(pending_get)),
             None => ImmediateAnswer::Handle,
         }
     }
 }
 
 impl<P: ProgramProtocol> Gateway<P> {
-    /// The script for a path; the error says how to answer instead.
+    /// The script for a path; the error states how to answer instead.
     pub fn script<'p>(&'p self, path: &'p [u8]) -> Result<Script<'p>, NoScript> {
         let status = match &self.settings.paths {
             Paths::Application { script_name } => return Ok(application(script_name, path)),
@@ -148,17 +148,17 @@ impl<P: ProgramProtocol> Gateway<P> {
         }
     }
 
-    /// Continues a request that was begun by [`pending_call`].
-    pub async fn go_on(&self, begun: PendingGet<P>, request: Request) -> Handled {
+    /// Continues a request that [`pending_call`] has started.
+    pub async fn continue_request(&self, pending_get: PendingGet<P>, request: Request) -> Handled {
         let script = match self.script(&request.path) {
             Ok(script) => script,
-            // The script was deleted meanwhile.
+            // The script was deleted since.
             Err(problem) => return problem.handled(request.without_body()),
         };
         match self.call_of(&request, &script, 0) {
             Ok(call) => {
-                let (guard, backend_call) = begun.into_backend_call();
-                self.caller.go_on(call, guard, backend_call).await
+                let (guard, backend_call) = pending_get.into_backend_call();
+                self.caller.continue_request(call, guard, backend_call).await
             }
             Err(answer) => Handled::Answer(answer),
         }

@@ -74,8 +74,8 @@ impl<P: ProgramProtocol> PendingGet<P> {
         (self.guard, self.connection.map(|connection| Box::new(backend_call(connection))))
     }
 
-    /// Gives the answer if it was received completely and needs no action of the server; returns whether it
-    /// did.
+    /// Passes the answer on if it was received completely and needs no action of the server; returns whether
+    /// it did.
     fn give_whole(&self, received: &[u8], give: &mut dyn FnMut(Answer, &[u8])) -> bool {
         let Some(WholeAnswer { first, more }) = P::whole_answer(received) else { return false };
         let settings = &self.gateway.settings;
@@ -122,7 +122,7 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
         let received = &received[..count.unwrap_or(0)];
         if self.give_whole(received, give) {
             gateway.group.succeeded(self.guard.index());
-            gateway.group.connections(self.guard.index()).give_back(connection);
+            gateway.group.connections(self.guard.index()).release(connection);
         } else {
             connection.received.extend_from_slice(received);
             self.connection = Some(connection);
@@ -130,8 +130,8 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
         Poll::Ready(())
     }
 
-    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+    fn continue_request(self: Box<Self>, request: Request) -> OnCore<Handled> {
         let gateway = self.gateway.clone();
-        Box::pin(async move { gateway.go_on(*self, request).await })
+        Box::pin(async move { gateway.continue_request(*self, request).await })
     }
 }

@@ -44,9 +44,9 @@ pub struct AsgiContext {
     /// Notifies the cores of written frames.
     pub wake_cores: OnceLock<Object>,
     pub calls: Mutex<FxHashMap<Key, Arc<Call>>>,
-    /// The rings are being read: cores are told afterwards.
+    /// The rings are being read: cores are notified afterwards.
     pub is_reading: AtomicBool,
-    /// Cores will be told in the next turn of the loop.
+    /// Cores will be notified in the next turn of the loop.
     pub will_wake_cores: AtomicBool,
 }
 
@@ -75,7 +75,7 @@ impl AsgiContext {
         }
     }
 
-    /// Called when something was written: the cores are told once for all frames of this turn.
+    /// Called when something was written: the cores are notified once for all frames of this turn.
     pub(super) fn has_written(&self) {
         if self.is_reading.load(Ordering::Relaxed) || self.will_wake_cores.swap(true, Ordering::Relaxed) {
             return;
@@ -124,13 +124,13 @@ pub struct Call {
 pub struct State {
     /// HEAD: there is no body to send.
     pub is_head: bool,
-    /// The client waits until it is asked for its body, and was not asked yet.
+    /// The client waits for 100 (Continue), which was not sent yet.
     pub must_ask: bool,
     /// Pieces of the body that the application has not received.
     body: VecDeque<Vec<u8>>,
     /// The body has ended; `true`: too early.
     pub body_end: Option<bool>,
-    has_told_end: bool,
+    end_delivered: bool,
     is_gone: bool,
     /// The answer has ended.
     is_over: bool,
@@ -160,14 +160,14 @@ pub struct Socket {
     accept: String,
     decoder: Decoder,
     messages: VecDeque<Message>,
-    has_told_connect: bool,
+    connect_delivered: bool,
     is_accepted: bool,
     /// This side has sent a close frame.
     has_closed: bool,
     /// The code and the reason of the end for the application.
     end: Option<(u16, String)>,
     /// Bytes that the application has taken and for which no credit was sent to the core.
-    unasked: usize,
+    ungranted: usize,
 }
 
 /// The next message for the application.
@@ -221,14 +221,14 @@ impl State {
         }
         if let Some(piece) = self.body.pop_front() {
             let more = !self.body.is_empty() || self.body_end != Some(false);
-            self.has_told_end = !more;
+            self.end_delivered = !more;
             return Some(NextMessage::Piece(piece, more));
         }
         if self.is_gone || self.is_over || self.body_end == Some(true) {
             return Some(NextMessage::Disconnect);
         }
-        if self.body_end == Some(false) && !self.has_told_end {
-            self.has_told_end = true;
+        if self.body_end == Some(false) && !self.end_delivered {
+            self.end_delivered = true;
             return Some(NextMessage::Piece(Vec::new(), false));
         }
         None
@@ -242,7 +242,7 @@ impl Socket {
     }
 
     fn next(&mut self) -> Option<NextMessage> {
-        if !std::mem::replace(&mut self.has_told_connect, true) {
+        if !std::mem::replace(&mut self.connect_delivered, true) {
             return Some(NextMessage::Connect);
         }
         if let Some(message) = self.messages.pop_front() {
@@ -256,8 +256,8 @@ impl Socket {
     }
 
     /// Bytes for which credit can be sent.
-    fn take_unasked(&mut self) -> usize {
-        if self.messages.len() < MOST_MESSAGES { std::mem::take(&mut self.unasked) } else { 0 }
+    fn take_ungranted(&mut self) -> usize {
+        if self.messages.len() < MOST_MESSAGES { std::mem::take(&mut self.ungranted) } else { 0 }
     }
 }
 
@@ -322,7 +322,7 @@ impl Call {
             return;
         };
         socket.decoder.push(payload);
-        socket.unasked += payload.len();
+        socket.ungranted += payload.len();
         let mut answers = Vec::new();
         let mut has_ended = false;
         loop {
@@ -349,7 +349,7 @@ impl Call {
                 }
             }
         }
-        let wanted = if has_ended { 0 } else { socket.take_unasked() };
+        let wanted = if has_ended { 0 } else { socket.take_ungranted() };
         drop(state);
         self.want(gil, wanted);
         if !answers.is_empty() || has_ended {
@@ -381,10 +381,10 @@ impl Call {
         let mut state = self.lock();
         match (next, &mut state.socket) {
             (NextMessage::Message(message), Some(socket)) => socket.messages.push_front(message),
-            (NextMessage::Connect, Some(socket)) => socket.has_told_connect = false,
+            (NextMessage::Connect, Some(socket)) => socket.connect_delivered = false,
             (NextMessage::Piece(piece, more), None) => {
                 if !more {
-                    state.has_told_end = false;
+                    state.end_delivered = false;
                 }
                 if more || !piece.is_empty() {
                     state.body.push_front(piece);
@@ -414,7 +414,7 @@ impl Call {
                     Message::Binary(bytes) => gil.set(&dict, &names.bytes, &gil.make_bytes(bytes)?)?,
                     Message::Ping(_) | Message::Close(..) => {}
                 }
-                let wanted = self.lock().socket.as_mut().map_or(0, |socket| socket.take_unasked());
+                let wanted = self.lock().socket.as_mut().map_or(0, |socket| socket.take_ungranted());
                 self.want(gil, wanted);
             }
             NextMessage::SocketEnd(code, reason) => {
@@ -432,7 +432,7 @@ impl Call {
         let mut state = self.lock();
         if let Some(pending) = &mut state.pending {
             if pending.bytes.len() + bytes.len() > MOST_PENDING {
-                return Err(gil.raise(Class::Os, "too much was sent without waiting for it"));
+                return Err(gil.raise(Class::Os, "too much was sent without awaiting it"));
             }
             pending.bytes.extend_from_slice(bytes);
             pending.ends |= ends;

@@ -1,13 +1,13 @@
 //! Detects an event loop that does not return: an application that computes without end in a coroutine, or
 //! holds the interpreter's lock, blocks all requests of its worker.
 //!
-//! While there are requests, the loop is asked once a second to read its rings. If it has not done so for as
-//! long as a request may take, the server is told, which ends the worker.
+//! While there are requests, the loop is woken once a second to read its rings. If it has not done so for as
+//! long as a request may take, the server is notified, which ends the worker.
 
 use std::time::{Duration, Instant};
 
-/// How often the loop is asked.
-const ASKED_EVERY: Duration = Duration::from_secs(1);
+/// How often the loop is woken.
+const WAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The action to take.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum WatchAction {
     Nothing,
     /// The loop must be woken, so that it has a turn.
     Wake,
-    /// It has not returned for this time: the server must be told.
+    /// It has not returned for this time: the server must be notified.
     Report(Duration),
 }
 
@@ -24,8 +24,8 @@ pub enum WatchAction {
 #[derive(Debug)]
 pub struct LoopWatch {
     limit: Duration,
-    /// The number of turns when the loop was asked, and the time.
-    asked: Option<(u64, Instant)>,
+    /// The number of turns when the loop was last woken, and the time.
+    last_wake: Option<(u64, Instant)>,
     has_reported: bool,
 }
 
@@ -33,23 +33,23 @@ impl LoopWatch {
     /// A watch that reports the loop if it has not returned for longer than a request may take.
     pub fn new(limit: Duration) -> LoopWatch {
         // A request that blocks the loop itself is answered with 504 first.
-        LoopWatch { limit: limit + ASKED_EVERY, asked: None, has_reported: false }
+        LoopWatch { limit: limit + WAKE_INTERVAL, last_wake: None, has_reported: false }
     }
 
     /// Checks how many turns the loop has had.
     pub fn check(&mut self, turns: u64, has_requests: bool, now: Instant) -> WatchAction {
         if !has_requests {
-            self.asked = None;
+            self.last_wake = None;
             return WatchAction::Nothing;
         }
-        let Some((before, at)) = self.asked else {
-            self.asked = Some((turns, now));
+        let Some((before, at)) = self.last_wake else {
+            self.last_wake = Some((turns, now));
             return WatchAction::Wake;
         };
         let waited = now.saturating_duration_since(at);
         if turns != before {
-            if waited >= ASKED_EVERY {
-                self.asked = Some((turns, now));
+            if waited >= WAKE_INTERVAL {
+                self.last_wake = Some((turns, now));
                 return WatchAction::Wake;
             }
         } else if waited >= self.limit && !std::mem::replace(&mut self.has_reported, true) {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_that_does_not_come_back_is_told_of_once() {
+    fn a_blocked_loop_is_reported_once() {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_requests_nothing_is_asked() {
+    fn without_requests_the_loop_is_not_woken() {
         let mut watch = LoopWatch::new(Duration::from_secs(2));
         let start = Instant::now();
         assert_eq!(watch.check(1, true, start), WatchAction::Wake);

@@ -202,7 +202,7 @@ impl Serve {
     /// Called when a request has arrived.
     fn begin(&'static self, gil: Gil, key: Key, payload: &[u8]) {
         let hub = &self.context.worker.hub;
-        hub.begun.fetch_add(1, Ordering::Relaxed);
+        hub.started_requests.fetch_add(1, Ordering::Relaxed);
         if let Some(monitor) = self.monitor.get() {
             monitor.kick();
         }
@@ -211,7 +211,7 @@ impl Serve {
         else {
             std::process::exit(server::EXIT_BAD_RING);
         };
-        out.count_begun();
+        out.count_started();
         let mut state = State::new();
         state.is_head = request_head.method == b"HEAD";
         state.must_ask = request_head.flags & EXPECTS_CONTINUE != 0;

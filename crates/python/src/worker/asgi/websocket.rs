@@ -49,7 +49,7 @@ pub struct Failure {
 pub struct Decoder {
     buffer: Vec<u8>,
     /// The incomplete message: its kind, and its bytes so far.
-    begun: Option<(u8, Vec<u8>)>,
+    incomplete: Option<(u8, Vec<u8>)>,
 }
 
 impl Decoder {
@@ -73,9 +73,9 @@ impl Decoder {
                 PING => return Ok(Some(Message::Ping(payload))),
                 PONG => continue,
                 CLOSE => return read_close(&payload).map(Some),
-                TEXT | BINARY if self.begun.is_none() => self.begun = Some((frame.code, payload)),
+                TEXT | BINARY if self.incomplete.is_none() => self.incomplete = Some((frame.code, payload)),
                 CONTINUATION => {
-                    let (_, before) = self.begun.as_mut().ok_or(BROKEN)?;
+                    let (_, before) = self.incomplete.as_mut().ok_or(BROKEN)?;
                     if before.len() + payload.len() > MOST_BYTES {
                         return Err(Failure { code: 1009 });
                     }
@@ -86,7 +86,7 @@ impl Decoder {
             if !frame.is_last {
                 continue;
             }
-            return match self.begun.take() {
+            return match self.incomplete.take() {
                 Some((TEXT, text)) => match String::from_utf8(text) {
                     Ok(text) => Ok(Some(Message::Text(text))),
                     Err(_) => Err(Failure { code: 1007 }),
@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_read_however_it_is_cut(
+        fn a_message_is_read_however_it_is_split(
             messages in proptest::collection::vec((any::<bool>(), ".{0,300}"), 0..6), piece in 1usize..50
         ) {
             let bytes: Vec<u8> = messages

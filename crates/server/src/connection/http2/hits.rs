@@ -53,7 +53,7 @@ impl Http2 {
     /// Counts it, and writes its line of the access log.
     fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitRoute, body_bytes: u64) {
         self.connection.requests += 1;
-        if state.wants_facts() {
+        if state.needs_facts() {
             self.connection.tls_facts();
         }
         let limits = state.limits;

@@ -138,7 +138,7 @@ impl Http2 {
             match self.engine.receive(&input[at..], &mut events) {
                 Ok(consumed) => {
                     let state = &mut *core.state.borrow_mut();
-                    state.received_at = state.wants_time(self.connection.peer.address).then(Instant::now);
+                    state.received_at = state.needs_time(self.connection.peer.address).then(Instant::now);
                     state.metrics.begin_turn();
                     for event in events.iter() {
                         has_request |= matches!(event, Event::Request(_));

@@ -152,7 +152,7 @@ impl Running {
         let (done, all_done) = channel();
         let http3_shares = parts.http3.apply(http3);
         let datagram_shares = parts.datagrams.apply(datagrams, &wanted_datagrams);
-        parts.metrics.reload_taken_up();
+        parts.metrics.reload_applied();
         let shares = shares.into_iter().zip(http3_shares).zip(datagram_shares);
         for (core, ((listeners, http3), datagrams)) in parts.cores.iter().zip(shares) {
             let sockets = NewSockets { listeners, http3, datagrams };

@@ -78,7 +78,7 @@ fn a_response_before_the_end_of_the_request_stops_the_client() {
     let body = Sent::Data { stream: 1, data: b"no".to_vec(), end: true };
     assert_eq!(harness.sent(), [headers(1, false), body, Sent::Reset(1, ErrorCode::NO_ERROR)]);
     assert_eq!(harness.connection.open_streams(), 0);
-    // What the client had sent before it knew of the reset is ignored, including trailers.
+    // Frames that the client sent before it noticed the reset are ignored, including trailers.
     assert_eq!(harness.receive(Input::new().data(1, b"y", false).headers(1, &[("a", "b")], true)), []);
     assert_eq!(harness.sent(), []);
 }
@@ -104,7 +104,7 @@ fn a_reset_ends_everything() {
     assert_eq!((harness.connection.unsent(key), harness.connection.send_capacity(key)), (0, 0));
 }
 
-/// A request and its reset in one input: when the caller answers, the stream is gone.
+/// A request and its reset in one input: the stream is closed when the caller answers.
 #[test]
 fn events_are_in_order_though_the_state_is_ahead() {
     let mut harness = Harness::new();

@@ -5,7 +5,7 @@ use super::*;
 
 const CALM: ErrorCode = ErrorCode::ENHANCE_YOUR_CALM;
 
-/// How many times `again` can be done before the connection fails, up to `most`.
+/// How many times `again` can be called before the connection fails, up to `most`.
 fn endures(limits: Limits, most: u32, mut again: impl FnMut(&mut Harness, u32) -> Input) -> u32 {
     let mut harness = Harness::with_limits(limits);
     for round in 0..most {

@@ -1,4 +1,4 @@
-//! What each frame may be and when it may come, by table (RFC 9113 sections 3.4, 4 to 6 and 8).
+//! The rules for each frame and its position, by table (RFC 9113 sections 3.4, 4 to 6 and 8).
 
 use super::*;
 
@@ -207,7 +207,7 @@ fn what_is_ignored() {
         (line!(), new().reset(1, ErrorCode::CANCEL)),
         (line!(), new().reset(3, ErrorCode::CANCEL)),
         (line!(), new().reset(9, ErrorCode::CANCEL)),
-        // Frames that were sent before the client knew of a reset.
+        // Frames that were sent before the client noticed a reset.
         (line!(), new().data(9, b"x", false)),
         (line!(), new().data(9, b"x", true)),
         (line!(), new().headers(9, &[("a", "b")], true)),
@@ -247,7 +247,7 @@ fn the_largest_frame_is_exactly_what_was_agreed_on() {
     let expected = Seen::Data { stream: 1, data: whole.to_vec(), end: false };
     assert_eq!(harness.receive(Input::new().post(1).data(1, &whole, false)), [request(1, false), expected]);
     let harness = Harness::with_limits(limits());
-    // The header alone says that it is too large.
+    // The header is sufficient to detect that it is too large.
     assert_eq!(
         harness.fails(Input::new().raw(b"\x00\x4e\x21\x00\x00\x00\x00\x00\x01")),
         ErrorCode::FRAME_SIZE_ERROR

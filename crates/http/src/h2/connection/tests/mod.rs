@@ -20,7 +20,7 @@ use super::super::settings::SettingId;
 use super::super::streams::StreamKey;
 use super::{Body, Responded, ServerConnection};
 
-/// What a client sees of the server's output.
+/// The server's output as a client decodes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Sent {
     Settings(Vec<(u16, u32)>),
@@ -33,7 +33,7 @@ enum Sent {
     Ping([u8; 8], bool),
 }
 
-/// What the server's caller sees, with everything owned so that it can be compared.
+/// The events that the server's caller gets, with everything owned so that it can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Request { stream: u32, fields: Vec<(String, String)>, end: bool },
@@ -158,7 +158,7 @@ fn response_fields() -> Vec<(String, String)> {
 struct Harness {
     connection: ServerConnection,
     events: Events,
-    /// What the server has not consumed.
+    /// The bytes that the server has not consumed.
     rest: Vec<u8>,
     out: Vec<u8>,
     decoder: Decoder,
@@ -200,7 +200,7 @@ impl Harness {
         self.try_receive(input).unwrap()
     }
 
-    /// The connection fails with a code, and says so.
+    /// The connection fails with a code, and sends it.
     fn fails(mut self, input: Input) -> ErrorCode {
         let error = self.try_receive(input).unwrap_err();
         let sent = self.sent();
@@ -228,7 +228,7 @@ impl Harness {
         self.sent()
     }
 
-    /// What the client has received since it was asked last.
+    /// The output that the client has received since the last call.
     fn sent(&mut self) -> Vec<Sent> {
         self.connection.take_output(&mut self.out);
         let out = std::mem::take(&mut self.out);

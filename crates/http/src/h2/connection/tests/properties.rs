@@ -44,7 +44,7 @@ fn any_frame() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// What a connection does with an input that is cut at the given places.
+/// The result of a connection for an input that is cut at the given places.
 fn outcome(input: &[u8], cuts: &[usize]) -> (Vec<Seen>, Option<ConnectionError>, Vec<Sent>) {
     let mut harness = Harness::fresh(Limits { concurrent_streams: 3, ..Limits::default() });
     let mut seen = Vec::new();
@@ -136,7 +136,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A client that follows the standard alone and checks the server.
+/// A client that follows the standard and checks the server.
 #[derive(Default)]
 struct Client {
     initial_window: i64,
@@ -144,7 +144,7 @@ struct Client {
     stream_windows: BTreeMap<u32, i64>,
     /// For each stream: header sections seen, whether data was seen, and whether it has ended.
     responses: BTreeMap<u32, (bool, bool)>,
-    /// What was reported to the server's caller and not yet ended.
+    /// The streams that were reported to the server's caller and have not ended.
     known_to_caller: BTreeMap<u32, StreamKey>,
 }
 
@@ -297,7 +297,7 @@ proptest! {
             client.known_to_caller.retain(|_, key| harness.connection.is_open(*key));
         }
         // In the end everything that has a window goes out.
-        while harness.connection.wants_to_send() {
+        while harness.connection.has_data_to_send() {
             let sent = harness.pump();
             client.watches(sent);
         }

@@ -112,7 +112,7 @@ fn trailers_follow_the_last_byte() {
 }
 
 #[test]
-fn trailers_of_a_stream_that_is_reset_are_forgotten() {
+fn trailers_of_a_reset_stream_are_dropped() {
     let mut harness = Harness::new();
     harness.receive(Input::new().get(1));
     harness.respond(1, Body::Stream);
@@ -155,7 +155,7 @@ fn the_output_buffer_is_filled_to_its_limit() {
     assert_eq!(harness.respond(3, Body::Bytes(b"x")), Responded::Queued);
     assert_eq!(harness.respond(5, Body::Empty), Responded::Complete);
     assert!(harness.connection.next_data(usize::MAX, &mut harness.out).is_none());
-    assert!(harness.connection.wants_to_send());
+    assert!(harness.connection.has_data_to_send());
     assert_eq!(harness.sent(), [headers(1, false), data(1, 990, true), headers(3, false), headers(5, true)]);
     assert_eq!(harness.pump(), [data(3, 1, true)]);
 }

@@ -22,7 +22,7 @@ fn order(priorities: &[Option<&str>], change: impl FnOnce(&mut Harness)) -> Vec<
             .collect()
     };
     let mut found = Vec::new();
-    while harness.connection.wants_to_send() {
+    while harness.connection.has_data_to_send() {
         found.extend(order(harness.pump()));
     }
     found
@@ -53,7 +53,7 @@ fn priorities_change() {
     assert_eq!(order(&[Some("u=1"), Some("u=1")], of_the_server), [3, 3, 1, 1]);
 }
 
-/// RFC 9218 section 7.1: an update may come before the request, and takes precedence over the request's
+/// RFC 9218 section 7.1: an update may arrive before the request, and takes precedence over the request's
 /// field.
 #[test]
 fn priorities_may_come_early() {
@@ -101,7 +101,7 @@ fn a_small_response_does_not_overtake_what_is_more_urgent() {
 }
 
 #[test]
-fn frames_are_no_larger_than_the_caller_wants() {
+fn frames_are_no_larger_than_the_caller_allows() {
     let mut harness = Harness::new();
     harness.receive(Input::new().get(1));
     harness.respond(1, Body::Length(30));

@@ -22,7 +22,7 @@ fn a_stream_gets_no_more_than_its_window() {
     let reset = Seen::Reset { stream: 1, code: ErrorCode::FLOW_CONTROL_ERROR, by_client: false };
     assert_eq!(harness.receive(Input::new().data(1, b"x", false)), [reset]);
     assert_eq!(harness.sent(), [Sent::Reset(1, ErrorCode::FLOW_CONTROL_ERROR)]);
-    // Padding counts.
+    // Padding counts for flow control.
     let padded = [&[99][..], &[0; 100]].concat();
     harness.receive(Input::new().post(3).frame(FrameType::DATA, 8, 3, &padded[..100]));
     assert_eq!(harness.sent(), [Sent::WindowUpdate(3, 100)]);
@@ -50,7 +50,7 @@ fn a_connection_gets_no_more_than_its_window() {
 }
 
 #[test]
-fn windows_are_given_back_as_bytes_are_released() {
+fn windows_grow_as_bytes_are_released() {
     let mut harness = Harness::with_limits(small_windows());
     harness.receive(Input::new().post(1).data(1, &[b'x'; 100], false));
     let key = harness.key(1);
@@ -100,9 +100,9 @@ fn the_window_of_the_connection_survives_its_streams() {
     assert!(sum > 12 * 20_000 - 32_768);
 }
 
-/// Bytes that are not passed to the caller are given back to the connection's window at once.
+/// Bytes that are not passed to the caller are released to the connection's window at once.
 #[test]
-fn bytes_that_nobody_gets_are_given_back() {
+fn dropped_bytes_are_released() {
     let half = |frame: &dyn Fn(Input) -> Input, times: usize| {
         let mut harness =
             Harness::with_limits(Limits { resets: u32::MAX, empty_frames: u32::MAX, ..small_windows() });
@@ -153,11 +153,11 @@ fn responses_respect_both_windows() {
     );
     // The connection's window is closed, whatever that of the stream.
     harness.receive(Input::new().window(1, 1000));
-    assert!(harness.connection.is_blocked() && !harness.connection.wants_to_send());
+    assert!(harness.connection.is_blocked() && !harness.connection.has_data_to_send());
     assert_eq!(harness.respond(3, Body::Bytes(b"abc")), Responded::Queued);
     assert_eq!(harness.pump(), [headers(3, false)]);
     harness.receive(Input::new().window(0, 10));
-    assert!(harness.connection.wants_to_send() && !harness.connection.is_blocked());
+    assert!(harness.connection.has_data_to_send() && !harness.connection.is_blocked());
     let total: usize = harness
         .pump()
         .iter()
@@ -186,7 +186,7 @@ fn the_initial_window_changes_open_streams() {
     assert_eq!(data_sent(&mut harness), [data(1, 1, false)]);
     harness.receive(settings(50));
     assert_eq!(data_sent(&mut harness), [data(1, 50, false)]);
-    // Several changes in one frame, of which the last counts.
+    // Several changes in one frame: the last one applies.
     harness.receive(Input::new().settings(&[
         (SettingId::INITIAL_WINDOW_SIZE, 0x7fff_ffff - 16),
         (SettingId::INITIAL_WINDOW_SIZE, 60),
