@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use touchstone_proxy::{
-    GroupName, Member, OriginGroups, OriginSpec, OriginState, Role, SharedGroup, State,
-};
+use touchstone_proxy::{GroupName, Member, OriginGroups, OriginSpec, OriginState, Role, SharedGroup, State};
 
 use crate::call::Failure;
 use crate::overlay::{OriginName, OriginOrder};
@@ -42,11 +40,7 @@ pub fn all_groups(groups: &OriginGroups) -> Value {
 }
 
 /// The groups of a route. Sites with the same first host at several addresses have one each.
-pub fn find_groups(
-    groups: &OriginGroups,
-    site: &str,
-    route: &str,
-) -> Result<Vec<Arc<SharedGroup>>, Failure> {
+pub fn find_groups(groups: &OriginGroups, site: &str, route: &str) -> Result<Vec<Arc<SharedGroup>>, Failure> {
     let is_it =
         |group: &Arc<SharedGroup>| group.settings.name.site == site && group.settings.name.route == route;
     let found: Vec<Arc<SharedGroup>> = groups.in_force().into_iter().filter(is_it).collect();

@@ -196,7 +196,8 @@ mod tests {
         };
         let groups = OriginGroups::default();
         assert!(ForwardAuth::open(&config("off"), name(), &groups).unwrap().is_none());
-        let authority = ForwardAuth::open(&config("http://127.0.0.1:1/auth?a=b"), name(), &groups).unwrap().unwrap();
+        let authority =
+            ForwardAuth::open(&config("http://127.0.0.1:1/auth?a=b"), name(), &groups).unwrap().unwrap();
         assert_eq!(&*authority.target, b"/auth?a=b");
         for url in ["http://127.0.0.1:1//auth", "http://127.0.0.1:1/a/../b", "http://127.0.0.1:1/%61"] {
             assert!(ForwardAuth::open(&config(url), name(), &groups).is_err(), "{url}");

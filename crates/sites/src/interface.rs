@@ -25,11 +25,7 @@ pub struct RouteInterface {
 }
 
 /// The interface of a route, if it has one; the error states the fault, with the name of the key.
-pub fn open(
-    route: &RouteConfig,
-    site: &SiteConfig,
-    shared: &ServerShared,
-) -> Result<RouteInterface, String> {
+pub fn open(route: &RouteConfig, site: &SiteConfig, shared: &ServerShared) -> Result<RouteInterface, String> {
     let services = &shared.services;
     let program = traced(open_program(route, site, services)?, route, site);
     let interface = substituted(program, route, site)?;

@@ -9,8 +9,8 @@ use touchstone_files::root::Root;
 use touchstone_handler::handler::Interface;
 use touchstone_interfaces::ajp::Containers;
 use touchstone_interfaces::backend::{
-    Address, Backend, Backends, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
-    TimeLimits,
+    Address, Backend, Backends, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules,
+    Settings, TimeLimits,
 };
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_interfaces::fastcgi::FastCgiPrograms;

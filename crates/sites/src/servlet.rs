@@ -113,4 +113,3 @@ pub fn log_to(error_log: &ErrorLog) {
         }
     }));
 }
-

@@ -189,10 +189,7 @@ impl<'r> Resolved<'r> {
 
 impl SiteRules {
     /// Compiles the rules of a site; `None` if it has none. The error lists every problem.
-    pub fn open(
-        config: &SiteConfig,
-        shared: &ServerShared,
-    ) -> Result<Option<SiteRules>, Vec<String>> {
+    pub fn open(config: &SiteConfig, shared: &ServerShared) -> Result<Option<SiteRules>, Vec<String>> {
         // The scope stays the same over reloads, so that the counts of rate limits are kept.
         let name = (&config.hosts, &config.listen);
         let access = &shared.access;
@@ -640,8 +637,9 @@ type Authorities = (Option<Arc<ForwardAuth>>, Box<[Option<Arc<ForwardAuth>>]>);
 fn open_authorities(site: &SiteConfig, origins: &OriginGroups) -> Result<Authorities, Vec<String>> {
     let name = |route: String| GroupName { site: site_name(site), route };
     let of_site = match &site.access.forward_auth {
-        Some(config) => ForwardAuth::open(config, name(String::new()), origins)
-            .map_err(|problem| vec![problem])?,
+        Some(config) => {
+            ForwardAuth::open(config, name(String::new()), origins).map_err(|problem| vec![problem])?
+        }
         None => None,
     };
     let open = |route: &touchstone_config::RouteConfig| match &route.access.forward_auth {

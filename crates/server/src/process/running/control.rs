@@ -49,7 +49,8 @@ impl Running {
                 api
             }),
             None => {
-                let (counts, origins) = (parts.metrics.control().clone(), parts.shared.services.origins.clone());
+                let (counts, origins) =
+                    (parts.metrics.control().clone(), parts.shared.services.origins.clone());
                 ControlApi::new(opened, parts.error_log.clone(), counts, origins)
             }
         };
