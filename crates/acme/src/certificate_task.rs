@@ -275,9 +275,11 @@ impl CertificateTask {
                     .error_log
                     .warning("acme: the authority no longer knows the account: a new one is registered");
                 authority.forget_account().await?;
-                self.order_by_any(replaces, &client).await
+                self.order_by_any(replaces.clone(), &client).await
             }
-            Err(failure) if failure.is_already_replaced() => self.order_by_any(None, &client).await,
+            Err(failure) if replaces.is_some() && failure.may_be_of_replaced_certificate() => {
+                self.order_by_any(None, &client).await
+            }
             other => other,
         };
         *not_before = client.take_not_before();

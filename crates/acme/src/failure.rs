@@ -27,8 +27,14 @@ pub enum Failure {
 /// The problem of an unknown account (RFC 8555 section 6.7).
 const ACCOUNT_DOES_NOT_EXIST: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// The problem of an order whose certificate has already been replaced (RFC 9773 section 7.4).
-const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
+/// The problems with which authorities refuse an order because of the certificate that it replaces (RFC 9773
+/// section 5): it has already been replaced, or they do not find it, or not as one of this account.
+const OF_REPLACED_CERTIFICATES: [&str; 4] = [
+    "urn:ietf:params:acme:error:alreadyReplaced",
+    "urn:ietf:params:acme:error:malformed",
+    "urn:ietf:params:acme:error:serverInternal",
+    "urn:ietf:params:acme:error:unauthorized",
+];
 
 impl Failure {
     /// Whether the account must be registered again.
@@ -36,9 +42,10 @@ impl Failure {
         self.problem_type() == Some(ACCOUNT_DOES_NOT_EXIST)
     }
 
-    /// Whether the order must be repeated without the certificate that it replaces.
-    pub fn is_already_replaced(&self) -> bool {
-        self.problem_type() == Some(ALREADY_REPLACED)
+    /// Whether the order may have been refused because of the certificate that it replaces. It is repeated
+    /// without that one.
+    pub fn may_be_of_replaced_certificate(&self) -> bool {
+        self.problem_type().is_some_and(|problem| OF_REPLACED_CERTIFICATES.contains(&problem))
     }
 
     fn problem_type(&self) -> Option<&str> {
@@ -147,7 +154,11 @@ mod tests {
                 {"type":"x","detail":"bad","identifier":{"type":"dns","value":"a.org"}}]}"#);
         assert_eq!(failure.to_string(), r#"the authority refused: malformed; for "a.org": bad (x)"#);
         assert!(api(r#"{"type":"urn:ietf:params:acme:error:accountDoesNotExist"}"#).is_unknown_account());
-        assert!(api(r#"{"type":"urn:ietf:params:acme:error:alreadyReplaced"}"#).is_already_replaced());
+        let of_replaced = |name: &str| api(&format!(r#"{{"type":"urn:ietf:params:acme:error:{name}"}}"#));
+        assert!(of_replaced("alreadyReplaced").may_be_of_replaced_certificate());
+        // As pebble says it of a certificate that it does not find.
+        assert!(of_replaced("serverInternal").may_be_of_replaced_certificate());
+        assert!(!of_replaced("rateLimited").may_be_of_replaced_certificate());
         assert!(!api("{}").is_unknown_account());
     }
 
