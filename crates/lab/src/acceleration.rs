@@ -147,7 +147,7 @@ pub fn reported(suite: &str) -> Vec<Reported> {
     ["Compaq", "Intel"].into_iter().filter_map(of_machine).collect()
 }
 
-/// What the factors say, a sentence for each accelerated system.
+/// Describes the factors, with a sentence for each accelerated system.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     of(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
 }

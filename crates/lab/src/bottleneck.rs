@@ -36,7 +36,7 @@ pub enum Verdict {
     /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not
     /// watched.
     LocksOrOther,
-    /// The load engine, by itself.
+    /// The load engine alone, by its own delays.
     Generator,
     /// The load engine, because something else had its processor.
     EngineDisturbed,
@@ -66,13 +66,13 @@ impl Verdict {
 /// The figure of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// What it speaks for.
+    /// The bottleneck that it is evidence for.
     pub verdict: Verdict,
     /// The figure, in words.
     pub figure: String,
     /// Its limit.
     pub limit: String,
-    /// Whether it speaks; absent: not measured.
+    /// Whether it is evidence for that bottleneck; absent: not measured.
     pub speaks: Option<bool>,
 }
 
@@ -126,9 +126,9 @@ pub struct MixObservations<'a> {
     pub flat: bool,
 }
 
-/// The bottleneck of a series at its peak, with the monitor's figures; where nothing shows there, at the
-/// heaviest load: what turns clients away may cost the rate before it shows. `None` of a series without
-/// answers; `raw` may be empty.
+/// The bottleneck of a series at its peak, with the monitor's figures; if no rule applies there, at the
+/// heaviest load, because a bottleneck that refuses clients may lower the rate before a figure shows it.
+/// `None` for a series without answers; `raw` may be empty.
 pub fn of_series(series: &Series<'_>, raw: &[RawMix]) -> Option<(Bottleneck, Option<Usage>)> {
     let peak = series.peak()?;
     let complete: Vec<&MixResult> =
@@ -406,9 +406,9 @@ fn single_core(observed: &MixObservations<'_>) -> Evidence {
     evidence(Verdict::SingleCore, "one at 95 %, half of it the system's, the mean below 80 %", found)
 }
 
-/// A thread that is always running while its process has room for more: the kernel moves it about, so that no
-/// single processor need look full. What it waited for a processor that others had is time for which it would
-/// have run.
+/// A thread that always runs while its process could use more processors. The kernel moves it between the
+/// processors, so that possibly no single processor is full. The time that it waited for a busy processor
+/// counts as time in which it would have run.
 fn single_thread(observed: &MixObservations<'_>) -> Evidence {
     let several = own_processors(observed).len() > 1;
     let found =

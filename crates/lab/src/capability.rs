@@ -1,4 +1,4 @@
-//! What a system under test can do, and what a suite can ask for: the words that both sides use.
+//! The capabilities of a system under test, which a suite can require: the names that both use.
 
 /// Every capability: its name, and what a system does that has it, to follow "does not ...".
 const CAPABILITIES: [(&str, &str); 18] = [

@@ -40,7 +40,7 @@ pub struct ReasonRecord {
     pub first_at_s: f64,
     /// The first request: method and path.
     pub first_request: String,
-    /// The beginning of its answer, where that says why.
+    /// The beginning of its answer, if that contains the reason.
     #[serde(default)]
     pub first_answer: Option<String>,
 }

@@ -25,7 +25,7 @@ const SYSCTLS: [&str; 13] = [
     "net.ipv4.tcp_tw_reuse",
 ];
 
-/// The facts of this machine. The caller says whether load and server share it.
+/// The facts of this machine. The caller states whether load and server share it.
 pub fn facts(same_host: bool) -> MachineFacts {
     let cpu_info = read("/proc/cpuinfo");
     let hardware = hardware::of_this_machine();

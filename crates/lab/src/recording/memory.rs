@@ -4,7 +4,8 @@ use super::text::value;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Memory at one moment: bytes now, faults and swapping since boot. What the kernel does not tell is absent.
+/// Memory at one moment: bytes now, faults and swapping since boot. What the kernel does not report is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReading {
     /// All there is.

@@ -191,7 +191,7 @@ mod tests {
         let _ = (disks(), control_group(std::process::id()));
         assert_eq!(control_group(u32::MAX), None);
         assert_eq!(own_control_group(Some(std::process::id())), None);
-        // The memory is another at every look.
+        // The memory has another address at every reading.
         let limits = |reading: ControlGroupReading| ControlGroupReading { memory_bytes: None, ..reading };
         assert_eq!(own_control_group(None).map(limits), control_group(std::process::id()).map(limits));
     }

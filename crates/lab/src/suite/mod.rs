@@ -101,7 +101,7 @@ const BUILT_IN: [(&str, &str); 53] = [
 pub struct Suite {
     /// For example `webbench-1.1-static`.
     pub name: String,
-    /// A line that says what it is.
+    /// A line that describes it.
     pub title: String,
     /// A sentence or two for the list of suites.
     pub description: String,
@@ -125,7 +125,7 @@ pub struct Suite {
     pub receive_buffer_bytes: usize,
     /// A request without a complete answer after this is an error, seconds.
     pub timeout_s: f64,
-    /// How long each system is loaded before its first mix, seconds; nothing of it counts.
+    /// How long each system is loaded before its first mix, seconds; none of these requests counts.
     pub warm_up_s: f64,
     /// The same in the short form.
     pub quick_warm_up_s: f64,
@@ -159,7 +159,7 @@ pub struct Mix {
     /// An open load: this number of requests, pages or sessions is sent each second, even if earlier ones are
     /// not answered.
     pub rate: Option<f64>,
-    /// How the arrivals of an open load follow one another.
+    /// How the arrivals of an open load are spaced.
     pub arrivals: Arrivals,
     /// The time at the beginning that is not counted.
     pub ramp_up_s: f64,

@@ -174,7 +174,7 @@ impl MixTimes {
     }
 }
 
-/// Whether all think times are the same, or random with their mean.
+/// Whether all think times are equal, or random with their mean.
 fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError> {
     let Some(spread) = table.string("think_spread")? else { return Ok(None) };
     match spread.value.as_str() {
@@ -187,7 +187,7 @@ fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError
     }
 }
 
-/// How the arrivals of an open load follow one another.
+/// How the arrivals of an open load are spaced.
 fn arrivals(table: &Table<'_>) -> Result<Option<Arrivals>, DefinitionError> {
     let Some(arrivals) = table.string("arrivals")? else { return Ok(None) };
     match arrivals.value.as_str() {

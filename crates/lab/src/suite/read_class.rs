@@ -11,7 +11,7 @@ use touchstone_load::{HttpVersion, MAXIMUM_REQUESTS};
 
 /// The most files of a class, and of a tree.
 pub(super) const FILES_MAX: u64 = MAXIMUM_REQUESTS as u64;
-/// The most bytes that a program is asked for.
+/// The most bytes that a request requires of a program.
 const ASKED_BYTES_MAX: u64 = 8 << 20;
 /// The largest exponent of popularity.
 const ZIPF_MAX: f64 = 10.0;

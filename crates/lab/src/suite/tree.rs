@@ -1,4 +1,5 @@
-//! The tree of files that a suite asks for: made once, kept in a cache directory, verified before every use.
+//! The tree of files that a suite requires: created once, kept in a cache directory, verified before every
+//! use.
 
 use super::content;
 use super::interface::AtPath;
@@ -114,8 +115,8 @@ fn file_content(workload: &Workload, class_index: usize, class: &Class, number: 
     content::make(&title, class.body_bytes(number).unwrap_or(0) as usize, seed)
 }
 
-/// What the file must hold that answers a request which is spelt out: the same wherever in the suite it is
-/// asked for.
+/// The contents of the file that answers a request which is listed on its own: the same in every part of the
+/// suite that requests it.
 fn own_file(workload: &Workload, request: &OwnRequest) -> Vec<u8> {
     let title = format!("{} {}", workload.name, request.path);
     let seed = workload.content_seed ^ seed_of(&request.path);
