@@ -1,9 +1,8 @@
 //! One request of a workload, made before anything is measured: is the system ready, and does it answer
 //! rightly?
 //!
-//! What is a plain GET is asked for by the laboratory itself, which looks at every byte of the answer. What
-//! goes over TLS, in HTTP/2, or has a method, fields or a body of its own is sent by the load engine, once,
-//! as it will be in the mix.
+//! The laboratory itself sends plain GET requests and checks every byte of the answer. The load engine sends
+//! the others (TLS, HTTP/2, another method, fields or a body) once, in the same form as in the mix.
 
 use super::Prepared;
 use crate::probe;
@@ -41,7 +40,7 @@ pub(super) struct Problem {
 }
 
 impl Question<'_> {
-    /// Asks, and says what is wrong with the answer.
+    /// Sends the request; an error states what is wrong with the answer.
     pub(super) fn ask(&self) -> Result<(), Problem> {
         let (suite, class) = (&self.prepared.suite, self.class());
         let request = class.request(self.number, self.run_parameters.path_prefix, Lengths::Unchecked);

@@ -53,7 +53,7 @@ pub struct Prepared {
     pub programs: Programs,
     /// The user that servers switch to when root starts them.
     pub user: Option<User>,
-    /// Where the result goes.
+    /// The directory of the result.
     pub directory: ResultDirectory,
     /// What each mix must keep to, `abort_if` among it.
     pub thresholds: Vec<Threshold>,
@@ -71,9 +71,9 @@ pub struct Prepared {
     pub tool: ToolFacts,
     /// The facts of the machine.
     pub machine: MachineFacts,
-    /// What the person who measures says of it.
+    /// The statements of the person who measures.
     pub disclosure: Disclosure,
-    /// Facts known already that a reader of the figures must know.
+    /// Facts known already that a reader of the figures needs.
     pub warnings: Vec<String>,
 }
 
@@ -86,12 +86,12 @@ impl Prepared {
     }
 }
 
-/// What a reader of such figures must know.
+/// The warning for readers of such figures.
 const AT_ONCE: &str = "All systems had each mix at the same time (--at-once): what disturbed the machine \
     disturbed all alike, so that their processor times can be compared with each other; their rates and \
     latencies are those of servers that share their processors.";
 
-/// The same of systems that were started anew before each run.
+/// The same for systems that were restarted before each run.
 const RESTARTED: &str = "All systems were started anew before each run (--restart): what one start has by \
     chance differs from run to run, and is in the intervals.";
 
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
         assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
         assert_eq!(pages.skipped(&prepared.suite).len(), 13);
-        // With static files alone there would be nothing to compare.
+        // With static files alone there would be no comparison.
         assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
         assert!(

@@ -37,7 +37,7 @@ const ORIGIN_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct RunningSystem {
     pub(super) system: SelectedSystem,
     pub(super) target: Target,
-    /// Its port with TLS, where the suite asks for one.
+    /// Its port with TLS, if the suite requires one.
     tls_target: Option<Target>,
     /// Its place among all systems that were named.
     pub(super) place: usize,
@@ -106,8 +106,8 @@ impl RunningSystem {
         Ok(running)
     }
 
-    /// Ends it and starts it anew, as it was started before: what one start has by chance, such as where its
-    /// memory lies, is another thing in the next. What its origin was seen to do until now is kept.
+    /// Restarts it in the same way as before: the random effects of a start, such as the placement of its
+    /// memory, differ in the next. The figures of its origin until now are kept.
     pub(super) fn restart(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), String> {
         self.ask_to_end();
         self.stop();
@@ -417,8 +417,8 @@ pub(super) fn not_measured(system: &SelectedSystem, suite: &Suite) -> SystemResu
     }
 }
 
-/// A tree of the workload's files for one system alone, of which the kernel keeps nothing yet: what it keeps
-/// of them from now on counts to the memory of that system. Dropping it takes it away.
+/// A tree of the workload's files for one system alone. The kernel caches none of them yet; what it caches
+/// from now on counts as memory of that system. Dropping this removes the tree.
 #[derive(Debug)]
 struct OwnTree {
     path: PathBuf,
@@ -441,7 +441,7 @@ impl OwnTree {
 
 impl Drop for OwnTree {
     fn drop(&mut self) {
-        // What is left lies in the cache, and has this process's number in its name.
+        // If removing fails, the rest remains in the cache, with this process's number in its name.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -43,7 +43,7 @@ pub enum PartState {
     Runs,
     /// It cannot be measured, for this reason: a sentence without its full stop.
     Skipped(String),
-    /// It is not measured: there is nothing to compare it with.
+    /// It is not measured: there is no other system to compare it with.
     NotAsked,
 }
 
@@ -207,7 +207,7 @@ fn with_memory(systems: Vec<SelectedSystem>, sizes: &[Size]) -> Result<Vec<Selec
     if sizes.is_empty() {
         return Ok(systems);
     }
-    // What cannot be limited is said before anything starts.
+    // An interface that cannot be limited is reported before any system starts.
     MemoryGroup::make(sizes[0])?;
     let mut sized = Vec::new();
     for system in systems {
@@ -300,7 +300,7 @@ fn running(url: &str, pid: Option<u32>) -> Result<SelectedSystem, String> {
     })
 }
 
-/// A system on another machine: this program is copied there as its probe, and looks for the system.
+/// A system on another machine: this program is copied there as its probe, and searches for the system.
 fn remote(word: &str, options: &Options, placement: &Placement) -> Result<SelectedSystem, String> {
     let (host, name) = Host::parse(word)?;
     let definition = Definition::find(&name)?;
@@ -354,7 +354,7 @@ fn needed_programs(suite: &Suite, selected: &[SelectedSystem]) -> Programs {
 /// The state of each part of the suite on a system, as far as it is known before its start.
 fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> Vec<PartState> {
     let Some(definition) = system.definition() else {
-        // A system that runs already is asked; its answers decide.
+        // A system that runs already gets requests; its answers decide.
         let state = |part| match &system.kind {
             SystemKind::Running { url, .. } => {
                 no_address(part, url).map_or(PartState::Runs, PartState::Skipped)

@@ -1,4 +1,4 @@
-//! Facts that a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
+//! The facts that a reader needs before trusting a figure: signs in the figures themselves, a sentence each.
 
 use touchstone_lab::arrivals;
 use touchstone_lab::figures::{clients, count, percent, significant};

@@ -1,9 +1,9 @@
 //! The live page: a small listener on this machine only. It serves a page and, as server-sent events (WHATWG
 //! HTML, section 9.2), the state of the run at each change.
 //!
-//! It listens on loopback only and answers only to names of this machine, so that no page from elsewhere can
-//! read it (DNS rebinding). It has one thread for each connection, a few at most; the page loads nothing
-//! else.
+//! It listens on loopback only and answers only to names of this machine, so that no page of another site can
+//! read it (DNS rebinding). It has one thread for each connection, a few at most; the page loads no other
+//! files.
 
 use super::Hub;
 use std::io::{self, Read, Write};
@@ -159,7 +159,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a request asks for.
+/// The resource that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// The page.

@@ -96,7 +96,7 @@ impl Monitor {
     /// Ends the watch now: later events are not recorded. If the window had begun and not ended, it ends,
     /// too.
     pub fn end(&self) {
-        // A send fails only when the thread is gone, and then the watch has ended.
+        // A send fails only after the thread has ended, and then the watch has ended.
         let _ = self.stop.send(());
     }
 

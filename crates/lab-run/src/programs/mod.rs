@@ -206,7 +206,8 @@ fn find_or_build(recipes: &[&Recipe]) -> Programs {
     )
 }
 
-/// Builds what is not there yet. An error is one of the directory; a compiler's error belongs to its program.
+/// Builds the missing programs. An error is one of the directory; a compiler's error is stored with its
+/// program.
 fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
     fs::create_dir_all(directory)?;
     let mut missing = BTreeMap::new();

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 /// What they run on, at the least.
 const JAVA_RELEASE: &str = "17";
 
-/// Compiles the classes, copies the page as often as it is asked for, and packs both. An error is one of the
-/// directory; if there is no application, the reason is the output of Java's tools.
+/// Compiles the classes, copies the page the requested number of times, and packs both. An error is one of
+/// the directory; if there is no application, the reason is the output of Java's tools.
 pub(super) fn build(
     sources: &Path,
     classes: &[&str],

@@ -22,7 +22,7 @@ impl Host {
         word.starts_with(SCHEME)
     }
 
-    /// Takes the word apart into the machine and the system's name (or the path of its definition).
+    /// Splits the word into the machine and the system's name (or the path of its definition).
     pub fn parse(word: &str) -> Result<(Host, String), String> {
         let wrong = || format!("{word:?} is not ssh://[user@]host[:port]/system");
         let rest = word.strip_prefix(SCHEME).ok_or_else(wrong)?;
@@ -52,7 +52,7 @@ impl Host {
 
     /// Whether it is this machine.
     pub fn is_this_machine(&self) -> bool {
-        // A name that only ssh's own configuration knows is not this machine's.
+        // A name that only ssh's own configuration defines is not this machine's.
         let addresses = (self.name.as_str(), 0).to_socket_addrs();
         addresses.is_ok_and(|mut addresses| addresses.any(|address| is_own(address.ip())))
     }

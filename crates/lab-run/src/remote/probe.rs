@@ -1,5 +1,5 @@
-//! The probe: this program on the machine of a system under test. It answers questions until it is told to
-//! stop or its input ends, and leaves no process.
+//! The probe: this program on the machine of a system under test. It answers questions until it receives
+//! `Stop` or its input ends, and leaves no process.
 
 use super::messages::{self, Answer, Found, Question};
 use crate::placement;
@@ -163,7 +163,7 @@ impl System {
 }
 
 /// The address that ssh connected to (`SSH_CONNECTION`: the client's address and port, and ours): the load
-/// comes over the same network.
+/// arrives over the same network.
 fn own_address() -> IpAddr {
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let address = connection.split_whitespace().nth(2).and_then(|address| address.parse().ok());

@@ -13,7 +13,7 @@ use touchstone_lab::machine;
 use touchstone_lab::recording::Snapshot;
 use touchstone_lab::result::ConfigurationFile;
 
-/// How long a probe may take to end after it was told to.
+/// How long a probe may take to end after the request to stop.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The directory of this program's copies on the other machine, below its user's home.
 const PROBES: &str = ".cache/touchstone/probe";
@@ -184,7 +184,7 @@ impl Session {
 }
 
 impl ProbeProcess {
-    /// No more questions: the probe ends by itself, or is killed.
+    /// The end of its input makes the probe end; otherwise it is killed.
     fn close(&mut self) {
         self.ask = None;
         let deadline = Instant::now() + STOP_TIME_LIMIT;

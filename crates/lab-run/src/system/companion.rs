@@ -65,13 +65,14 @@ impl SocketDirectory {
 
 impl Drop for SocketDirectory {
     fn drop(&mut self) {
-        // What cannot be removed lies in the temporary directory, and is emptied with it.
+        // Files that cannot be removed remain in the temporary directory, and are removed with its other
+        // contents.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl PreparedCompanion {
-    /// Starts a process for each processor; what they print goes into a file.
+    /// Starts a process for each processor; their output is written to a file.
     pub fn start(
         &self,
         cpus: &[usize],

@@ -45,11 +45,11 @@ pub struct Start<'a> {
     pub directory: &'a Path,
     /// The file that holds its standard output and error.
     pub output: &'a Path,
-    /// The socket that is its descriptor 0; absent: nothing is.
+    /// The socket that becomes its descriptor 0; absent: none.
     pub socket: Option<&'a UnixListener>,
-    /// The user that it becomes; absent: it stays this one.
+    /// The user that it becomes; absent: the user of this process.
     pub user: Option<&'a User>,
-    /// The control group that limits its memory; absent: nothing does.
+    /// The control group that limits its memory; absent: no limit.
     pub memory: Option<&'a MemoryGroup>,
 }
 
@@ -107,8 +107,8 @@ impl SystemProcess {
     /// Asks it to end, without waiting.
     pub fn ask_to_end(&self) {
         if self.ended.is_none() {
-            // The leader is not yet reaped, so the number is still its group's. It may have ended by itself:
-            // no harm.
+            // The leader is not yet reaped, so the number is still its group's. An error is ignored: it may
+            // have ended already.
             let _ = self.signal(Signal::TERM);
         }
     }
