@@ -1,6 +1,6 @@
 //! The five questions that a result answers: which server, which interface, how many users, what breaks
-//! first, what to change first. Each answer is a few words with the figures that it rests on; if the result
-//! has no answer, the text says so and what to measure.
+//! first, what to change first. Each answer is a few words with its figures; if the result has no answer, the
+//! text states so and what to measure.
 //!
 //! They are on the first screen of the report and at the end of a run. Accelerated systems do not compete
 //! with the servers: their gain is a part of what to change.

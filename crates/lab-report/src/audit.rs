@@ -243,7 +243,7 @@ fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     }
 }
 
-/// How far the window's edges may move the mean body: at each of the two, every client is somewhere in a
+/// How much the window's edges may change the mean body: at each edge every client is at some point of a
 /// session, so that its larger answers may be inside the window and its smaller ones outside. 0 for clients
 /// without think time.
 fn unfinished_sessions(suite: &SuiteRecord, mix: &MixResult) -> f64 {
@@ -279,7 +279,7 @@ fn percentiles(latency: &LatencyRecord) -> Finding {
 }
 
 fn latencies(mix: &MixResult) -> Finding {
-    // Those of an open load are of what was due in the window, whenever the answer came.
+    // For an open load they count the requests that were due in the window, whenever the answer arrived.
     if mix.arrivals.is_some() {
         return absent();
     }

@@ -53,7 +53,7 @@ pub(crate) fn disks(machine: &MachineFacts) -> String {
     listed(&machine.disks, one)
 }
 
-/// The parts of a machine, as many as a reader looks through.
+/// The parts of a machine, limited to a readable number.
 fn listed<T>(parts: &[T], one: impl Fn(&T) -> String) -> String {
     const SHOWN: usize = 8;
     let mut texts: Vec<String> = parts.iter().take(SHOWN).map(one).collect();

@@ -55,8 +55,8 @@ pub(super) fn workload(view: &View) -> Markup {
     }
 }
 
-/// The share of the requests that used TLS or were answered by a program, at each system's peak; nothing
-/// where all requests are of one kind.
+/// The share of the requests that used TLS or were answered by a program, at each system's peak; empty if all
+/// requests are of one kind.
 fn shares(view: &View) -> Markup {
     let part = |system: &SystemView| {
         let mix = system.peak?;
@@ -160,7 +160,7 @@ fn one_system(view: &SystemView) -> Markup {
     }
 }
 
-/// A text unchanged, in a region that scrolls by itself.
+/// An unchanged text, in a region with its own scroll bar.
 pub(super) fn verbatim(name: &str, text: &str) -> Markup {
     html! {
         pre class="scroll" role="region" tabindex="0" aria-label=(name) { code { (words::visible(text)) } }

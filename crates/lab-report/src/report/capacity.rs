@@ -1,5 +1,5 @@
 //! Capacity: the peak and the useful peak with the reason why they differ, the bottleneck of each system with
-//! the evidence of every rule, the law of its curve if the figures give one, how many users the rate serves,
+//! the evidence of every rule, the law of its curve if one fits the figures, how many users the rate serves,
 //! and what to change.
 
 use maud::{Markup, html};

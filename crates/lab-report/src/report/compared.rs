@@ -1,6 +1,6 @@
 //! The systems beside one another: how many times faster one is than another over the mixes that both
-//! completed, with the interval of the ratio, and whether a difference is shown at all. Several results stand
-//! here as well, each system with the others.
+//! completed, with the interval of the ratio, and whether a difference is shown. If there are several
+//! results, this section compares each system with the others.
 
 use maud::{Markup, html};
 
@@ -15,7 +15,7 @@ use touchstone_lab::statistics::paired::{Conclusion, FEWEST_PAIRS};
 /// The most pairs of systems that are shown; with more, only those of the first systems.
 const PAIRS_MAX: usize = 40;
 
-/// The section; nothing where there is nothing to compare.
+/// The section; empty if there is no comparison.
 pub(super) fn section(view: &View) -> Markup {
     let compared = all(view);
     html! {

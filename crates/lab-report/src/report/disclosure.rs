@@ -1,4 +1,4 @@
-//! Facts that a reader must know before trusting a figure: whether the run is complete, what was run, when,
+//! The facts that a reader needs before trusting a figure: whether the run is complete, what was run, when,
 //! where and how, and the warnings.
 
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use super::{Source, number, words};
 use crate::hardware::{disks, network_cards, sponsor, switch};
 use touchstone_lab::result::{MachineFacts, RunStatus, TlsRecord};
 
-/// The banner of a run that ended early; nothing for a complete one.
+/// The banner of a run that ended early; empty for a complete one.
 pub(super) fn banner(view: &View) -> Markup {
     let incomplete: Vec<(&Source, &str)> = view
         .sources
@@ -99,7 +99,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-/// The notes of the person who measured; nothing where there are none.
+/// The notes of the person who measured; empty if there are none.
 fn notes(view: &View) -> Markup {
     html! {
         @for source in view.sources {

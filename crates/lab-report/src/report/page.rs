@@ -41,7 +41,7 @@ const CONTENTS: [(&str, &str); 21] = [
     ("top", "Top"),
 ];
 
-/// The whole page for a result and the runs that it came from.
+/// The whole page for a result and its runs.
 pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan], history: &[Line]) -> String {
     let view = View::new(result, sources, plans);
     let title = title(&view);

@@ -9,7 +9,7 @@ use super::view::View;
 
 /// The section of the two figures.
 pub(super) fn section(view: &View) -> Markup {
-    // A lone number of clients gives a dot a system and no curve: it does not need the whole width.
+    // With a single number of clients each system has a dot and no curve: it does not need the whole width.
     let lone = view.clients.counts().len() < 2;
     let canvas = if lone { Canvas::HALF } else { Canvas::WIDE };
     html! {

@@ -1,5 +1,5 @@
-//! Tests of the whole page: that it is well formed, loads nothing, keeps attacks out, and says in its tables
-//! what it draws.
+//! Tests of the whole page: that it is well formed, loads no other files, is safe against injected markup,
+//! and has in its tables what it draws.
 
 use std::collections::HashSet;
 

@@ -368,7 +368,7 @@ fn disclosed(result: &ResultFile) -> Rule {
         lacking.push("the machine".to_owned());
     }
     for system in result.systems.iter().filter(|system| !system.is_limit) {
-        // A system without configuration files is told whole by its command.
+        // For a system without configuration files the command is a complete description.
         if system.command.is_empty() {
             lacking.push(format!("how {} was started", system.title));
         }
