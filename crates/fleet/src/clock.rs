@@ -1,10 +1,10 @@
 //! Two machines' clocks: the time of this machine, and the offsets of another machine's clocks.
 //!
 //! One exchange has four stamps, as in NTP (RFC 5905, section 8): the question is sent and received, the
-//! answer is sent and received. Each stamp is of two clocks. The clock of the day is what people compare; it
-//! can be set at any moment. The monotonic clock cannot, so the start is agreed upon by this clock: neither a
-//! wrong date nor a correction of the date in the middle of a mix moves anything. Latencies are always of one
-//! machine's monotonic clock.
+//! answer is sent and received. Each stamp is of two clocks. People compare the clock of the day, which can
+//! be set at any moment. The monotonic clock cannot be set, so the start is agreed by this clock: neither a
+//! wrong date nor a correction of the date in the middle of a mix has an effect. Latencies are always
+//! measured with one machine's monotonic clock.
 
 use crate::runtime;
 use serde::{Deserialize, Serialize};
@@ -40,13 +40,13 @@ impl Clock {
 /// One question and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange {
-    /// When we asked, by our clocks.
+    /// When we sent the question, by our clocks.
     pub asked: Stamp,
-    /// When the question came, by theirs.
+    /// When the question arrived, by theirs.
     pub came: Stamp,
     /// When the answer was sent, by theirs.
     pub answered: Stamp,
-    /// When it came, by ours.
+    /// When it arrived, by ours.
     pub received: Stamp,
 }
 

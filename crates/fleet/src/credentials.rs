@@ -1,4 +1,4 @@
-//! Credentials files: a member's identity (an NKey, whose public half the broker knows) and the authority by
+//! Credentials files: a member's identity (an NKey, whose public half the broker has) and the authority by
 //! which it recognises the broker. The file alone proves the identity, so only its owner may be able to read
 //! it.
 

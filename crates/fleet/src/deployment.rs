@@ -21,8 +21,8 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts what the fleet's file states; `None` if it states nothing: then the operator starts broker and
-    /// agents.
+    /// Starts what the fleet's file states; `None` if it states no deployment: then the operator starts
+    /// broker and agents.
     pub fn start(directory: &Path) -> Result<Option<Deployment>, String> {
         let file = FleetFile::read(directory)?;
         if file.launch.is_none() {

@@ -42,8 +42,7 @@ const RECONNECT_PERIOD: Duration = Duration::from_millis(100);
 const KEEP_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long an unused taker of results is remembered.
 const TAKER_TIME: Duration = Duration::from_secs(3600);
-/// How long the broker itself recognises parts that come again; after that, the controller that folds them
-/// does.
+/// How long the broker itself recognises repeated parts; after that, the controller that assembles them does.
 const DUPLICATE_TIME: Duration = Duration::from_secs(120);
 /// How long a claim holds.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
@@ -130,7 +129,7 @@ impl Nats {
             Some(seed) => Some(engine.wait(watch(url, credentials, seed, sender))?),
             None => None,
         };
-        // This starts a task, which belongs on the engine's thread.
+        // This starts a task, which must run on the engine's thread.
         let mut jetstream = engine.wait(async { jetstream::new(client.clone()) });
         jetstream.set_timeout(ANSWER_TIME);
         let fleet = credentials.fleet.clone();
@@ -235,7 +234,7 @@ pub(crate) async fn open(
                 }
                 Event::LameDuckMode | Event::Draining => None,
             };
-            // The receiver may be gone already.
+            // The receiver may have ended already.
             let _ = notice.map(|notice| notices.send(notice));
             std::future::ready(())
         });
@@ -430,7 +429,7 @@ impl Fabric for Nats {
     }
 }
 
-/// Takes kept messages until the inbox is dropped; asks a broker that was away again.
+/// Receives kept messages until the inbox is dropped; repeats the request after the broker was away.
 async fn take_kept(
     consumer: consumer::PullConsumer,
     sender: InboxSender<StoredMessage>,
@@ -445,7 +444,7 @@ async fn take_kept(
         };
         while let Some(message) = batch.next().await {
             let Ok(message) = message else { break };
-            // The engine's thread lives as long as a message is to be acknowledged.
+            // The engine's thread runs until every message is acknowledged.
             let Some(engine) = end.upgrade().map(|end| Engine { handle: handle.clone(), end }) else {
                 return;
             };

@@ -305,8 +305,8 @@ fn a_clock_that_is_hours_ahead_is_refused() {
     assert_eq!(refused, "the clock of agent a is wrong by 7200 s: set it (NTP)");
 }
 
-/// A port that no other socket gets until the end of the process. Nothing listens on it, and a broker may: a
-/// listener of this test that was closed would stay open in each program that another test starts at that
+/// A port that no other socket gets until the end of the process. It has no listener, and a broker may listen
+/// on it: a closed listener of this test would remain open in each program that another test starts at that
 /// moment, until its exec.
 fn port_for_a_broker() -> u16 {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();

@@ -23,9 +23,9 @@ const TARGET_TIME: Duration = Duration::from_millis(1500);
 /// The most bytes of a result on the disk: a constant, and a number for each client.
 const RESULT_BYTES: u64 = 1024 * 1024;
 const CLIENT_RESULT_BYTES: u64 = 2048;
-/// How often a probe looks at its machine.
+/// How often a probe reads the state of its machine.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
-/// How often a mix that waits looks whether it was stopped.
+/// How often a waiting mix checks whether it was stopped.
 const CHECK_PERIOD: Duration = Duration::from_millis(10);
 
 /// The parts of an agent that all its tasks use.
@@ -48,11 +48,11 @@ pub(crate) struct Assignment {
     pub(crate) plan_sha256: String,
     /// Of a probe `None`.
     pub(crate) portion: Option<Portion>,
-    /// The classes whose figures are told while it runs.
+    /// The classes whose figures are reported while it runs.
     pub(crate) watched: Option<Vec<usize>>,
 }
 
-/// A running mix, as the agent's main thread sees it.
+/// The agent's main thread's handle of a running mix.
 pub(crate) struct MixTask {
     assignment: Assignment,
     shared: Arc<SharedTask>,
@@ -125,7 +125,7 @@ impl MixTask {
         (read(&progress.requests), read(&progress.errors), read(&progress.bytes))
     }
 
-    /// The figures so far, where they are wanted and the mix continues.
+    /// The figures so far, if they were requested and the mix continues.
     pub(crate) fn figures(&self) -> Option<Report> {
         let watched = self.assignment.watched.as_ref().filter(|_| self.state() == AgentState::Running)?;
         let figures = self.shared.progress.live_figures.sum()?.of_classes(watched);
@@ -272,7 +272,7 @@ impl MixThread {
         })
     }
 
-    /// Held from before the mix, so that no disk that fills meanwhile costs the result.
+    /// Reserved before the mix, so that the result is not lost if the disk becomes full in that time.
     fn take_room(&self, bytes: u64) -> Result<ReservedSpace, String> {
         let AgentContext { spool, name, .. } = &*self.context;
         spool.reserve(name, bytes).map_err(|error| {

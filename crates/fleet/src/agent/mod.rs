@@ -1,6 +1,6 @@
 //! The agent: the one process on a load machine. It connects to the controller's broker, never the other way
 //! round; runs orders within the limits of its own machine; reports its state four times a second; and stops
-//! by itself when it no longer receives the controller's lease.
+//! on its own when it no longer receives the controller's lease.
 
 mod mix;
 mod usage;
@@ -24,7 +24,7 @@ use usage::ProcessorUse;
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often an agent reports its state.
 pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
-/// The longest interval between two looks at orders, the lease and the interrupt.
+/// The longest interval between two checks of orders, the lease and the interrupt.
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// How often parts of results that the broker did not take are sent again.
 const REPLAY_PERIOD: Duration = Duration::from_millis(200);
@@ -55,11 +55,11 @@ pub struct AgentOptions {
 /// Why an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEnd {
-    /// The controller asked it to.
+    /// The controller ordered it.
     Drained,
-    /// The controller does not want it, for this reason.
+    /// The controller refused it, for this reason.
     Refused(String),
-    /// Its own machine asked it to.
+    /// A signal on its own machine requested it.
     Interrupted,
 }
 
@@ -205,7 +205,7 @@ impl Agent {
         self.context.spool.directory()
     }
 
-    /// Ends the work under way and says goodbye; returns which results the broker does not have.
+    /// Ends the work under way and announces its end; returns which results the broker does not have.
     fn end(mut self, end: AgentEnd) -> (AgentEnd, Option<String>) {
         if let Some(task) = self.task.take() {
             task.stop("the agent was ended");
@@ -232,7 +232,7 @@ impl Agent {
         (end, left)
     }
 
-    /// A report that cannot be sent now is dropped: the controller asks again, or notices.
+    /// A report that cannot be sent now is dropped: the controller repeats its order, or detects the loss.
     fn tell(&self, report: &Report) {
         self.context.tell(report);
     }
@@ -292,7 +292,7 @@ impl Agent {
     fn prepare(&mut self, assignment: Assignment) {
         if let Some(task) = self.task.take() {
             if task.is(&assignment.run, assignment.mix) {
-                // The order came twice.
+                // The order arrived twice.
                 self.task = Some(task);
                 return;
             }
@@ -323,8 +323,8 @@ impl Agent {
         }
     }
 
-    /// Ends the mix when the lease is over. An agent that was itself suspended cannot know what was published
-    /// meanwhile: its lease is over as well.
+    /// Ends the mix when the lease has expired. An agent that was itself suspended cannot know what was
+    /// published in that time: its lease has expired as well.
     fn look_at_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {
@@ -379,7 +379,7 @@ fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentF
     }
 }
 
-/// Sends the parts in the spool whenever the broker can be reached, for as long as the process lives.
+/// Sends the parts in the spool whenever the broker can be reached, until the process ends.
 fn send_spooled(context: &AgentContext) {
     let AgentContext { fabric, subjects, name, spool, .. } = context;
     loop {

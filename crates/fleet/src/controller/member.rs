@@ -1,4 +1,4 @@
-//! An agent as the controller knows it.
+//! The controller's record of an agent.
 
 use crate::clock::ClockEstimate;
 use crate::fabric::Traffic;
@@ -24,7 +24,7 @@ const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 /// The state of an agent without recent messages.
 const NO_BROKER: &str = "no broker";
 
-/// What the controller knows of an agent.
+/// The controller's record of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) entry: AgentEntry,
@@ -34,7 +34,7 @@ pub(crate) struct Member {
     pub(crate) heard: Option<Instant>,
     pub(crate) beat: Option<Beat>,
     pub(crate) clock: Option<ClockEstimate>,
-    /// The place of the mix that it is ready for, and how long before the start it must be told.
+    /// The index of the mix that it is ready for, and how long before the start it must get the order.
     pub(crate) ready: Option<(u64, u64)>,
     /// Why the mix of this place failed there.
     pub(crate) failed: Option<(u64, String)>,

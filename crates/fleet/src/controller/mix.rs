@@ -29,7 +29,7 @@ const STOPPED_TIME: Duration = Duration::from_secs(5);
 /// How long to receive messages between two checks of all agents: often enough for time limits of seconds,
 /// and seldom enough for thousands of agents.
 const LISTEN_PERIOD: Duration = Duration::from_millis(50);
-/// A larger spread of the starts gives a warning.
+/// A larger spread of the starts causes a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
 /// A larger spread of the starts makes the mix invalid.
 const SPREAD_INVALID: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub(super) struct Mix {
     left_out: Vec<String>,
 }
 
-/// A mix that has just begun, as a bench sees it.
+/// A mix that has just begun, for the bench.
 pub(super) struct PreparedMix<'a> {
     pub(super) controller: &'a Controller,
     pub(super) plan: &'a Plan,
@@ -305,7 +305,7 @@ impl Watch<'_> {
         progress.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Puts what agents have told of the mix so far where the caller looks at it.
+    /// Writes the agents' reports of the mix so far to the caller's live figures.
     fn hand_figures_over(&self, session: &mut Session, progress: &Progress) {
         for (place, (name, _)) in self.mix.parts.iter().enumerate() {
             let figures = session.members.get_mut(name).and_then(|member| member.figures.take());

@@ -1,7 +1,7 @@
 //! The controller: takes the place of the load engine in a bench, and has a fleet of agents make the load.
 //!
-//! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given
-//! to another agent. It only receives reports, and names a problem and its agent at once.
+//! It makes no decisions while a mix runs: portions and the start are fixed before, and a portion is never
+//! moved to another agent. It only receives reports, and reports a problem with its agent immediately.
 
 mod lease;
 mod member;
@@ -179,7 +179,7 @@ impl Visitor {
         self.session.members()
     }
 
-    /// The members that the broker has refused meanwhile, and its other notices.
+    /// The members that the broker has refused since then, and its other notices.
     pub fn notices(&mut self) -> Vec<Notice> {
         self.session.take_notices()
     }

@@ -34,8 +34,8 @@ const MOST_EXCHANGES: u64 = 30;
 const MOST_EXCHANGES_FOR_START: u64 = 150;
 /// Clocks that are known this well need no more exchanges than others.
 const WELL_KNOWN: Duration = Duration::from_millis(1);
-/// The number of agents that are asked at once: the answers of more would delay each other, and that delay
-/// would be measured.
+/// The number of agents that get the question at the same time: the answers of more would delay each other,
+/// and that delay would be measured.
 const ASKED_AT_ONCE: usize = 20;
 /// The least time between two exchanges with one agent.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
@@ -299,7 +299,7 @@ impl Session {
                 fold.take(agent, part);
             }
             if let Some(acknowledge) = &self.acknowledge {
-                // A message that is not acknowledged comes again, and changes nothing then.
+                // A message that is not acknowledged is delivered again, without an effect.
                 acknowledge.send(kept);
             }
         }

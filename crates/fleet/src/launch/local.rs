@@ -74,8 +74,8 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // The links would go with the namespaces that they lead to, but some time later: the next ones have
-        // the same names.
+        // The kernel would remove the links with their namespaces, but later: the next ones have the same
+        // names.
         for link in &self.links {
             let _ = ip(&["link", "delete", link]);
         }

@@ -1,7 +1,7 @@
 //! Starts a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under
-//! Slurm. The agent works the same under each: it reads its credentials from standard input, so that they are
-//! on no other machine's disk, and ends when standard input closes, so that no process is left when the
-//! controller dies.
+//! Slurm. The agent works in the same way under each: it reads its credentials from standard input, so that
+//! they are on no other machine's disk, and ends when standard input closes, so that no process is left when
+//! the controller ends.
 
 mod local;
 mod ssh;
@@ -30,7 +30,7 @@ pub struct Launched {
     namespaces: Option<Namespaces>,
 }
 
-/// An agent that was started here, or the local process that stands for it: nsenter, ssh, srun.
+/// An agent that was started here, or the local process that represents it: nsenter, ssh, srun.
 struct LaunchedAgent {
     name: String,
     /// How and where it was started.
@@ -40,7 +40,7 @@ struct LaunchedAgent {
 }
 
 impl LaunchedAgent {
-    /// The last output of the agent, or of the process that stands for it.
+    /// The last output of the agent, or of the process that represents it.
     fn last_words(&self) -> String {
         let said = self.said();
         said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_string()
@@ -110,7 +110,7 @@ impl Launched {
     /// Ends the agents, and waits for each; returns which of them have results that the broker does not have,
     /// and where.
     pub fn end(&mut self) -> Vec<String> {
-        // The end of standard input tells an agent to end.
+        // At the end of standard input an agent ends.
         self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
         let until = Instant::now() + END_TIME;
         for LaunchedAgent { child, .. } in &mut self.agents {
@@ -191,7 +191,7 @@ fn spawn(mut command: Command, log: &Path) -> Result<Child, String> {
     child.map_err(|error| format!("{program} cannot be started: {error}"))
 }
 
-/// The credentials, and the line that ends them; the pipe stays open.
+/// The credentials, and the line that ends them; the pipe remains open.
 fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
     debug_assert!(agent.name != CONTROLLER);
     let path = directory.join(format!("{}.credentials", agent.name));
