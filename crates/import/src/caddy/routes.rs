@@ -249,7 +249,7 @@ impl<'d> Routing<'_, 'd> {
                         .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
-                // A route asks one server, and has one log.
+                // A route has one server and one log.
                 ChangeKind::ForwardAuth(url, _) if route.has_section("[site.route.forward_auth]") => {
                     route.note(format!("NOT TRANSLATED: {url} is not asked, too: one server decides"));
                 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::directive::Directive;
 
-/// A variable has at most this many values, so that the conditions stay readable.
+/// A variable has at most this many values, so that the conditions remain readable.
 const MOST_VALUES: usize = 8;
 
 /// The longest condition, which is half of what the language allows.

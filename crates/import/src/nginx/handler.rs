@@ -81,7 +81,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
             others(location.inside(), &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
             if site.scope.one("auth_request").is_some_and(|asks| asks.argument(0) != "off") {
-                // nginx answers before it asks.
+                // nginx answers before it asks the authority.
                 let mut table = Section::new("[site.route.forward_auth]");
                 table.key("url", toml_string("off"));
                 answer.push(table);

@@ -2,12 +2,13 @@
 
 use crate::directive::Directive;
 
-/// The name of a directive that stands for such an `if` around a `proxy_pass`: files come before the origin.
+/// The name of a directive that replaces such an `if` around a `proxy_pass`: files have precedence over the
+/// origin.
 pub const FILES_FIRST: &str = "files before the origin";
 
-/// The directives that stand for an `if` of missing files; `None`: it is something else.
+/// The directives that replace an `if` of missing files; `None`: it is something else.
 ///
-/// A rewrite becomes `try_files`. A target with groups of the expression stays an `if`, because `try_files`
+/// A rewrite becomes `try_files`. A target with groups of the expression remains an `if`, because `try_files`
 /// has none.
 pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
     if condition.name != "if" {
@@ -67,7 +68,7 @@ fn has_group(target: &str) -> bool {
     (1..=9).any(|number| target.contains(&format!("${number}")))
 }
 
-/// A block with what stands for such conditions in their places; `None`: it has none.
+/// A block with such conditions replaced; `None`: it has none.
 pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
     if !block.iter().any(|directive| missing_files(directive).is_some()) {
         return None;
