@@ -1,6 +1,6 @@
 //! A curl command line, as browsers copy it ("Copy as cURL") and as people keep it: one request, with its
-//! method, fields and body. The options have the same meaning as in curl 8; nothing is run, expanded or read
-//! from files.
+//! method, fields and body. The options have the same meaning as in curl 8; no command is run, no variable
+//! expanded, no file read.
 
 use super::fields::{is_field_value, is_secret, taken_over};
 use super::form::form_encoded;
@@ -235,7 +235,7 @@ struct Command {
     query: Vec<String>,
     method: Option<String>,
     headers: Vec<(String, String)>,
-    /// Fields that curl is told not to send, in lower case.
+    /// The fields that an option removes from the request, in lower case.
     removed: Vec<String>,
     data: Option<String>,
     is_json: bool,
@@ -483,7 +483,7 @@ fn of_a_file(option: &str, file: &str) -> String {
     format!("{option} takes its data from the file {file}, which is not read: put the data into the command")
 }
 
-/// `name=value` with the value encoded, or all of it; after `@` comes a file.
+/// `name=value` with the value encoded, or all of it; a file name follows `@`.
 fn url_encoded(option: &str, data: &str) -> Result<String, String> {
     match data.find(['=', '@']).map(|at| (&data[..at], &data[at..at + 1], &data[at + 1..])) {
         Some((_, "@", file)) => Err(of_a_file(option, file)),

@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// By the media type of an answer; that of the path where it says nothing.
+    /// By the media type of an answer; by the path if the answer states none.
     pub fn of_media_type(media_type: &str, path: &str) -> Kind {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.split_once('/') {

@@ -10,7 +10,7 @@ const FORMAT_BYTES_MAX: usize = 4096;
 /// The most bytes that the pattern made of it may take in memory.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// A field that an importer looks for in a line.
+/// A field that an importer searches for in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// A moment: `20/Nov/2026:10:00:00 +0000`, RFC 3339, or seconds since 1970.
@@ -37,7 +37,7 @@ pub enum Field {
     Other,
 }
 
-/// Variables by their names here and in nginx; any other name stands for a field that is ignored.
+/// Variables by their names here and in nginx; any other name is that of a field that is ignored.
 const VARIABLES: [(&str, Field); 19] = [
     ("time", Field::Time),
     ("time_rfc3339", Field::Time),
