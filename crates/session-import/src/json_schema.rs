@@ -13,7 +13,7 @@ pub(crate) fn example(schema: &Value, document: &Value) -> Value {
     made(schema, document, 0, &mut parts)
 }
 
-/// What a reference leads to, or the value itself.
+/// The target of a reference, or the value itself.
 pub(crate) fn resolved<'v>(value: &'v Value, document: &'v Value) -> &'v Value {
     let mut value = value;
     for _ in 0..MAXIMUM_DEPTH {

@@ -40,7 +40,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
 struct Reader {
     draft: Draft,
     values: BTreeMap<String, String>,
-    /// The variable that stands for the server.
+    /// The variable for the server.
     server: Option<String>,
     session: DraftSession,
 }
@@ -131,8 +131,8 @@ impl Reader {
         self.session.requests.push(draft);
     }
 
-    /// The path behind a variable that stands for the server, `{{baseUrl}}/path`: where the collection does
-    /// not say what it is, it is the URL that load is given.
+    /// The path after a variable for the server, `{{baseUrl}}/path`: if the collection does not define it, it
+    /// is the URL of the `load` command.
     fn at_variable(&mut self, url: &str) -> Option<String> {
         let rest = url.strip_prefix("http://").or(url.strip_prefix("https://")).unwrap_or(url);
         let (name, path) = rest.strip_prefix("${")?.split_once('}')?;
@@ -238,7 +238,7 @@ impl Reader {
         }
     }
 
-    /// The scripts of an item: values that they keep, what they want of the answer.
+    /// The scripts of an item: the values that they keep, and their conditions on the answer.
     fn events(&mut self, item: &Value, place: &str, draft: Option<&mut DraftRequest>) {
         let mut request = draft;
         for event in item["event"].as_array().map_or(&[][..], Vec::as_slice) {
@@ -301,7 +301,7 @@ pub(crate) fn split(url: &str) -> Option<(String, String)> {
     Some((format!("{scheme}://{host}"), sendable(&path)))
 }
 
-/// Percent-encodes what cannot stand in a request target; variables stay.
+/// Percent-encodes characters that are invalid in a request target; keeps variables.
 pub(crate) fn sendable(path: &str) -> String {
     let mut written = String::with_capacity(path.len());
     for character in path.chars() {

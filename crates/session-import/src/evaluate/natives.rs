@@ -169,7 +169,7 @@ impl Interpreter {
         }
     }
 
-    /// A value as JSON; a value of an answer stands in it as the inside of a text.
+    /// A value as JSON; a value of an answer is inserted in it as the contents of a text.
     pub(crate) fn json_text(&mut self, value: &Value, depth: usize) -> Option<String> {
         if depth > 30 {
             return None;

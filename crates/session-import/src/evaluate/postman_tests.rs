@@ -4,7 +4,7 @@ use super::Interpreter;
 use super::values::{Claim, Found, Place, Value, put};
 use crate::variables::plain_name;
 
-/// Words of chai that say nothing by themselves.
+/// Words of chai without a meaning of their own.
 const LINKS: [&str; 16] = [
     "to", "be", "been", "is", "that", "which", "and", "has", "have", "with", "at", "of", "same", "but",
     "does", "deep",
@@ -139,7 +139,7 @@ impl Interpreter {
                     None => inside,
                 }
             }
-            // Of what kind a value is, a session does not ask.
+            // A session cannot check the type of a value.
             "a" | "an" => return Value::Undefined,
             _ => return self.missed(),
         };

@@ -1,5 +1,5 @@
-//! What expressions of a script stand for while nothing is sent: values that are known, places in answers
-//! that will be known, and what is not known.
+//! The values of a script's expressions while no requests are sent: known values, places in answers that will
+//! be known, and unknown values.
 
 use crate::javascript::syntax::Function;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub(crate) enum Value {
     Number(f64),
     /// A number between two, at random.
     Random(f64, f64),
-    /// A text of ours: `${name}` in it stands for a value, `$${` for itself.
+    /// A text of a session: `${name}` in it is replaced by a value, `$${` means `${`.
     Text(String),
     /// A variable of the environment.
     Environment(String),
@@ -29,9 +29,9 @@ pub(crate) enum Value {
     Answer(usize),
     Found(Found),
     Claim(Claim),
-    /// What Postman's `pm.expect` is asked of, and whether the opposite is expected.
+    /// The argument of Postman's `pm.expect`, and whether the opposite is expected.
     Expected(Box<Value>, bool),
-    /// Where a text stands in the body of an answer.
+    /// The position of a text in the body of an answer.
     Position(usize, String),
     /// A file that the script opens, its rows, and one of them.
     File(String),

@@ -251,7 +251,7 @@ impl Parser<'_> {
         None
     }
 
-    /// What stands in brackets, whose first is behind.
+    /// The contents of brackets, after the opening one.
     fn arguments(&mut self, close: &str) -> Option<Vec<Expression>> {
         let mut list = Vec::new();
         while !self.take_sign(close) {
@@ -323,7 +323,7 @@ impl Parser<'_> {
     }
 }
 
-/// `x++`: the new value stands for it.
+/// `x++`: the new value is used.
 fn step(operator: &str, target: Expression) -> Expression {
     let operator = if operator == "++" { "+" } else { "-" };
     Expression::Assign(Box::new(target), operator, Box::new(Expression::Number(1.0)))

@@ -1,4 +1,4 @@
-//! Statements. What a statement that is not understood may be, the reader of the script tells with its line.
+//! Statements. The reader of the script reports statements that are not supported, with their line.
 
 use super::syntax::{Binding, Expression, Function, Key, Kind, Statement};
 use super::tokens::{Placed, Token, tokens};
@@ -134,7 +134,7 @@ impl Parser<'_> {
             match self.token() {
                 Token::Sign("(" | "[" | "{") => open += 1,
                 Token::Sign(")" | "]" | "}") if open == 0 => {
-                    // One that closes nothing is passed, so that reading goes on.
+                    // A closing bracket without an opening one is skipped, so that reading continues.
                     if self.at == begin {
                         self.advance();
                     }
@@ -485,7 +485,7 @@ impl Parser<'_> {
         Some(Kind::Switch(value, cases))
     }
 
-    /// What is in `try` and `finally`; nothing fails while a script is read.
+    /// The blocks of `try` and `finally`; no exception occurs while a script is read.
     fn attempt(&mut self) -> Option<Kind> {
         self.advance();
         let mut body = self.block()?;

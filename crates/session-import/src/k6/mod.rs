@@ -1,9 +1,9 @@
 //! k6 scripts, their HTTP subset: the requests of the default function, or of those of the scenarios, in
-//! order as sessions, with checks, pauses, and values that are taken from answers. What is more than that is
-//! told with its line.
+//! order as sessions, with checks, pauses, and values that are taken from answers. Other parts are reported
+//! with their line.
 //!
-//! The script is gone through once ([`crate::evaluate`]); [`requests`] are the functions of k6/http,
-//! [`options`] the options in the words of `touchstone load`.
+//! The script is evaluated once ([`crate::evaluate`]); [`requests`] has the functions of k6/http, [`options`]
+//! converts the options to those of `touchstone load`.
 
 mod options;
 mod requests;

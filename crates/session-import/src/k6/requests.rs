@@ -122,7 +122,7 @@ impl Interpreter {
         (*self.origin.get_or_insert_with(|| origin.clone()) == origin).then_some(path)
     }
 
-    /// Whether a name stands for a value of an answer, or of a file.
+    /// Whether a name is that of a value of an answer, or of a file.
     fn is_taken(&self, name: &str) -> bool {
         PREDEFINED.contains(&name)
             || self.files.values().flatten().any(|column| column == name)
@@ -149,7 +149,7 @@ impl Interpreter {
                 ("redirects", Value::Number(most)) if (0.0..=20.0).contains(most) => {
                     request.redirects = *most as u32;
                 }
-                // What answers look like is no matter of the load.
+                // The type of an answer does not matter for the load.
                 ("responseType" | "responseCallback", _) => {}
                 (key, _) => self.note(&format!("left out: the parameter {key}")),
             }
@@ -218,7 +218,8 @@ impl Interpreter {
         Value::Bool(true)
     }
 
-    /// A value must be true: a claim on an answer, or known; false where it cannot be said in a session.
+    /// A value must be true: a condition on an answer, or a known value; false if a session cannot express
+    /// it.
     pub(crate) fn want_value(&mut self, value: &Value) -> bool {
         match self.claim(value) {
             Some(claim) => self.want(&claim),
@@ -226,7 +227,7 @@ impl Interpreter {
         }
     }
 
-    /// What must be true of an answer; false where it cannot be said in a session.
+    /// A condition on an answer; false if a session cannot express it.
     pub(crate) fn want(&mut self, claim: &Claim) -> bool {
         let Some(request) = self.requests.get_mut(claim.request) else { return false };
         for words in &claim.asserts {
