@@ -461,7 +461,7 @@ impl Fetched<'_> {
     }
 
     /// Whether an answer that is not stored shows that the answers to other requests for the page will not be
-    /// stored either. A request with credentials or `no-store` never joins another fetch, and shows nothing
+    /// stored either. A request with credentials or `no-store` never joins another fetch, and is no evidence
     /// about requests without them.
     fn tells_of_others(&self, answer: &Answer) -> bool {
         let facts = self.facts;
@@ -486,8 +486,8 @@ impl Fetched<'_> {
 }
 
 /// Whether other requests for the page would get the same answer, if one with this status is not stored.
-/// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) show nothing about
-/// other requests.
+/// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) are no evidence
+/// about other requests.
 fn is_of_page(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
 }
