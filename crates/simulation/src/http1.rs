@@ -136,7 +136,7 @@ fn put_body(
     }
 }
 
-/// A message body that is being read, and what of it must come.
+/// A message body that is being read, and the part that must still arrive.
 #[derive(Debug)]
 struct Body {
     framing: Framing,
@@ -152,7 +152,7 @@ enum Framing {
 }
 
 impl Body {
-    /// Takes what belongs to the body from the front of `input`; true when it is complete.
+    /// Removes the bytes of the body from the front of `input`; true when it is complete.
     fn take(&mut self, input: &mut Vec<u8>) -> bool {
         match &mut self.framing {
             Framing::Length(left) => {
@@ -240,12 +240,12 @@ struct Reader {
     input: Vec<u8>,
     head: ResponseHead,
     body: Option<(Body, u64)>,
-    /// An interim answer has come, and the final one not yet.
+    /// An interim answer has arrived, and the final one not yet.
     is_after_interim: bool,
 }
 
 impl Reader {
-    /// Whether a part of an answer has come.
+    /// Whether a part of an answer has arrived.
     fn is_within(&self) -> bool {
         self.body.is_some() || !self.input.is_empty() || self.is_after_interim
     }
@@ -304,7 +304,7 @@ impl Chain {
         }
     }
 
-    /// One of them does something; false if it had nothing to do.
+    /// One of them takes a step; false if it had no step to take.
     fn turn(&mut self) -> bool {
         match chance::below(5) {
             0 => self.ask(),
@@ -595,7 +595,8 @@ fn run_with_changed_bits() {
     assert_eq!(verdicts(&pieces), at_once, "the verdict depends on the cuts of {}", preview(&bytes));
 }
 
-/// What a server finds in bytes that come in these pieces: heads with their targets, bodies, and the error.
+/// What a server parses from bytes that arrive in these pieces: heads with their targets, bodies, and the
+/// error.
 fn verdicts(pieces: &[&[u8]]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut input: Vec<u8> = Vec::new();

@@ -190,7 +190,7 @@ impl ReorderedStream {
         self.delivered == self.bytes.len()
     }
 
-    /// A packet arrives, or is lost; gives the bytes that are now there in order.
+    /// A packet arrives, or is lost; returns the bytes that are now available in order.
     fn step(&mut self) -> &[u8] {
         let from = self.delivered;
         if !self.packets.is_empty() {

@@ -1,5 +1,5 @@
-//! A way for bytes in one direction: bytes that are put in come out in order, in pieces of any size, some
-//! time later, until it is disconnected.
+//! A simulated link for bytes in one direction: bytes that were written arrive in order, in pieces of any
+//! size, some time later, until it is disconnected.
 
 use crate::chance;
 
@@ -8,7 +8,7 @@ use crate::chance;
 pub struct Wire {
     bytes: Vec<u8>,
     taken: usize,
-    /// All bytes that were put in, and all that have come out.
+    /// All bytes that were written, and all that have arrived.
     put_in_all: u64,
     taken_in_all: u64,
     is_cut: bool,
@@ -39,7 +39,7 @@ impl Wire {
         self.put_in_all
     }
 
-    /// How many bytes have ever come out.
+    /// How many bytes have arrived in total.
     pub fn taken_in_all(&self) -> u64 {
         self.taken_in_all
     }

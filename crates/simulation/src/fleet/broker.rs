@@ -1,7 +1,7 @@
 //! The broker of the fleet, with the faults between machines: messages are late or lost, members are
 //! disconnected, the answer to an operation is lost, stored messages are delivered again.
 //!
-//! It checks itself what no member can: who leads while who holds the claim.
+//! It checks what no member can: which member leads, and which one holds the claim.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -270,7 +270,7 @@ impl State {
         self.events.insert((at, self.last_event), event);
     }
 
-    /// A controller that says that it leads must hold the claim, as long as the claim exists.
+    /// A controller that states that it leads must hold the claim, as long as the claim exists.
     fn check_lease(&self, subject: &str, body: &[u8]) {
         if !subject.ends_with(".all") {
             return;

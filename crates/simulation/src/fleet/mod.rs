@@ -2,10 +2,10 @@
 //! The product's own code runs, with virtual time, while members are disconnected, paused, killed and started
 //! again, and clocks are set.
 //!
-//! What must hold: a controller that says that it leads holds the claim; an agent sends load only while it
-//! hears the controller whose order it carries out; the sum of a mix is what was really sent, each agent's
-//! part once; no result that was measured is lost or kept twice; and when all is well again a mix runs to its
-//! end.
+//! What must hold: a controller that states that it leads holds the claim; an agent sends load only while it
+//! receives the lease of the controller whose order it executes; the sum of a mix is what was really sent,
+//! each agent's part once; no measured result is lost or kept twice; and after all faults have ended a mix is
+//! completed.
 
 mod broker;
 mod load;
@@ -117,7 +117,7 @@ impl FleetRun {
         });
     }
 
-    /// Starts a controller that runs some mixes; gives its process and where their ends are found.
+    /// Starts a controller that runs some mixes; returns its process and the list of their outcomes.
     fn start_controller(&self, mixes: u64, options: ControllerOptions) -> (usize, Ends) {
         let process = self.scheduler.add_process();
         self.controllers.borrow_mut().push(process);

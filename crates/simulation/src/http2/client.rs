@@ -28,7 +28,7 @@ pub struct Client {
     next_stream: u32,
     /// What the server may still send on the connection.
     window: i64,
-    /// What the server may send on a new stream, as it knows it.
+    /// What the server may send on a new stream, by the settings that it has received.
     stream_window: i64,
     /// Settings on their way: windows and table sizes that hold when they are acknowledged.
     unacknowledged: Vec<(Option<u32>, Option<u32>)>,
@@ -62,7 +62,7 @@ struct Stream {
     has_head: bool,
     is_answered: bool,
     is_reset: bool,
-    /// The server wants no more of the body.
+    /// The server needs no more of the body.
     is_stopped: bool,
     /// The server will not take it up.
     is_ignored: bool,
@@ -295,7 +295,7 @@ impl Client {
         to.put(&out);
     }
 
-    /// Takes what has come.
+    /// Processes the received bytes.
     pub fn receive(&mut self, from: &mut Wire) {
         from.take(&mut self.input);
         let input = std::mem::take(&mut self.input);
