@@ -20,8 +20,8 @@ const SAY_PERIOD: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 #[command(after_help = "\
 The agent sends load only to addresses that its own --allow lists; without --allow to none. It stops \
-sending when it hears nothing from its controller for 3 seconds. Results that the broker does not have yet \
-are kept in the spool and sent when the broker can be reached.
+sending when it receives no messages from its controller for 3 seconds. Results that the broker does not \
+have yet are kept in the spool and sent when the broker can be reached.
 
   touchstone agent --controller tls://10.0.0.1:4222 --credentials load-1.credentials --allow 10.0.0.5:80")]
 pub struct Arguments {

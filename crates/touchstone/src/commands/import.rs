@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long = "as", value_name = "FORM")]
     form: Option<Wanted>,
 
-    /// Import at most this many different requests, the most frequent ones; of a session the first
+    /// Import at most this many different requests: the most frequent ones, or the first of a session
     #[arg(
         long,
         value_name = "N",
@@ -56,7 +56,7 @@ pub struct Arguments {
     origin: Option<String>,
 
     /// For a log, the format of its lines, with the variables of an access log's format: '$client [$time]
-    /// "$request" $status'; nginx's names are known, too [default: derived from the lines]
+    /// "$request" $status'; nginx's names are valid, too [default: derived from the lines]
     #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse)]
     log_format: Option<LogFormat>,
 
@@ -100,7 +100,7 @@ enum Format {
 enum Wanted {
     /// The requests in order, with the think times between them; for a HAR only
     Session,
-    /// Each request by itself, weighted by its frequency
+    /// Each request separately, weighted by its frequency
     Mix,
 }
 

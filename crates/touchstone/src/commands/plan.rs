@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(value_name = "RESULT")]
     result: PathBuf,
 
-    /// The time within which 95 of 100 answers must come, for the useful peak
+    /// The time within which 95 of 100 answers must arrive, for the useful peak
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
 

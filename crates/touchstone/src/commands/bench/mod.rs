@@ -60,12 +60,12 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     at_once: bool,
 
-    /// Start all systems anew before each run: each start has its own luck with caches and memory, which then
-    /// counts as noise and not as a difference between the systems
+    /// Restart all systems before each run, so that the random effects of a start on caches and memory count
+    /// as noise and not as a difference between the systems
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     restart: bool,
 
-    /// The time within which 95 of 100 answers must come for a load to be useful, for example 50ms
+    /// The time within which 95 of 100 answers must arrive for a load to be useful, for example 50ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
 

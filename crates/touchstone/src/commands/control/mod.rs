@@ -39,9 +39,9 @@ enum ControlCommand {
     Origins(ServerOptions),
     /// Let an origin finish its requests and sessions; it gets no others
     Drain(OriginArguments),
-    /// Give an origin no requests at all
+    /// Send no requests to an origin
     Maintenance(OriginArguments),
-    /// Give an origin requests again
+    /// Send requests to an origin again
     Ready(OriginArguments),
     /// Set the weight of an origin
     Weight(WeightArguments),
@@ -138,7 +138,7 @@ struct CertificateArguments {
     #[arg(value_name = "SITE")]
     site: String,
 
-    /// The certificate with those that lead to its authority, PEM
+    /// The certificate with its chain, PEM
     #[arg(long, value_name = "FILE")]
     cert: PathBuf,
 
