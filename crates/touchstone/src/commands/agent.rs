@@ -137,7 +137,6 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
 
 /// Ends the agent when standard input ends: the launcher that started it and passed it the credentials has
 /// ended.
-/// gone.
 fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     let wait = move || {
         // An error is an end as well.

@@ -95,7 +95,7 @@ fn print_explanation(name: &str) -> Exit {
     }
 }
 
-/// Prints one line. A reader that stops reading (`| head`) is not a fault: the exit code still tells the
+/// Prints one line. A reader that stops reading (`| head`) is not a fault: the exit code still states the
 /// result.
 fn say(mut to: impl Write, text: &str) {
     let _ = writeln!(to, "{text}");

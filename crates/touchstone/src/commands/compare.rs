@@ -107,7 +107,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     };
     let mut found = Vec::new();
     match results.as_slice() {
-        // A system that took part twice gives the noise floor, unless one is named.
+        // A system that took part twice provides the noise floor, unless one is named.
         [one] if noise.is_empty() => found = compare::of_result(one, arguments.seed, usize::MAX),
         [one] => {
             let sides = compare::sides("", one);

@@ -147,7 +147,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         (Form::Session, _) => format!(" in their order, with {thought_s:.1} s of think time"),
         (Form::Mix, _) => format!(", {different} different ones"),
     };
-    // A system that is started here has only the files of a suite, and answers nothing else.
+    // A system that is started here has only the files of a suite, and answers no other requests.
     let needs_server = suite.first_part().needs().contains(&OWN_REQUESTS);
     let (with, system) = match &recording.origin {
         Some(origin) => ("with", origin.as_str()),

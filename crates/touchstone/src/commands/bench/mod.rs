@@ -258,7 +258,7 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// The same with a fleet, which is started where its file says how. `left` is told of results that stay on
+/// The same with a fleet, which is started if its file states how. `left` receives the results that remain on
 /// agents' disks.
 fn with_fleet(
     directory: &Path,
@@ -425,7 +425,7 @@ fn summary(finished: &Finished) -> String {
     text
 }
 
-/// The five questions, with what the raw data says of them.
+/// The five questions, with the evidence of the raw data.
 fn answers(result: &ResultFile, raw: Option<&[RawMix]>) -> Vec<Answer> {
     answers::of(result, &planning::plan(result, raw.unwrap_or_default(), &Assumptions::default()))
 }

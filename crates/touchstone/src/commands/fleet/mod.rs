@@ -236,7 +236,7 @@ fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
     Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
 }
 
-/// The exit code tells whether all agents are present.
+/// The exit code states whether all agents are present.
 fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
     let members = visitor.look_at_clocks(arguments.time);

@@ -1,6 +1,7 @@
 //! `touchstone init`: a configuration with comments, from a few answers.
 //!
-//! Options are not asked for. An answer is checked at once, and the whole like `touchstone check`.
+//! There is no question for an option that was given. An answer is checked at once, and the whole
+//! configuration as by `touchstone check`.
 
 mod text;
 
@@ -151,7 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
         Ok(text) => text,
         Err(message) => return refuse(&message),
     };
-    // The text is generated: a problem in it comes from an answer.
+    // The text is generated: a problem in it is one of an answer.
     if let Err(problems) = load_text(&text, &arguments.file) {
         return refuse(
             &problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),

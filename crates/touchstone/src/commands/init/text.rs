@@ -150,7 +150,7 @@ fn route(text: &mut String, answers: &Answers) {
     };
 }
 
-/// Plain HTTP leads to HTTPS.
+/// Plain HTTP is redirected to HTTPS.
 fn redirect(text: &mut String, answers: &Answers) {
     text.push_str("\n# Plain HTTP leads to HTTPS.\n[[site]]\n");
     hosts(text, answers);

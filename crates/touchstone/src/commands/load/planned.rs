@@ -101,7 +101,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
     if arguments.poisson && plan.rate.is_none() {
         return Err("--poisson says how requests arrive: give a --rate".to_string());
     }
-    // What cannot work is said before the progress line begins.
+    // Errors of the plan are reported before the progress line begins.
     match arguments.fleet {
         Some(_) => plan.check_for_fleet(),
         None => plan.check(),
@@ -118,7 +118,7 @@ fn session_file(path: &Path) -> Result<SessionFile, String> {
     SessionFile::read(&path.display().to_string(), &text, directory).map_err(|error| error.to_string())
 }
 
-/// The requests below the path of the URL: `http://HOST/shop/` has the sessions ask for `/shop/basket`.
+/// The requests below the path of the URL: with `http://HOST/shop/` the sessions request `/shop/basket`.
 fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
     let prefix = path.split('?').next().unwrap_or_default().trim_end_matches('/');
     let below = |request: &PlannedRequest| PlannedRequest {
@@ -213,7 +213,7 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             None => entry.weight.unwrap_or(1.0),
         };
         requests.push(PlannedRequest {
-            // Each line of a list is a class, so that its figures can be told.
+            // Each line of a list is a class, so that its figures can be reported.
             class: rank,
             target: place,
             headers: if arguments.grpc { grpc.to_vec() } else { Vec::new() },
@@ -344,7 +344,7 @@ fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target,
     Ok(target)
 }
 
-/// The client's certificate and its key, which may stand in one file.
+/// The client's certificate and its key, which may be in one file.
 fn client_certificate(arguments: &Arguments) -> Result<Option<ClientCertificate>, String> {
     let Some(path) = &arguments.cert else { return Ok(None) };
     let read = |path: &Path| read(path, 16 * 1024 * 1024);
