@@ -401,8 +401,8 @@ fn what_it_takes(needs: &str) -> &'static str {
     match needs {
         "cgi" => "a program that is started for each request and prints its answer",
         "fastcgi" | "application" => {
-            "a program that stays and answers one request after the other (a FastCGI library; what CGI kept \
-             in global variables must be cleared between requests)"
+            "a program that keeps running and answers one request after the other (a FastCGI library; what \
+             CGI kept in global variables must be cleared between requests)"
         }
         "nsapi" => {
             "the program rewritten as a function of a plug-in in C, in the server\u{2019}s process: it must \
@@ -520,7 +520,7 @@ mod tests {
         let (change, because) = told(&answers, "What to change");
         assert_eq!(change, "Run programs by FastCGI, not by CGI");
         assert!(because.starts_with("Measured: 45.8 times the rate"), "{because}");
-        assert!(because.contains("It takes a program that stays"), "{because}");
+        assert!(because.contains("It takes a program that keeps running"), "{because}");
         assert!(because.contains(" Then: twice the processors"), "{because}");
     }
 
