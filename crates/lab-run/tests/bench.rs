@@ -253,7 +253,7 @@ fn systems_are_started_anew_before_each_run() {
     assert_eq!(notes.turns[last_start + 1..].len(), 2, "{:?}", notes.turns);
     let result = read_back(&finished);
     assert!(result.status == RunStatus::Complete && result.method.restarts);
-    assert!(result.warnings.iter().any(|warning| warning.contains("started anew before each run")));
+    assert!(result.warnings.iter().any(|warning| warning.contains("restarted before each run")));
     for system in &result.systems {
         assert_eq!(system.mixes.iter().map(|mix| mix.run).collect::<Vec<_>>(), [1, 2]);
         assert!(system.mixes.iter().all(|mix| mix.complete && mix.errors.total() == 0));

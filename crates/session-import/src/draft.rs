@@ -95,7 +95,7 @@ impl Draft {
         if !missing.is_empty() {
             let list = missing.join(",");
             self.notes.push(format!(
-                "the file says no values for {list}: write values.csv with the first line {list} and a line \
+                "the file has no values for {list}: write values.csv with the first line {list} and a line \
                  for each user"
             ));
             self.data.push(("values.csv".to_string(), missing));

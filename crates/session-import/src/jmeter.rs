@@ -281,7 +281,7 @@ impl Reader<'_, '_> {
                 self.configuration(inside, &mut scope);
             }
         }
-        let Some(session) = session else { return self.left_out(element, "it stands in no thread group") };
+        let Some(session) = session else { return self.left_out(element, "it is in no thread group") };
         let or = |own: String, usual: &str| if own.is_empty() { usual.to_string() } else { own };
         let of = |name: &str| self.text(property(element, &format!("HTTPSampler.{name}")));
         let (domain, port) = (or(of("domain"), &scope.origin.domain), or(of("port"), &scope.origin.port));

@@ -98,7 +98,7 @@ impl Reader {
         };
         let Some((origin, path)) = at else {
             self.draft.notes.push(format!(
-                "{place}: left out: the server of {url:?} is not known; give the collection a variable for it"
+                "{place}: left out: the server of {url:?} is not known; define a collection variable for it"
             ));
             return;
         };
@@ -145,7 +145,7 @@ impl Reader {
             self.server = Some(name.to_string());
             self.draft
                 .notes
-                .push(format!("the variable {name} stands for the server: it is the URL that load is given"));
+                .push(format!("the variable {name} is the server: its value is the URL of the load command"));
         }
         Some(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
     }

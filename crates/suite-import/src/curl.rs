@@ -320,7 +320,7 @@ impl Command {
             OptionMeaning::DataUrlencode => self.add_data("&", &url_encoded(option, &value)?),
             OptionMeaning::Files => {
                 return Err(format!(
-                    "{option} sends files or the parts of a form, which are not taken over: give the body \
+                    "{option} sends files or the parts of a form, which cannot be imported: state the body \
                      with --data-raw"
                 ));
             }

@@ -61,7 +61,7 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
         let weight = match words.next().map(str::parse::<i64>) {
             None => 1,
             Some(Ok(weight)) => weight.max(1),
-            Some(Err(_)) => return Err(wrong("after the URL stands its weight, a whole number".to_string())),
+            Some(Err(_)) => return Err(wrong("the weight after the URL must be a whole number".to_string())),
         };
         if words.next().is_some() {
             return Err(wrong("a line is a URL, a weight and # with the file's bytes".to_string()));

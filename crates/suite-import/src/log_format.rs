@@ -107,8 +107,8 @@ impl LogFormat {
             }
             if is_after_value {
                 return Err(format!(
-                    "nothing stands before \"${rest}\": where one value ends and the next begins \
-                     cannot be seen"
+                    "there is no text before \"${rest}\": the end of a value \
+                     cannot be determined"
                 ));
             }
             let (field, after) = variable(rest)?;
@@ -195,14 +195,12 @@ fn variable(text: &str) -> Result<(Field, &str), String> {
 fn check(fields: &[Field]) -> Result<(), String> {
     let has = |field| fields.contains(&field);
     if !(has(Field::Request) || has(Field::Method) && (has(Field::Target) || has(Field::Path))) {
-        return Err(
-            "the format does not say what was asked for: $request, or $method and $target (or $path \
+        return Err("the format does not contain the request: $request, or $method and $target (or $path \
                     and $query)"
-                .to_string(),
-        );
+            .to_string());
     }
     if !has(Field::Status) {
-        return Err("the format does not say how it was answered: $status".to_string());
+        return Err("the format does not contain the status: $status".to_string());
     }
     Ok(())
 }
@@ -266,8 +264,8 @@ mod tests {
             ("$status", "does not say what was asked for"),
             ("$method $status", "does not say what was asked for"),
             ("$request", "does not say how it was answered"),
-            ("($request)$$$status$method", "nothing stands before \"$method\""),
-            ("$request$status", "nothing stands before \"$status\""),
+            ("($request)$$$status$method", "there is no text before \"$method\""),
+            ("$request$status", "there is no text before \"$status\""),
             ("${request $status", "\"${\" has no \"}\""),
             ("$header{x $request $status", "\"$header{\" has no \"}\""),
             ("$request $status $ ", "\"$\" is followed by no name"),

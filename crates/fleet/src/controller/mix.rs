@@ -441,7 +441,7 @@ impl Watch<'_> {
     fn judge_end(&mut self, session: &Session, name: &str, outcome: Option<&Outcome>) {
         if self.stopped.is_none() && outcome.is_some_and(|outcome| outcome.interrupted) {
             let failed = session.members.get(name).and_then(|member| member.failed.clone());
-            let reason = failed.map_or("it gave no reason".to_string(), |(_, reason)| reason);
+            let reason = failed.map_or("it stated no reason".to_string(), |(_, reason)| reason);
             self.invalid.get_or_insert(format!("agent {name} stopped before the end: {reason}"));
         }
     }

@@ -43,7 +43,7 @@ impl LaunchedAgent {
     /// The last output of the agent, or of the process that represents it.
     fn last_words(&self) -> String {
         let said = self.said();
-        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_string()
+        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
     }
 
     fn said(&self) -> String {

@@ -123,7 +123,7 @@ impl Question<'_> {
             ..Plan::of_one(target, "/")
         };
         let outcome = touchstone_load::run(&plan, &Progress::default()).map_err(|error| Problem {
-            text: format!("cannot be asked for {path}: {error}"),
+            text: format!("the request for {path} failed: {error}"),
             answered: true,
         })?;
         match problem(&outcome) {

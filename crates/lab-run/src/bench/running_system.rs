@@ -116,7 +116,7 @@ impl RunningSystem {
             .map_err(|error| error.to_string())?;
         if again.system.parts != self.system.parts {
             let title = &self.system.title;
-            return Err(format!("{title} was started anew, and does not answer as it did before"));
+            return Err(format!("{title} was restarted, and its answers differ from those before"));
         }
         if let (Some(origin), Some(until_now)) = (again.own_origin(), until_now) {
             origin.result = until_now;
@@ -187,7 +187,7 @@ impl RunningSystem {
             Runs::Already => {
                 let SystemKind::Running { pid, .. } = &self.system.kind else { return None };
                 let pid = (*pid)?;
-                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
+                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} has ended"))
             }
         }
     }

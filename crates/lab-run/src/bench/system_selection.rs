@@ -364,7 +364,7 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
         return suite.parts.iter().map(state).collect();
     };
     if definition.is_limit && suite.parts.iter().any(|part| part.workload.endpoints().any_secure()) {
-        let reason = format!("{} is without TLS, which the suite asks for", system.title);
+        let reason = format!("{} is without TLS, which the suite requires", system.title);
         return vec![PartState::Skipped(reason); suite.parts.len()];
     }
     if definition.is_limit {
@@ -398,7 +398,7 @@ fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
             url.url
         )),
         (true, true, false) => {
-            Some(format!("the suite asks with TLS: name the system by https:// and not by {}", url.url))
+            Some(format!("the suite uses TLS: name the system by https:// and not by {}", url.url))
         }
         _ => None,
     }

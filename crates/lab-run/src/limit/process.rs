@@ -47,7 +47,7 @@ impl ServerProcess {
         match address {
             Some(address) => server.address = address,
             None => {
-                let text = format!("{} did not start to serve: it said {line:?}", executable.display());
+                let text = format!("{} did not start to serve: it printed {line:?}", executable.display());
                 return Err(io::Error::other(text));
             }
         }

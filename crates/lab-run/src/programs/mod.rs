@@ -274,7 +274,7 @@ fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> R
         Ok(ended) => {
             let said = String::from_utf8_lossy(&ended.stderr);
             let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-            Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it said nothing")))
+            Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("there is no {COMPILER} to compile its program (install gcc and libc6-dev)"))

@@ -47,7 +47,7 @@ fn run(mut command: Command, tool: &str) -> Result<(), String> {
         Ok(ended) => {
             let said = String::from_utf8_lossy(&ended.stderr);
             let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-            Err(format!("{tool} could not build it: {}", first.unwrap_or("it said nothing")))
+            Err(format!("{tool} could not build it: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("there is no {tool} to build its program (install openjdk-17-jdk-headless)"))

@@ -176,7 +176,7 @@ impl Interpreter {
             Value::Number(number) => number_text(*number),
             Value::Random(..) => {
                 self.note_once(
-                    "a random number, ${random}, stands for what the script draws or makes by itself",
+                    "a random number, ${random}, replaces random and generated values of the script",
                 );
                 "${random}".to_string()
             }

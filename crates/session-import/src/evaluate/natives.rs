@@ -196,7 +196,7 @@ impl Interpreter {
                 Some(crate::variables::with_filter(&serde_json::Value::from(text).to_string(), "json"))
             }
             _ => {
-                self.note("a value of the body is not known before: null stands for it");
+                self.note("a value of the body is not known before the run: null replaces it");
                 Some("null".to_string())
             }
         }

@@ -78,7 +78,7 @@ fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<DraftRequest>
     let used: Vec<String> = requests[of_setup..].iter().flat_map(DraftRequest::uses).collect();
     let is_used = requests[..of_setup].iter().any(|request| used.iter().any(|name| request.takes(name)));
     if is_used {
-        interpreter.note_once("what setup() asks for is asked for by each session");
+        interpreter.note_once("each session sends the requests of setup()");
     } else if of_setup > 0 {
         interpreter.note_once("left out: the requests of setup(), whose answers are not used");
         requests.drain(..of_setup);
@@ -167,7 +167,7 @@ mod tests {
             "the options are those of: load --stages 60s:0-10,30s:10 --fail-if 'p95>=500ms' --abort-if \
              'errors>=1%'",
             "options: left out: the threshold mine",
-            "what setup() asks for is asked for by each session",
+            "each session sends the requests of setup()",
             "line 19: the requests of a batch",
         ] {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);

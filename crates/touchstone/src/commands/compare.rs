@@ -92,7 +92,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
         if other.suite.name != results[0].suite.name || other.suite.keep_alive != results[0].suite.keep_alive
         {
             return Err(format!(
-                "{} and {} are different suites: their figures say nothing about each other",
+                "{} and {} are different suites: their figures cannot be compared",
                 results[0].suite.name, other.suite.name
             ));
         }
@@ -129,7 +129,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
         _ => {}
     }
     if found.is_empty() {
-        return Err("there is nothing that both were measured with".to_owned());
+        return Err("the results have no measurements to compare".to_owned());
     }
     Ok(found)
 }

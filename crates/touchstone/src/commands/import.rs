@@ -276,7 +276,7 @@ fn form(arguments: &Arguments) -> Result<Form, String> {
         (Some(Wanted::Mix), _) => Ok(Form::Mix),
         (Some(Wanted::Session) | None, Format::Har) => Ok(Form::Session),
         (Some(Wanted::Session), _) => {
-            Err("--as session: only a HAR tells what one visitor did, in order".to_string())
+            Err("--as session: only a HAR contains the requests of one visitor, in order".to_string())
         }
         (None, _) => Ok(Form::Mix),
     }

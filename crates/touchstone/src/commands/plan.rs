@@ -83,7 +83,7 @@ pub fn run(arguments: Arguments) -> Exit {
              Measure with closed loops, a suite without rates.",
         );
     } else if plans.is_empty() {
-        print("No system gave a valid answer: there is nothing to plan from.");
+        print("No system gave a valid answer: a plan is not possible.");
     } else {
         print_for_reading(&format!("{}\n\n{}", result.suite.title, planning::text(&plans, &assumed)));
     }

@@ -166,7 +166,7 @@ fn were_back_in_time(scene: &Scene, heard: [usize; 2], ended: &Ended) -> bool {
         |text: &str, words: &str| text.rsplit_once(words)?.1.split_once(" s")?.0.parse::<f64>().ok();
     AGENTS.iter().zip(heard).all(|(name, heard)| {
         let agent = seconds(&scene.fleet.agent_text(name)[heard..], "the broker is back after ");
-        let controller = seconds(&ended.error, &format!("agent {name} is heard again after "));
+        let controller = seconds(&ended.error, &format!("agent {name} sends messages again after "));
         [agent, controller].iter().all(|absence| absence.is_some_and(|seconds| seconds < BACK_IN_TIME_S))
     })
 }

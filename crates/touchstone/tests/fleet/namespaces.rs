@@ -106,7 +106,7 @@ fn results_that_the_broker_does_not_have_stay_on_an_agent_s_disk_and_are_named()
     kill_process(bench.process(), Signal::INT).expect("it is interrupted");
     let ended = bench.wait();
     assert!(
-        ended.error.contains("agent a cannot be heard: the connection to the broker is lost"),
+        ended.error.contains("agent a sends no messages: the connection to the broker is lost"),
         "{}",
         ended.error
     );

@@ -245,7 +245,7 @@ fn what_cannot_be_imported_says_where_and_what_to_do() {
         (vec!["import", "urls", &urls], "urls.txt:2: "),
         (vec!["import", "log", &urls], "there is no request in it that can be taken over"),
         (vec!["import", "har", "/nowhere/x.har"], "/nowhere/x.har: "),
-        (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR tells what one visitor did"),
+        (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR contains the requests"),
         (vec!["import", "curl", "curl http://h/ -d @f"], "put the data into the command"),
         (vec!["load", "--replay", &urls], "there is no request in it"),
     ] {

@@ -90,7 +90,7 @@ fn some_requests_go_over_tls_and_some_do_not() {
         // The limit has no TLS, and says so.
         assert_eq!(measured(&result), 1);
         let reason = result["systems"][1]["skipped"][0]["reason"].as_str().unwrap();
-        assert!(reason.contains("is without TLS, which the suite asks for"), "{reason}");
+        assert!(reason.contains("is without TLS, which the suite requires"), "{reason}");
         tls_is_counted_in_the_window(&result);
     }
 }

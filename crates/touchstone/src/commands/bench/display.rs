@@ -112,7 +112,7 @@ impl Display {
             let Some(words) = trouble(state) else {
                 if let Some(ended) = known.map(|index| self.troubles.remove(index)) {
                     let seconds = ended.since.elapsed().as_secs_f64();
-                    self.event_line(&format!("agent {name} is heard again after {seconds:.1} s"));
+                    self.event_line(&format!("agent {name} sends messages again after {seconds:.1} s"));
                 }
                 continue;
             };
@@ -180,7 +180,7 @@ fn trouble(state: &str) -> Option<&'static str> {
     match state {
         "lost" => Some("is lost"),
         "gone" => Some("is gone"),
-        "no broker" => Some("cannot be heard: the connection to the broker is lost"),
+        "no broker" => Some("sends no messages: the connection to the broker is lost"),
         _ => None,
     }
 }

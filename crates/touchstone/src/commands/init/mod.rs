@@ -139,7 +139,7 @@ pub(super) struct Answers {
 pub(crate) fn run(arguments: Arguments) -> Exit {
     if !arguments.yes && !io::stdin().is_terminal() {
         return refuse(
-            "standard input is not a terminal; give --yes, and options for other values than the defaults",
+            "standard input is not a terminal; use --yes, and options for other values than the defaults",
         );
     }
     let is_output = arguments.file == Path::new("-");
@@ -344,7 +344,7 @@ fn certificate<I: BufRead, O: Write>(
                 return Err("a certificate by ACME is for host names: name at least one (--host)".to_string());
             }
             let any = |text: &str| Ok(text.to_string());
-            let question = "Email address for the authority (none: it writes nothing)";
+            let question = "Email address for the authority (none: it sends no messages)";
             answers.contact = ask.answer(arguments.contact.clone(), question, "", any)?;
             let agreed = arguments.agree_to_terms.then(|| "yes".to_string());
             let question = "Do you agree to https://letsencrypt.org/repository/ (yes or no)";

@@ -27,7 +27,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         arguments.websocket || base.as_ref().is_some_and(|(_, is_websocket)| *is_websocket);
     let base = base.map(|(url, _)| url);
     if opens_websockets && (arguments.sessions.is_some() || arguments.replay.is_some()) {
-        return Err("--sessions and --replay ask for http:// or https://".to_string());
+        return Err("--sessions and --replay require http:// or https://".to_string());
     }
     let replay = arguments.replay.as_deref().map(|path| replay::read(arguments, path)).transpose()?;
     let sessions = arguments.sessions.as_deref().map(session_file).transpose()?;
@@ -99,7 +99,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         ..Plan::of_one(target, "/")
     };
     if arguments.poisson && plan.rate.is_none() {
-        return Err("--poisson says how requests arrive: give a --rate".to_string());
+        return Err("--poisson changes how requests arrive: add a --rate".to_string());
     }
     // Errors of the plan are reported before the progress line begins.
     match arguments.fleet {
@@ -238,7 +238,7 @@ fn messages(arguments: &Arguments, entries: &[Entry]) -> Result<Option<MessagePl
         _ if arguments.grpc => Ok(Some(MessagePlan { form: MessageForm::Grpc, limit })),
         Some(form) => Ok(Some(MessagePlan { form, limit })),
         None if limit.is_some() && !entries.iter().any(|entry| entry.is_websocket) => {
-            Err("--end-after counts messages: say which with --messages, --grpc or a URL with ws://"
+            Err("--end-after counts messages: choose them with --messages, --grpc or a URL with ws://"
                 .to_string())
         }
         None => Ok(None),

@@ -60,7 +60,9 @@ fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<(HttpUrl, bool), Stri
         _ if !place.starts_with('/') => place.to_string(),
         Some(base) => format!("{}{place}", base.origin()),
         None => {
-            return Err(format!("{place:?} names no server: give a whole URL first, or one beside the list"));
+            return Err(format!(
+                "{place:?} names no server: write a whole URL first, or one beside the list"
+            ));
         }
     };
     HttpUrl::parse_any(&text).map_err(|error| error.0)
