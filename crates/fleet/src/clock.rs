@@ -89,7 +89,7 @@ impl ClockEstimate {
 
     /// Takes in another exchange: the one with the shortest round trip counts, because neither direction of
     /// it was delayed.
-    pub fn take_in(&mut self, other: &ClockEstimate) {
+    pub fn merge(&mut self, other: &ClockEstimate) {
         let apart = |it: &ClockEstimate| i128::from(it.real_offset_ns) - i128::from(it.monotonic_offset_ns);
         let moved = u64::try_from((apart(self) - apart(other)).abs()).unwrap_or(u64::MAX);
         // Both offsets of an exchange are wrong by the same, so the difference of the two is nearly exact.
@@ -145,7 +145,7 @@ mod tests {
                 ClockEstimate::of(&exchange(start_ns, there, at, back, ahead_ns, day_ns)).expect("in order")
             });
             let estimate = estimates
-                .reduce(|mut best, next| { best.take_in(&next); best })
+                .reduce(|mut best, next| { best.merge(&next); best })
                 .expect("at least one");
             prop_assert!((estimate.real_offset_ns - day_ns).unsigned_abs() <= estimate.bound_ns + 1);
             prop_assert!((estimate.monotonic_offset_ns - ahead_ns).unsigned_abs() <= estimate.bound_ns + 1);
@@ -157,7 +157,7 @@ mod tests {
             let stamp = |(real_ns, monotonic_ns)| Stamp { real_ns, monotonic_ns };
             let [asked, came, answered, received] = stamps.map(stamp);
             if let Some(mut estimate) = ClockEstimate::of(&Exchange { asked, came, answered, received }) {
-                estimate.take_in(&estimate.clone());
+                estimate.merge(&estimate.clone());
                 let _ = estimate.theirs(u64::MAX);
             }
         }
@@ -168,7 +168,7 @@ mod tests {
         let before =
             ClockEstimate::of(&exchange(1_000_000_000, 50_000, 10_000, 60_000, 0, 0)).expect("in order");
         let mut both = before;
-        both.take_in(
+        both.merge(
             &ClockEstimate::of(&exchange(2_000_000_000, 70_000, 0, 40_000, 0, 500_000_000))
                 .expect("in order"),
         );

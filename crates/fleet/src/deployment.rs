@@ -40,7 +40,7 @@ impl Deployment {
     }
 
     /// Which broker there is, and whether it was started here.
-    pub fn broker_words(&self) -> String {
+    pub fn broker_description(&self) -> String {
         match &self.broker {
             Some(broker) => format!("the broker was started on this machine: {}", broker.words()),
             None => format!("the broker at {} was already running", self.controller),

@@ -85,7 +85,7 @@ impl Fabric for Embedded {
         Ok(inbox)
     }
 
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
         let sha256 = sha256(document);
         self.lock().documents.insert(sha256.clone(), document.to_vec());
         Ok(sha256)

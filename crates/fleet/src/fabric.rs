@@ -26,7 +26,7 @@ pub trait Fabric: Send + Sync {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError>;
 
     /// Keeps a document for all members; the answer is its SHA-256 in hexadecimal, by which it is fetched.
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError>;
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError>;
 
     /// A published document; its hash is checked.
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError>;
@@ -177,7 +177,7 @@ impl fmt::Debug for StoredMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricError {
     /// It cannot be reached.
-    Away(String),
+    Unreachable(String),
     /// It does not accept this member or its credentials.
     Unauthorised(String),
     /// Another member holds the key.
@@ -189,7 +189,7 @@ pub enum FabricError {
 impl fmt::Display for FabricError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FabricError::Away(text)
+            FabricError::Unreachable(text)
             | FabricError::Unauthorised(text)
             | FabricError::Held(text)
             | FabricError::Failed(text) => f.write_str(text),

@@ -120,8 +120,9 @@ impl Nats {
         credentials: &Credentials,
         clock: Clock,
     ) -> Result<Nats, FabricError> {
-        reach(url, REACH_TIME)
-            .map_err(|error| FabricError::Away(format!("the broker at {url} cannot be reached: {error}")))?;
+        reach(url, REACH_TIME).map_err(|error| {
+            FabricError::Unreachable(format!("the broker at {url} cannot be reached: {error}"))
+        })?;
         let (sender, notices) = channel();
         let member = &credentials.member;
         let client = engine.wait(open(url, credentials, &credentials.seed, member, sender.clone()))?;
@@ -173,9 +174,10 @@ impl Nats {
         let limited = async { tokio::time::timeout(2 * ANSWER_TIME, work).await };
         match self.engine.wait(limited) {
             Ok(result) => result,
-            Err(_) => {
-                Err(FabricError::Away(format!("the broker did not answer within {:?}", 2 * ANSWER_TIME)))
-            }
+            Err(_) => Err(FabricError::Unreachable(format!(
+                "the broker did not answer within {:?}",
+                2 * ANSWER_TIME
+            ))),
         }
     }
 
@@ -248,7 +250,7 @@ pub(crate) async fn open(
         ConnectErrorKind::Tls => FabricError::Failed(format!(
             "{url} is not the broker that the credentials of {name} are for: {error}"
         )),
-        _ => FabricError::Away(format!("the broker at {url} cannot be reached: {error}")),
+        _ => FabricError::Unreachable(format!("the broker at {url} cannot be reached: {error}")),
     })
 }
 
@@ -294,7 +296,7 @@ async fn watch(
 impl Fabric for Nats {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         if !self.is_connected() {
-            return Err(FabricError::Away("the connection to the broker is lost".to_string()));
+            return Err(FabricError::Unreachable("the connection to the broker is lost".to_string()));
         }
         self.wait(async { self.client.publish(subject.to_string(), body.into()).await.map_err(failed) })
     }
@@ -321,7 +323,7 @@ impl Fabric for Nats {
         Ok(inbox)
     }
 
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
         let sha256 = sha256(document);
         self.wait(async {
             let documents = self.documents().await?;
@@ -453,7 +455,7 @@ async fn take_kept(
                 let acked = async { tokio::time::timeout(ANSWER_TIME, acknowledgement.double_ack()).await };
                 match engine.wait(acked) {
                     Ok(acked) => acked.map_err(failed),
-                    Err(_) => Err(FabricError::Away("the broker sent no confirmation".to_string())),
+                    Err(_) => Err(FabricError::Unreachable("the broker sent no confirmation".to_string())),
                 }
             });
             let (subject, bytes) = (message.subject.to_string(), message.payload.len());

@@ -224,8 +224,8 @@ impl Fabric for Altered {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         self.0.subscribe(pattern)
     }
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
-        self.0.hand_out(document)
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
+        self.0.store_document(document)
     }
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError> {
         let mut document = self.0.fetch(sha256)?;
@@ -340,7 +340,7 @@ fn connect(directory: &std::path::Path, file: &FleetFile, member: &str, clock: C
     for _ in 0..600 {
         match Nats::connect(&file.controller, &credentials, clock.clone()) {
             Ok(nats) => return nats,
-            Err(FabricError::Away(_)) => std::thread::sleep(Duration::from_millis(100)),
+            Err(FabricError::Unreachable(_)) => std::thread::sleep(Duration::from_millis(100)),
             Err(error) => panic!("{error}"),
         }
     }

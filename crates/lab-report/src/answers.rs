@@ -151,7 +151,7 @@ fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> Told {
     let by_interface = match result.suite.interfaces.first() {
         Some(first) => {
             answer.push_str(&format!(", with a {}", first.title));
-            spice::who_is_ahead(result)
+            spice::ahead_by_interface(result)
         }
         None => None,
     };
@@ -354,7 +354,7 @@ impl Leader<'_> {
                     significant(by_rate),
                     significant(cheap.us),
                     significant(dear.us),
-                    what_it_takes(&cheap.needs)
+                    required_work(&cheap.needs)
                 ),
             )
         })
@@ -397,7 +397,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
 }
 
 /// The work of moving a program to an interface, by what the interface needs.
-fn what_it_takes(needs: &str) -> &'static str {
+fn required_work(needs: &str) -> &'static str {
     match needs {
         "cgi" => "a program that is started for each request and prints its answer",
         "fastcgi" | "application" => {

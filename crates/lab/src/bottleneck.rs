@@ -188,11 +188,12 @@ pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
     let room = room(observed);
     evidence.push(room.clone());
     let (verdict, sentence) = match deciding {
-        Some(it) => {
-            (it.verdict, format!("{} ({}){}.", told(it.verdict), it.figure, engine_too(observed, it.verdict)))
-        }
+        Some(it) => (
+            it.verdict,
+            format!("{} ({}){}.", description(it.verdict), it.figure, engine_too(observed, it.verdict)),
+        ),
         None if room.speaks == Some(true) => {
-            (Verdict::LocksOrOther, format!("{} ({}).", told(Verdict::LocksOrOther), room.figure))
+            (Verdict::LocksOrOther, format!("{} ({}).", description(Verdict::LocksOrOther), room.figure))
         }
         None => (Verdict::Undetermined, undetermined(observed)),
     };
@@ -201,13 +202,13 @@ pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
 
 impl Bottleneck {
     /// The sentence as the end of one that names the system.
-    pub fn told(&self) -> String {
+    pub fn clause(&self) -> String {
         let (first, rest) = self.sentence.split_at(self.sentence.chars().next().map_or(0, char::len_utf8));
         format!("{}{rest}", first.to_lowercase())
     }
 }
 
-fn told(verdict: Verdict) -> &'static str {
+fn description(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The system\u{2019}s processors were used up",
         Verdict::SingleCore => "One processor was used up while others had room",
@@ -241,7 +242,7 @@ fn undetermined(observed: &MixObservations<'_>) -> String {
             significant(cpus)
         )
     });
-    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
+    format!("{}: {why}{}.", description(Verdict::Undetermined), other.unwrap_or_default())
 }
 
 /// If a resource of the system decides, and the load engine had no time left either, the rate is a lower
@@ -249,7 +250,9 @@ fn undetermined(observed: &MixObservations<'_>) -> String {
 fn engine_too(observed: &MixObservations<'_>, verdict: Verdict) -> String {
     let of_engine = matches!(verdict, Verdict::Generator | Verdict::EngineDisturbed);
     match saturation::engine_limit(observed.cpus, observed.mix).filter(|_| !of_engine) {
-        Some((limit, sign)) => format!("; {}, too, so the figures are a lower bound ({sign})", limit.told()),
+        Some((limit, sign)) => {
+            format!("; {}, too, so the figures are a lower bound ({sign})", limit.description())
+        }
         None => String::new(),
     }
 }

@@ -156,7 +156,7 @@ fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
         p95_us: mix.latency.p95_us,
         fairness: fairness_of(mix),
         tainted: match engine_limit(pinned, mix) {
-            Some((limit, _)) => Some(limit.told()),
+            Some((limit, _)) => Some(limit.description()),
             None => stood_still.then_some("the load engine stood still"),
         },
     }

@@ -37,7 +37,7 @@ pub enum EngineLimit {
 
 impl EngineLimit {
     /// In a sentence.
-    pub fn told(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             EngineLimit::Own => "the load engine was at its own limit",
             EngineLimit::Disturbed => "the load engine was disturbed",

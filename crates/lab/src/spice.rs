@@ -106,7 +106,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
 /// The measures in words, a sentence each: which server, which interface, the cost of each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let all = series::of(result);
-    let mut sentences: Vec<String> = who_is_ahead(result).into_iter().collect();
+    let mut sentences: Vec<String> = ahead_by_interface(result).into_iter().collect();
     let rows = rows(result);
     let rivals = result.systems.iter().filter(|system| !system.is_limit);
     sentences.extend(rivals.filter_map(|system| what_it_costs(result, system, &rows)));
@@ -115,7 +115,7 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
 }
 
 /// Which server is ahead with each interface that more than one has; absent if none has.
-pub fn who_is_ahead(result: &ResultFile) -> Option<String> {
+pub fn ahead_by_interface(result: &ResultFile) -> Option<String> {
     which_server(result, &series::of(result))
 }
 

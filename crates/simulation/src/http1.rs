@@ -334,7 +334,7 @@ impl Chain {
             false => (&mut self.from_origin, &self.answer_ends),
         };
         wire.cut();
-        let arrived = wire.taken_in_all();
+        let arrived = wire.total_taken();
         let whole = ends.iter().filter(|end| **end <= arrived).count() as u64;
         let is_within = arrived > ends.iter().copied().filter(|end| *end <= arrived).max().unwrap_or(0);
         chance::note(|| format!("cut at {arrived}, client {is_client}: {whole} arrived whole"));

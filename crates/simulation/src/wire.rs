@@ -10,7 +10,7 @@ pub struct Wire {
     taken: usize,
     /// All bytes that were written, and all that have arrived.
     put_in_all: u64,
-    taken_in_all: u64,
+    total_taken: u64,
     is_cut: bool,
 }
 
@@ -40,8 +40,8 @@ impl Wire {
     }
 
     /// How many bytes have arrived in total.
-    pub fn taken_in_all(&self) -> u64 {
-        self.taken_in_all
+    pub fn total_taken(&self) -> u64 {
+        self.total_taken
     }
 
     /// How many bytes are under way.
@@ -65,7 +65,7 @@ impl Wire {
         };
         into.extend_from_slice(&self.bytes[self.taken..self.taken + length]);
         self.taken += length;
-        self.taken_in_all += length as u64;
+        self.total_taken += length as u64;
         length
     }
 

@@ -68,14 +68,14 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
         }
     }
     if recording.requests.is_empty() {
-        return Err(ImportError::new(file, 0, nothing_in_it(&left_out)));
+        return Err(ImportError::new(file, 0, no_requests(&left_out)));
     }
     recording.notes = left_out.notes();
     set_moments(&mut recording, &times);
     Ok(recording)
 }
 
-fn nothing_in_it(left_out: &OmittedEntries) -> String {
+fn no_requests(left_out: &OmittedEntries) -> String {
     let reasons = left_out.notes().join("; ");
     format!(
         "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or \

@@ -109,7 +109,7 @@ fn started(entry: &Value) -> Option<OffsetDateTime> {
 }
 
 /// The duration of an entry, including waiting; the format has it in milliseconds.
-fn took(entry: &Value) -> Option<Duration> {
+fn entry_time(entry: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(entry.get("time")?.as_f64()? / 1000.0).ok()
 }
 
@@ -146,7 +146,7 @@ fn request(
         bytes: sent_bytes(entry).filter(|_| status == Some(200)),
         // A client without a cache also requests the answers that the recording had in its cache.
         status: status.map(|status| if status == 304 { 200 } else { status }),
-        took: took(entry),
+        took: entry_time(entry),
         method,
         ..RecordedRequest::get(path)
     })

@@ -153,7 +153,7 @@ impl MixThread {
         let reason = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = outcome.err().or(reason) {
             self.context.notes.add(format!("mix {mix}: {reason}"));
-            self.context.tell(&Report::Failed { run: run.clone(), mix: *mix, reason });
+            self.context.send_report(&Report::Failed { run: run.clone(), mix: *mix, reason });
         }
     }
 
@@ -202,7 +202,7 @@ impl MixThread {
             "mix {mix} of the run {run} has ended: {} requests, {} errors",
             outcome.total_requests, outcome.total_errors
         ));
-        self.hand_in(&outcome, room)
+        self.spool_result(&outcome, room)
     }
 
     /// Watches this machine for as long as the plan takes.
@@ -228,11 +228,11 @@ impl MixThread {
         while !self.is_stopped() && since(start) < plan.length {
             sleep(CHECK_PERIOD);
         }
-        self.hand_in(&monitor.finish(), room)
+        self.spool_result(&monitor.finish(), room)
     }
 
     /// Puts a result into the spool, from where it is sent.
-    fn hand_in<T: Serialize>(&self, result: &T, mut room: ReservedSpace) -> Result<(), String> {
+    fn spool_result<T: Serialize>(&self, result: &T, mut room: ReservedSpace) -> Result<(), String> {
         self.enter(AgentState::Reporting);
         let Assignment { run, mix, .. } = &self.assignment;
         let parts = Part::of_result(run, *mix, &self.context.name, result)?;
@@ -284,7 +284,7 @@ impl MixThread {
     fn wait_for_order(&self, time_to_prepare_ns: u64) -> Option<u64> {
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
         self.enter(AgentState::Ready);
-        self.context.tell(&Report::Ready { run, mix, time_to_prepare_ns });
+        self.context.send_report(&Report::Ready { run, mix, time_to_prepare_ns });
         loop {
             match self.start.recv_timeout(CHECK_PERIOD) {
                 Ok(start_ns) => return Some(start_ns),

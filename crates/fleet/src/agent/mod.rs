@@ -159,7 +159,7 @@ impl Agent {
         let own = self.context.subjects.to(&self.context.name);
         let orders = self.context.fabric.subscribe(&own)?;
         let to_all = self.context.fabric.subscribe(&self.context.subjects.all())?;
-        self.tell(&Report::Here(Box::new(self.facts.clone())));
+        self.send_report(&Report::Here(Box::new(self.facts.clone())));
         if self.context.spool.is_temporary() {
             // After a crash, this line shows which agent a stored result belongs to.
             say(&format!("results that the broker does not have yet are in {}", self.directory().display()));
@@ -176,8 +176,8 @@ impl Agent {
                 self.obey(&message);
             }
             let turn = now();
-            self.look_at_broker(turn);
-            self.look_at_lease(turn, turn - last_turn);
+            self.check_broker(turn);
+            self.check_lease(turn, turn - last_turn);
             last_turn = turn;
             if turn >= next_beat {
                 next_beat = turn + BEAT_PERIOD;
@@ -221,7 +221,7 @@ impl Agent {
             AgentEnd::Refused(reason) => reason.clone(),
             AgentEnd::Interrupted => "it was ended on its own machine".to_string(),
         };
-        self.tell(&Report::Gone { reason });
+        self.send_report(&Report::Gone { reason });
         let left = (self.context.spool.len() > 0).then(|| {
             format!(
                 "{LEFT_WORDS} {}: an agent of this name with this --spool sends them",
@@ -233,8 +233,8 @@ impl Agent {
     }
 
     /// A report that cannot be sent now is dropped: the controller repeats its order, or detects the loss.
-    fn tell(&self, report: &Report) {
-        self.context.tell(report);
+    fn send_report(&self, report: &Report) {
+        self.context.send_report(report);
     }
 
     fn obey(&mut self, message: &Message) {
@@ -252,10 +252,10 @@ impl Agent {
                     }
                 }
             }
-            Order::Muster => self.tell(&Report::Here(Box::new(self.facts.clone()))),
+            Order::Muster => self.send_report(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
                 let answered = self.clock.now();
-                self.tell(&Report::Pong { exchange, came: message.received, answered });
+                self.send_report(&Report::Pong { exchange, came: message.received, answered });
             }
             Order::Prepare { run, mix, plan_sha256, portion, watched } => {
                 self.prepare(Assignment { run, mix, plan_sha256, portion, watched });
@@ -284,7 +284,7 @@ impl Agent {
             }
             Order::Logs => {
                 let (_, lines) = self.context.notes.since(0);
-                self.tell(&Report::Logs { lines });
+                self.send_report(&Report::Logs { lines });
             }
         }
     }
@@ -303,12 +303,14 @@ impl Agent {
         let (run, mix) = (assignment.run.clone(), assignment.mix);
         match MixTask::begin(Arc::clone(&self.context), assignment) {
             Ok(task) => self.task = Some(task),
-            Err(error) => self.tell(&Report::Failed { run, mix, reason: format!("no thread: {error}") }),
+            Err(error) => {
+                self.send_report(&Report::Failed { run, mix, reason: format!("no thread: {error}") })
+            }
         }
     }
 
     /// Notes when the broker cannot be reached, and for how long that lasted.
-    fn look_at_broker(&mut self, now: Instant) {
+    fn check_broker(&mut self, now: Instant) {
         match (self.context.fabric.is_connected(), self.away_since) {
             (false, None) => {
                 self.away_since = Some(now);
@@ -325,7 +327,7 @@ impl Agent {
 
     /// Ends the mix when the lease has expired. An agent that was itself suspended cannot know what was
     /// published in that time: its lease has expired as well.
-    fn look_at_lease(&self, now: Instant, stood_still: Duration) {
+    fn check_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {
             task.stop(&format!("this agent was suspended for {:.1} s", stood_still.as_secs_f64()));
@@ -354,9 +356,9 @@ impl Agent {
             spooled,
             draining: self.draining,
         };
-        self.tell(&Report::Beat(beat));
+        self.send_report(&Report::Beat(beat));
         if let Some(report) = self.task.as_ref().and_then(MixTask::figures) {
-            self.tell(&report);
+            self.send_report(&report);
         }
     }
 }
@@ -395,7 +397,7 @@ fn send_spooled(context: &AgentContext) {
 
 impl AgentContext {
     /// Sends a report to the controller, if that is possible now.
-    pub(crate) fn tell(&self, report: &Report) {
+    pub(crate) fn send_report(&self, report: &Report) {
         let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
         // Beats are repeated, and the controller notices what is missing.
         drop(said);

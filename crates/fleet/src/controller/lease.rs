@@ -41,7 +41,7 @@ impl Lease {
         while let Err(error) = hold.renew(&*fabric, run) {
             let FabricError::Held(other) = error else { return Err(error.into()) };
             // A controller that has ended publishes no messages, and its claim soon expires.
-            if says_it_lives(&words, run) || now() > until {
+            if lease_arrives(&words, run) || now() > until {
                 return Err(FleetError(format!(
                     "another controller uses the fleet {fleet} (its run {other}): wait until it has ended"
                 )));
@@ -110,7 +110,7 @@ impl Drop for Lease {
 }
 
 /// Whether another run's lease arrives within its period.
-fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
+fn lease_arrives(words: &Inbox<Message>, run: &str) -> bool {
     let until = now() + PERIOD;
     while let Some(message) = words.next(until.saturating_duration_since(now())) {
         if matches!(decode::<Order>(&message.body), Some(Order::Lease { run: other }) if other != run) {

@@ -101,7 +101,7 @@ impl Member {
 
     /// The agent introduces itself. A process that replaces one that has ended is the same agent; a second
     /// one beside it is not.
-    pub(crate) fn is_here(&mut self, facts: AgentFacts) {
+    pub(crate) fn introduce(&mut self, facts: AgentFacts) {
         let other = self.facts.as_ref().is_some_and(|known| known.instance != facts.instance);
         if other && self.gone.is_none() && self.heard.is_some_and(|heard| since(heard) < LOST_AFTER / 2) {
             self.is_double = true;
@@ -177,7 +177,7 @@ impl Member {
     }
 
     /// Whether its clocks are known to within this bound.
-    pub(crate) fn knows_clock_within(&self, bound: Duration) -> bool {
+    pub(crate) fn has_clock_within(&self, bound: Duration) -> bool {
         self.clock.is_some_and(|clock| u128::from(clock.bound_ns) <= bound.as_nanos())
     }
 
@@ -268,7 +268,7 @@ fn is_unsteady(clock: &ClockEstimate) -> bool {
 
 impl MemberView {
     /// Whether it is there now.
-    pub fn is_here(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.gone.is_none() && self.heard_s.is_some_and(|heard_s| heard_s < LOST_AFTER.as_secs_f64())
     }
 
@@ -277,7 +277,7 @@ impl MemberView {
         match self.state {
             _ if self.heard_s.is_none() => "not there",
             _ if self.gone.is_some() => "gone",
-            _ if !self.is_here() => "lost",
+            _ if !self.is_present() => "lost",
             Some(AgentState::Running) if self.draining => "running, draining",
             _ if self.draining => "draining",
             None | Some(AgentState::Idle) => "idle",

@@ -166,16 +166,16 @@ impl Visitor {
     }
 
     /// Listens for a while, and returns the state of every agent.
-    pub fn look(&mut self, time: Duration) -> Vec<MemberView> {
+    pub fn listen(&mut self, time: Duration) -> Vec<MemberView> {
         self.session.order_all(&Order::Muster);
         self.session.listen_for(time);
         self.session.members()
     }
 
     /// The same with their clocks.
-    pub fn look_at_clocks(&mut self, time: Duration) -> Vec<MemberView> {
-        self.look(time);
-        self.session.look_at_clocks();
+    pub fn measure_clocks(&mut self, time: Duration) -> Vec<MemberView> {
+        self.listen(time);
+        self.session.measure_clocks();
         self.session.members()
     }
 
@@ -192,7 +192,7 @@ impl Visitor {
     /// The recent notes of agents, by their names.
     pub fn logs(&mut self, names: &[String], time: Duration) -> Vec<(String, Vec<String>)> {
         self.session.order_some(names, &Order::Logs);
-        self.look(time);
+        self.listen(time);
         self.session.logs()
     }
 

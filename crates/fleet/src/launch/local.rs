@@ -87,13 +87,13 @@ impl Drop for Namespaces {
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
-    let said = || format!("ip {}", words.join(" "));
+    let command_line = || format!("ip {}", words.join(" "));
     let Output { status, stderr, .. } = Command::new("ip")
         .args(words)
         .output()
-        .map_err(|error| format!("{}: {error} (install iproute2)", said()))?;
+        .map_err(|error| format!("{}: {error} (install iproute2)", command_line()))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("{}: {}", said(), String::from_utf8_lossy(&stderr).trim()))
+    Err(format!("{}: {}", command_line(), String::from_utf8_lossy(&stderr).trim()))
 }

@@ -41,12 +41,12 @@ struct LaunchedAgent {
 
 impl LaunchedAgent {
     /// The last output of the agent, or of the process that represents it.
-    fn last_words(&self) -> String {
-        let said = self.said();
+    fn last_output(&self) -> String {
+        let said = self.output_text();
         said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
     }
 
-    fn said(&self) -> String {
+    fn output_text(&self) -> String {
         // The output of ssh may be in any encoding.
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -76,7 +76,7 @@ impl Launched {
             let command = self.command(launch, file, agent).map_err(of_agent)?;
             let log = directory.join(format!("{}.log", agent.name));
             let mut child = spawn(command, &log).map_err(of_agent)?;
-            let handed = hand_credentials(directory, agent, &mut child);
+            let handed = send_credentials(directory, agent, &mut child);
             let started = match (launch.by, &agent.host) {
                 (Launcher::Local, _) => "was started in a namespace of this machine".to_string(),
                 (by, Some(host)) => format!("was started on {host} by {}", by.name()),
@@ -94,8 +94,10 @@ impl Launched {
         for agent in &mut self.agents {
             if let Some(status) = agent.child.try_wait().ok().flatten() {
                 let LaunchedAgent { name, started, .. } = &*agent;
-                ended
-                    .push(format!("agent {name} {started} and has ended ({status}): {}", agent.last_words()));
+                ended.push(format!(
+                    "agent {name} {started} and has ended ({status}): {}",
+                    agent.last_output()
+                ));
             }
         }
         (!ended.is_empty()).then(|| ended.join("; "))
@@ -104,7 +106,7 @@ impl Launched {
     /// The state of a started agent that the controller waits for.
     pub fn waited_for(&self, name: &str) -> Option<String> {
         let agent = self.agents.iter().find(|agent| agent.name == name)?;
-        Some(format!("agent {name} {}; its last message is: {}", agent.started, agent.last_words()))
+        Some(format!("agent {name} {}; its last message is: {}", agent.started, agent.last_output()))
     }
 
     /// Ends the agents, and waits for each; returns which of them have results that the broker does not have,
@@ -121,7 +123,7 @@ impl Launched {
             let _ = child.wait();
         }
         let left = |agent: &LaunchedAgent| {
-            let said = agent.said();
+            let said = agent.output_text();
             let line = said.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
             Some(format!("agent {}: {line}", agent.name))
         };
@@ -129,7 +131,7 @@ impl Launched {
     }
 
     fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
-        let words = agent_words(launch, file, agent);
+        let words = agent_arguments(launch, file, agent);
         match (launch.by, &self.namespaces) {
             (Launcher::Local, None) => Err("the namespaces do not exist".to_string()),
             (Launcher::Local, Some(namespaces)) => {
@@ -168,7 +170,7 @@ impl Drop for Launched {
 }
 
 /// The arguments after the program's name.
-fn agent_words(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
+fn agent_arguments(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
     let mut words = vec!["agent", "--controller", &file.controller, "--credentials", "-"];
     if agent.role == Role::Probe {
         words.extend(["--role", "probe"]);
@@ -192,7 +194,7 @@ fn spawn(mut command: Command, log: &Path) -> Result<Child, String> {
 }
 
 /// The credentials, and the line that ends them; the pipe remains open.
-fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
+fn send_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
     debug_assert!(agent.name != CONTROLLER);
     let path = directory.join(format!("{}.credentials", agent.name));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

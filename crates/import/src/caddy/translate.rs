@@ -248,7 +248,7 @@ fn site(
         }
     }
     let mut routing =
-        Routing { named: &named, facts, account, notes: Section::new(""), told: BTreeSet::new() };
+        Routing { named: &named, facts, account, notes: Section::new(""), handled: BTreeSet::new() };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),
         path => Matcher::of_path(path),

@@ -272,19 +272,19 @@ pub fn is_of_cookies(scope: &Scope<'_>, name: &str, text: &str) -> bool {
 }
 
 /// The directives that send values to origins and programs.
-const GIVING: [&str; 4] = ["proxy_set_header", "fastcgi_param", "scgi_param", "uwsgi_param"];
+const VALUE_DIRECTIVES: [&str; 4] = ["proxy_set_header", "fastcgi_param", "scgi_param", "uwsgi_param"];
 
 /// The names and values that origins and programs get in the innermost block and the blocks in it.
 fn given<'d>(scope: &Scope<'d>) -> Vec<(&'d str, &'d str)> {
     fn within<'d>(block: &'d [Directive], given: &mut Vec<(&'d str, &'d str)>) {
         for one in block {
-            if GIVING.contains(&one.name.as_str()) {
+            if VALUE_DIRECTIVES.contains(&one.name.as_str()) {
                 given.push((one.argument(0), one.argument(1)));
             }
             within(one.inside(), given);
         }
     }
-    let all = GIVING.iter().flat_map(|name| scope.all(name));
+    let all = VALUE_DIRECTIVES.iter().flat_map(|name| scope.all(name));
     let mut given: Vec<(&str, &str)> = all.map(|one| (one.argument(0), one.argument(1))).collect();
     within(scope.innermost(), &mut given);
     given

@@ -95,7 +95,7 @@ impl<'a> View<'a> {
                 });
             }
         }
-        give_looks(&mut systems);
+        assign_styles(&mut systems);
         let loads = result.systems.iter().flat_map(|system| &system.mixes).map(MixResult::load);
         let clients = ClientScale::new(loads).of_open_loads(is_open(result));
         View { result, sources, plans, systems, clients, labels }
@@ -168,7 +168,7 @@ impl<'a> SystemView<'a> {
 /// Assigns each curve its rank and its style. If there are more curves than a drawing can hold, they are
 /// ordered by their peaks, so that the first drawing has the most important ones. The limit keeps its style
 /// and is the first.
-fn give_looks(systems: &mut [SystemView]) {
+fn assign_styles(systems: &mut [SystemView]) {
     let mut order: Vec<usize> = (0..systems.len()).collect();
     if systems.len() > CURVES_MAX {
         let rate = |place: usize| systems[place].peak.map_or(0.0, |peak| peak.requests_per_second);

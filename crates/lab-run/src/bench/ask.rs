@@ -59,9 +59,9 @@ impl Question<'_> {
             && request.websocket.is_none()
             && suite.headers.is_empty();
         if is_plain || self.limit_bytes.is_some() {
-            self.ask_plainly(&request.path)
+            self.send_plain_request(&request.path)
         } else {
-            self.ask_as_in_the_mix()
+            self.send_with_engine()
         }
     }
 
@@ -69,7 +69,7 @@ impl Question<'_> {
         &self.prepared.suite.parts[self.part].workload.classes[self.class]
     }
 
-    fn ask_plainly(&self, path: &str) -> Result<(), Problem> {
+    fn send_plain_request(&self, path: &str) -> Result<(), Problem> {
         let class = self.class();
         let stated = class.request(self.number, "", self.run_parameters.lengths).expected_body_bytes;
         let length = self.limit_bytes.or(stated);
@@ -104,7 +104,7 @@ impl Question<'_> {
         }
     }
 
-    fn ask_as_in_the_mix(&self) -> Result<(), Problem> {
+    fn send_with_engine(&self) -> Result<(), Problem> {
         let suite = &self.prepared.suite;
         let class = self.class();
         let target = class.endpoint.target(&self.run_parameters, suite.tls);

@@ -40,7 +40,7 @@ impl Run<'_> {
             if system.is_limit {
                 continue;
             }
-            match self.try_on(&system, &cases) {
+            match self.test_system(&system, &cases) {
                 Ok(outcome) => {
                     let own = record::lines(&system.name, &cases, &outcome);
                     let kept = self.prepared.directory.append_conformance(&own);
@@ -60,7 +60,7 @@ impl Run<'_> {
     }
 
     /// Tests the rules on one system; an error states why they could not be tested.
-    fn try_on(&mut self, system: &SelectedSystem, cases: &[Case]) -> Result<Outcome, String> {
+    fn test_system(&mut self, system: &SelectedSystem, cases: &[Case]) -> Result<Outcome, String> {
         let instance = Instance::of(system, &self.prepared)?;
         let server = instance.server(system, &self.prepared);
         let interrupt = self.interrupt;

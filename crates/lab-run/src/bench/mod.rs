@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         for (place, system) in selected.into_iter().enumerate() {
             if system.runs() {
                 observer.event(Event::Starting { system: &system.title });
-                prepared.let_go_of_port(&system);
+                prepared.release_port(&system);
                 let started = RunningSystem::start(system, place, &prepared, interrupt)?;
                 observer.event(Event::Ready { system: &started.system.title });
                 systems[place] = started.empty_result(&prepared.suite);
@@ -499,7 +499,7 @@ impl<'a> Run<'a> {
         system.origin = running.origin();
         match measured.ending {
             Ending::SystemDied(end) => {
-                system.last_words = running.last_words();
+                system.last_words = running.last_output();
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
@@ -511,7 +511,7 @@ impl<'a> Run<'a> {
                 Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
             }
             Ending::Whole if unanswered => {
-                system.last_words = running.last_words();
+                system.last_words = running.last_output();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))
             }
             Ending::Whole => Ok(()),
@@ -530,7 +530,7 @@ impl<'a> Run<'a> {
 
     /// Ends all systems: first sends a signal to each, then waits for each.
     fn stop_systems(&mut self) {
-        self.running.iter().for_each(RunningSystem::ask_to_end);
+        self.running.iter().for_each(RunningSystem::request_end);
         self.running.iter_mut().for_each(RunningSystem::stop);
     }
 

@@ -62,7 +62,7 @@ impl Origin {
         wait_until_it_accepts(process, port).map_err(|problem| {
             format!(
                 "{title}, the origin of {accelerator}, {problem}. {}",
-                process.last_words().unwrap_or_default()
+                process.last_output().unwrap_or_default()
             )
         })?;
         let tree = ProcessTree::of(&[process.pid()]);

@@ -79,7 +79,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Releases a system's port for the system.
-    pub(super) fn let_go_of_port(&mut self, system: &SelectedSystem) {
+    pub(super) fn release_port(&mut self, system: &SelectedSystem) {
         if let SystemKind::Started { port, tls_port, .. } = system.kind {
             self.held_ports.retain(|held| ![port, tls_port].contains(&held.number()));
         }
@@ -427,10 +427,11 @@ mod tests {
         assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
         assert_eq!(pages.skipped(&prepared.suite).len(), 13);
         // With static files alone there would be no comparison.
-        assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
+        assert!(!plain.runs() && plain.parts[0] == PartState::NotNeeded);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
         assert!(
-            limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked)
+            limit.parts[0] == PartState::Runs
+                && limit.parts[1..].iter().all(|it| *it == PartState::NotNeeded)
         );
         assert!(running.parts.iter().all(|state| *state == PartState::Runs));
         assert!(prepared.tree.join("spice/spice.shtml").exists());

@@ -44,7 +44,7 @@ pub enum PartState {
     /// It cannot be measured, for this reason: a sentence without its full stop.
     Skipped(String),
     /// It is not measured: there is no other system to compare it with.
-    NotAsked,
+    NotNeeded,
 }
 
 /// Whether and how a system is started.
@@ -105,7 +105,7 @@ pub(super) fn enter(
     }
     refuse_if_nothing_runs(&selected)?;
     let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
-    let held_ports = give_ports(&mut selected, options.port, secure)?;
+    let held_ports = assign_ports(&mut selected, options.port, secure)?;
     Ok(EnteredSystems { selected, programs, held_ports })
 }
 
@@ -135,7 +135,7 @@ impl SelectedSystem {
             PartState::Skipped(reason) => {
                 Some(SkippedInterface { interface: part.name().to_string(), reason: reason.clone() })
             }
-            PartState::Runs | PartState::NotAsked => None,
+            PartState::Runs | PartState::NotNeeded => None,
         };
         suite.parts.iter().zip(&self.parts).filter_map(skipped).collect()
     }
@@ -370,7 +370,7 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
     if definition.is_limit {
         // It answers every request with the same bytes, so it is measured only with the part that all others
         // are compared with.
-        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
+        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotNeeded };
         return (0..suite.parts.len()).map(state).collect();
     }
     let state = |part: &Part| {
@@ -382,7 +382,7 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
     if let PartState::Skipped(reason) = states[0].clone() {
         states.fill(PartState::Skipped(reason));
     } else if suite.compares_interfaces() && !states[1..].contains(&PartState::Runs) {
-        states[0] = PartState::NotAsked;
+        states[0] = PartState::NotNeeded;
     }
     states
 }
@@ -434,7 +434,7 @@ fn refuse_if_nothing_runs(selected: &[SelectedSystem]) -> Result<(), String> {
 }
 
 /// Finds a free port for every system that is started, and a second one for TLS if the suite needs it.
-fn give_ports(
+fn assign_ports(
     selected: &mut [SelectedSystem],
     first: Option<u16>,
     secure: bool,
@@ -497,6 +497,6 @@ pub(super) mod tests {
         let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
         let programs = Programs { missing, ..Programs::default() };
         let states = part_states(&suite, &system, &programs);
-        assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
+        assert_eq!(states, [PartState::NotNeeded, PartState::Skipped("CGI: there is no cc".to_string())]);
     }
 }

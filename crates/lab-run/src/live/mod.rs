@@ -149,7 +149,7 @@ const NOT_THERE: [&str; 4] = ["lost", "gone", "not there", "no broker"];
 const SATURATED: f64 = 0.9;
 
 /// How many machines there are in each state, in words; empty if only this machine sends load.
-pub fn fleet_words(machines: &[LoadMachine]) -> String {
+pub fn fleet_summary(machines: &[LoadMachine]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for state in machines.iter().filter_map(|machine| machine.state.as_deref()) {
         *counts.entry(state).or_default() += 1;
@@ -224,7 +224,7 @@ impl State {
                 self.load_machines = machines.iter().map(LoadMachine::from).collect();
                 // Missing machines are listed first, so that they are easy to find among many.
                 self.load_machines.sort_by_key(|machine| !machine.missing);
-                self.fleet = fleet_words(&self.load_machines);
+                self.fleet = fleet_summary(&self.load_machines);
             }
             Event::MixFinished { system, result } => self.finish(system, result),
         }

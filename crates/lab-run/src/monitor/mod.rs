@@ -118,7 +118,9 @@ fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Reco
     let mut take = |recording: &mut Recording| {
         let last = recording.snapshots.last();
         let snapshot = match (&watch.session, &watch.exporter) {
-            (Some(session), _) => Snapshot::of_another(watch.start, last, || session.look(watch.start).ok()),
+            (Some(session), _) => {
+                Snapshot::of_another(watch.start, last, || session.snapshot(watch.start).ok())
+            }
             (None, Some(exporter)) => Snapshot::of_another(watch.start, last, || {
                 exporter.read(watch.start).or_else(|_| exporter.read(watch.start)).ok()
             }),

@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// The figures of the other machine now, dated from `start`: half of the round trip is subtracted.
-    pub(crate) fn look(&self, start: Instant) -> Result<Snapshot, String> {
+    pub(crate) fn snapshot(&self, start: Instant) -> Result<Snapshot, String> {
         let asked = start.elapsed();
         let Answer::Seen { snapshot, ended, last_words } = self.ask(&Question::Look)? else {
             return Err("the probe answered something else".to_owned());
@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// The end of the system's output, if it has ended.
-    pub fn last_words(&self) -> Option<String> {
+    pub fn last_output(&self) -> Option<String> {
         self.lock().last_words.clone()
     }
 

@@ -47,7 +47,7 @@ impl SocketDirectory {
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     let directory = SocketDirectory { path };
-                    give(&directory.path, user)?;
+                    set_owner(&directory.path, user)?;
                     return Ok(directory);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -84,7 +84,7 @@ impl PreparedCompanion {
         let path = sockets.join(&self.socket);
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        give(&path, user)?;
+        set_owner(&path, user)?;
         let start = || {
             SystemProcess::start(Start {
                 command: &self.command,
@@ -102,7 +102,7 @@ impl PreparedCompanion {
     }
 }
 
-fn give(path: &Path, user: Option<&User>) -> io::Result<()> {
+fn set_owner(path: &Path, user: Option<&User>) -> io::Result<()> {
     match user {
         Some(user) => std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)),
         None => Ok(()),

@@ -37,10 +37,10 @@ const DATAGRAM_BYTES: usize = 32 * 1024;
 
 /// Asks the kernel; `None` if it does not answer.
 pub fn read() -> Option<QueueReading> {
-    ask().ok()
+    query().ok()
 }
 
-fn ask() -> io::Result<QueueReading> {
+fn query() -> io::Result<QueueReading> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // No protocol means NETLINK_ROUTE. The kernel has answered when the send returns: the socket need not
     // wait.

@@ -103,7 +103,7 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
         .collect();
     if let Some(most) = criteria.level_wait_max {
         for place in 1..loads.len() {
-            let waits = waits_for_nothing(&loads[..place], &loads[place], most);
+            let waits = needless_wait(&loads[..place], &loads[place], most);
             loads[place].reasons.extend(waits);
         }
     }
@@ -115,7 +115,7 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
 }
 
 /// The reason that a lighter load has the same rate with a shorter wait.
-fn waits_for_nothing(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
+fn needless_wait(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
     let is_better = |other: &&Load| {
         other.rate >= load.rate * (1.0 - LEVEL_RATES)
             && other.p95_us > 0.0

@@ -63,7 +63,7 @@ impl Interpreter {
 
     /// `tests["name"] = value`
     pub(super) fn test(&mut self, name: &Value, value: &Value) {
-        if !self.want_value(value) {
+        if !self.require_value(value) {
             let name = self.text(name).unwrap_or_default();
             self.note(&format!("left out: the test {name:?}"));
         }
@@ -88,7 +88,7 @@ impl Interpreter {
     /// A value must be true of the answer.
     fn expected(&mut self, value: &Value) -> Value {
         let is_taken = match self.claim(value) {
-            Some(claim) => self.want(&claim),
+            Some(claim) => self.require(&claim),
             None => self.truth(value) == Some(true),
         };
         if is_taken { Value::Undefined } else { self.missed() }

@@ -111,7 +111,7 @@ impl Parser<'_> {
 
     fn arrow_rest(&mut self) -> Option<Expression> {
         let parameters = if self.is_sign("(") { self.parameters()? } else { vec![self.binding(false)?] };
-        self.want_sign("=>")?;
+        self.expect_sign("=>")?;
         let body = if self.is_sign("{") {
             self.deeper(|parser| parser.block())?
         } else {
@@ -145,7 +145,7 @@ impl Parser<'_> {
             return Some(test);
         }
         let yes = self.assignment()?;
-        self.want_sign(":")?;
+        self.expect_sign(":")?;
         let no = self.assignment()?;
         Some(Expression::Choice(Box::new(test), Box::new(yes), Box::new(no)))
     }
@@ -238,7 +238,7 @@ impl Parser<'_> {
                 Expression::Call(Box::new(value), self.arguments(")")?)
             } else if self.take_sign("[") {
                 let place = self.expression()?;
-                self.want_sign("]")?;
+                self.expect_sign("]")?;
                 Expression::Index(Box::new(value), Box::new(place))
             } else if matches!(self.token(), Token::Template(..)) {
                 // http.url`...`: the text is what counts.
@@ -293,7 +293,7 @@ impl Parser<'_> {
             Token::Sign("(") => {
                 self.advance();
                 let value = self.expression()?;
-                self.want_sign(")")?;
+                self.expect_sign(")")?;
                 Some(value)
             }
             Token::Sign("[") => {

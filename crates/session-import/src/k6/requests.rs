@@ -210,7 +210,7 @@ impl Interpreter {
                 value => value.clone(),
             };
             self.has_missed = outer;
-            if !self.want_value(&value) {
+            if !self.require_value(&value) {
                 self.note(&format!("left out: the check {name:?}"));
             }
         }
@@ -220,15 +220,15 @@ impl Interpreter {
 
     /// A value must be true: a condition on an answer, or a known value; false if a session cannot express
     /// it.
-    pub(crate) fn want_value(&mut self, value: &Value) -> bool {
+    pub(crate) fn require_value(&mut self, value: &Value) -> bool {
         match self.claim(value) {
-            Some(claim) => self.want(&claim),
+            Some(claim) => self.require(&claim),
             None => matches!(value, Value::Bool(true)),
         }
     }
 
     /// A condition on an answer; false if a session cannot express it.
-    pub(crate) fn want(&mut self, claim: &Claim) -> bool {
+    pub(crate) fn require(&mut self, claim: &Claim) -> bool {
         let Some(request) = self.requests.get_mut(claim.request) else { return false };
         for words in &claim.asserts {
             if !request.assert.contains(words) {

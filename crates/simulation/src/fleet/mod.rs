@@ -178,7 +178,7 @@ impl FleetRun {
                     .scheduler
                     .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
                 10 => self.restart_agents(),
-                11 => self.scheduler.broker.keep_nothing(milliseconds(500, 6000)),
+                11 => self.scheduler.broker.refuse_to_store(milliseconds(500, 6000)),
                 _ => self.scheduler.broker.heal(),
             }
         }

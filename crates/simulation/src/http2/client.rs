@@ -106,7 +106,7 @@ impl Client {
             7 | 8 => self.open_some_window(to),
             9 => self.reset_one(to),
             10 if self.unacknowledged.len() < 3 => self.change_settings(to),
-            _ => self.say_something_else(to),
+            _ => self.send_other_frame(to),
         }
     }
 
@@ -275,7 +275,7 @@ impl Client {
         self.unacknowledged.push((window, table));
     }
 
-    fn say_something_else(&mut self, to: &mut Wire) {
+    fn send_other_frame(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         match chance::below(4) {
             0 => {
@@ -464,7 +464,7 @@ impl Client {
     }
 
     /// Sends what is left to be sent.
-    pub fn go_on(&mut self, to: &mut Wire) {
+    pub fn send_rest(&mut self, to: &mut Wire) {
         self.send_bodies(to);
         self.acknowledge(to);
     }

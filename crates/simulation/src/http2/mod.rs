@@ -61,7 +61,7 @@ pub fn run() {
         server.act();
         server.send(&mut to_client);
         client.receive(&mut to_client);
-        client.go_on(&mut to_server);
+        client.send_rest(&mut to_server);
         server.second_passes();
         turn += 1;
         assert!(turn < PATIENCE, "requests without answers: {}", client.unanswered());

@@ -92,7 +92,7 @@ impl Server {
         let mut events = std::mem::take(&mut self.events);
         let received = self.connection.receive(&self.input, &mut events);
         for event in events.iter() {
-            self.take_up(event);
+            self.handle(event);
         }
         self.events = events;
         match received {
@@ -107,7 +107,7 @@ impl Server {
         assert!(self.input.len() < most, "{} bytes are left over", self.input.len());
     }
 
-    fn take_up(&mut self, event: Event<'_>) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Request(request) => {
                 let Some(asked) = parse(request.path()) else { return };

@@ -161,7 +161,7 @@ fn connect(
     loop {
         let what = match Nats::connect(url, credentials, clock.clone()) {
             Ok(nats) => return Ok(Some(nats)),
-            Err(FabricError::Away(what)) => what,
+            Err(FabricError::Unreachable(what)) => what,
             Err(FabricError::Unauthorised(what)) if !from_launcher => what,
             Err(error) => return Err(error.to_string()),
         };

@@ -106,7 +106,7 @@ impl Display {
 
     /// Reports once what is wrong with a load machine, and when its messages arrive again; on the screen its
     /// row shows that.
-    fn look_at_machines(&mut self, machines: &[LoadMachine]) {
+    fn report_machines(&mut self, machines: &[LoadMachine]) {
         for LoadMachine { name, state, .. } in machines {
             let known = self.troubles.iter().position(|trouble| trouble.machine == *name);
             let Some(words) = trouble(state) else {
@@ -169,7 +169,7 @@ impl Observer for Display {
                 }
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
-            Event::LoadMachines(machines) => self.look_at_machines(machines),
+            Event::LoadMachines(machines) => self.report_machines(machines),
             Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
         }
     }

@@ -242,7 +242,7 @@ pub fn run(arguments: Arguments) -> Exit {
             } else {
                 print_for_reading(&summary(&finished));
             }
-            let missed = tell_missed(&finished.result);
+            let missed = report_missed(&finished.result);
             match finished.result.status {
                 RunStatus::Incomplete(_) if finished.aborted => Exit::ThresholdsNotMet,
                 RunStatus::Incomplete(_) => Exit::Failed,
@@ -269,7 +269,9 @@ fn with_fleet(
     left: &mut Vec<String>,
 ) -> Result<Finished, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
-    deployment.iter().for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_words()));
+    deployment
+        .iter()
+        .for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_description()));
     let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
@@ -279,7 +281,7 @@ fn with_fleet(
 }
 
 /// Says on standard error which thresholds were missed, and whether any was.
-fn tell_missed(result: &ResultFile) -> bool {
+fn report_missed(result: &ResultFile) -> bool {
     let mut missed = false;
     for system in &result.systems {
         for mix in &system.mixes {

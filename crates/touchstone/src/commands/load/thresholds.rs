@@ -37,7 +37,7 @@ impl Thresholds {
 
 /// Prints the missed thresholds to standard error, so that a log of standard error alone shows why the
 /// command failed.
-pub(super) fn tell_missed(finished: &Finished) {
+pub(super) fn report_missed(finished: &Finished) {
     for verdict in finished.verdicts.iter().filter(|verdict| !verdict.is_kept) {
         eprintln!("touchstone load: threshold missed: {verdict}");
     }
