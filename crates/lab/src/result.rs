@@ -121,7 +121,7 @@ pub struct SuiteRecord {
     pub name: String,
     /// A line that says what it is.
     pub title: String,
-    /// Where it comes from (report and table).
+    /// Its source (report and table).
     pub source: String,
     /// True for the short form.
     pub quick: bool,
