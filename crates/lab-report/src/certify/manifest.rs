@@ -132,7 +132,7 @@ pub(super) fn remove_empty_directories(directory: &Path) -> Result<(), String> {
 fn collect(directory: &Path, prefix: &str, depth: usize, listing: &mut Listing) -> Result<(), String> {
     let place = directory.display();
     if depth > DEPTH_MAX {
-        return Err(format!("{place} lies too deep"));
+        return Err(format!("{place} is nested too deeply"));
     }
     let entries = fs::read_dir(directory).map_err(|error| format!("{place} cannot be read: {error}"))?;
     let mut is_empty = true;

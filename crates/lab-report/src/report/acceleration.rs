@@ -124,7 +124,7 @@ fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
         }
     }
     Table::new(
-        "Hits per class: after each mix everything was asked for once",
+        "Hits per class: after each mix each file was requested once",
         &["Class", "share of the load", "asked", "hits", "hit"],
         rows,
     )

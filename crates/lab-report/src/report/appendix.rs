@@ -185,7 +185,7 @@ fn one_machine(source: &Source) -> Markup {
     let known = |text: &str| {
         if text.trim().is_empty() { number::NOT_MEASURED.to_owned() } else { words::visible(text) }
     };
-    let not_told = || "not told by the machine".to_owned();
+    let not_told = || "not reported by the machine".to_owned();
     html! {
         dl class="facts-grid small" {
             div { dt { "Host" } dd { (known(&machine.host)) } }
@@ -271,11 +271,11 @@ pub(super) fn repeat(view: &View) -> Markup {
 /// What the words mean.
 pub(super) fn glossary() -> Markup {
     const WORDS: [(&str, &str); 20] = [
-        ("Audit", "Sums that must come out right if the figures are true, such as Little\u{2019}s law."),
+        ("Audit", "Sums that must be right if the figures are true, such as Little\u{2019}s law."),
         (
             "Closed loop",
             "A client sends its next request only when the last one is answered. When the server slows down, \
-             so does the load; latencies of a closed loop do not tell what users see at a given rate.",
+             so does the load; latencies of a closed loop do not show what users see at a given rate.",
         ),
         (
             "Delay",
@@ -294,7 +294,7 @@ pub(super) fn glossary() -> Markup {
         ),
         (
             "Limit",
-            "What a program that does nothing but answer reaches with this kernel: about the least that a \
+            "What a program that only answers reaches with this kernel: about the least that a \
              server can spend. The closer, the better.",
         ),
         (

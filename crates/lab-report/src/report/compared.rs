@@ -23,10 +23,10 @@ pub(super) fn section(view: &View) -> Markup {
             section aria-labelledby="compared" {
                 h2 id="compared" { "Beside one another" }
                 p class="lead" {
-                    "Each mix that two systems completed with the same interface is a pair; what is told is \
+                    "Each mix that two systems completed with the same interface is a pair; the result is \
                      the median of the pairs\u{2019} ratios, with its interval of 95 %. A difference is \
-                     shown where the whole interval lies beyond 1 %; \
-                     fewer than " (FEWEST_PAIRS) " pairs show nothing."
+                     shown where the whole interval is outside 1 %; \
+                     fewer than " (FEWEST_PAIRS) " pairs are too few."
                 }
                 (table(&compared).write())
             }

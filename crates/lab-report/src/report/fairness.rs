@@ -25,7 +25,7 @@ pub(super) fn section(view: &View) -> Markup {
             h2 id="fair" { "Fairness between clients" }
             @if view.clients.is_open() {
                 p { "The load is open: an arrival takes any client that is free, so that clients are not \
-                     users and need not be served alike." }
+                     users and need not be served equally." }
             } @else {
                 (figure(view).write())
             }
@@ -81,7 +81,7 @@ fn figure(view: &View) -> Figure {
     Figure {
         id: "fairness".to_owned(),
         heading: "Every client at the peak".to_owned(),
-        caption: format!("{each} Close together is fair: all were served alike. {}", evenness(&peaks)),
+        caption: format!("{each} Close together is fair: all were served equally. {}", evenness(&peaks)),
         drawing: (!peaks.is_empty()).then(|| {
             html! {
                 div class="figures two" {

@@ -69,7 +69,7 @@ pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan], hist
                     p {
                         "Made by " (words::line(&result.tool.name, 60))
                         " " (words::line(&result.tool.version, 60))
-                        " from what was measured alone. This page loads nothing from any network."
+                        " from what was measured alone. This page loads no data from any network."
                     }
                 }
                 script { (PreEscaped(SCRIPT)) }

@@ -32,11 +32,11 @@ fn requests(view: &View) -> Measure<'static> {
         unit: "requests/s",
         second: None,
         meaning: if view.clients.is_open() {
-            "Valid answers a second as more requests arrive. Where a curve goes flat, the server does not \
+            "Valid answers a second as more requests arrive. Where a curve is flat, the server does not \
              carry the rate."
         } else {
             "Valid answers a second as the virtual clients grow in number; higher is better. \
-             Where a curve goes flat, more clients bring no more answers: they wait."
+             Where a curve is flat, more clients bring no more answers: they wait."
         },
         best: Best::Highest,
         value: &|mix| Some(mix.requests_per_second),

@@ -32,8 +32,8 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="time" {
             h2 id="time" { "Over time" }
             p class="lead" {
-                "Each mix from its first second to its last. Only what lies between the shaded ramps is \
-                 counted. A steady rate means that the mix\u{2019}s figures stand for all of it. All \
+                "Each mix from its first second to its last. Only the time between the shaded ramps is \
+                 counted. A steady rate means that the mix\u{2019}s figures represent all of it. All \
                  drawings have the same scales."
             }
             @for (index, system) in
