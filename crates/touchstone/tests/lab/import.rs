@@ -138,8 +138,8 @@ fn a_har_is_run_and_replayed_against_its_server() {
     assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
 }
 
-/// Logs that nginx itself writes, in its usual format, in a custom one and in JSON, packed as by log
-/// rotation: all give the same.
+/// Logs that nginx itself writes, in its usual format, in a custom one and in JSON, compressed as by log
+/// rotation: all have the same result.
 #[test]
 fn the_logs_of_nginx_are_read_in_every_format() {
     let tree = Tree::standard();
