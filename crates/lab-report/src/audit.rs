@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_thinks_on_a_page_and_sessions_have_think_times_of_their_own() {
+    fn pages_have_no_think_times_and_sessions_have_their_own() {
         let result = fixture::full();
         let mut mix = result.systems[0].mixes[3].clone();
         let mut suite = result.suite;

@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn who_somebody_is_is_left_out_unless_it_is_wished_for() {
+    fn credentials_are_left_out_unless_requested() {
         let command = "curl http://h/ -b id=1 -u me:secret -H 'X-Trace: 1'";
         let recording = read("a command", command, false).unwrap();
         assert_eq!(recording.requests[0].headers, ["X-Trace: 1"]);

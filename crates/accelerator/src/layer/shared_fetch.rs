@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_everything_whenever_they_come() {
+    fn every_reader_gets_the_whole_body_at_any_time() {
         let shared_fetches = SharedFetches::default();
         let JoinResult::Own(shared_fetch) = shared_fetches.join(b"a", |_| false) else {
             panic!("joined another fetch")

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_system_is_beside_nobody() {
+    fn a_single_system_has_no_comparison() {
         let mut result = touchstone_lab::sample::result();
         result.systems.truncate(1);
         assert!(!page(&result).contains("id=\"compared\""));

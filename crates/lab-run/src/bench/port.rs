@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_port_is_given_to_nobody_and_can_be_listened_on() {
+    fn a_held_port_is_not_given_away_and_can_be_listened_on() {
         let held: Vec<HeldPort> = (0..100).map(|_| HeldPort::any().unwrap()).collect();
         let mut numbers: Vec<u16> = held.iter().map(HeldPort::number).collect();
         numbers.sort_unstable();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_nobody_counts_are_counted_by_the_processors_that_they_keep_busy() {
+    fn uncounted_programs_are_counted_by_the_busy_time_of_the_processors() {
         let mix = touchstone_lab::sample::mix(4, 1000.0);
         let (server, machine) = (mix.server.unwrap(), mix.machine.unwrap());
         let used = of_processors(server.clone(), &machine, &[1], 5.0, 5000);

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_that_everybody_knows_come_out() {
+    fn the_well_known_figures_are_derived() {
         let all = derived();
         let of = |what: &str, printed: &str| {
             let found = all.iter().find(|it| it.what == what && it.printed == printed);

@@ -167,16 +167,17 @@ impl FleetRun {
                 continue;
             }
             match chance::below(13) {
-                0..=2 => self.cut_someone_off(),
-                3 | 4 => self.scheduler.stall(self.someone(), milliseconds(100, 8000)),
+                0..=2 => self.disconnect_a_member(),
+                3 | 4 => self.scheduler.stall(self.some_member(), milliseconds(100, 8000)),
                 5 => self.kill_an_agent(),
                 6 | 7 => {
                     self.start_controller(chance::between(1, 2), options.clone());
                 }
                 8 => self.kill_a_controller(),
-                9 => self
-                    .scheduler
-                    .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
+                9 => self.scheduler.set_clock(
+                    self.some_member(),
+                    chance::between(0, 20_000_000_000) as i64 - 10_000_000_000,
+                ),
                 10 => self.restart_agents(),
                 11 => self.scheduler.broker.refuse_to_store(milliseconds(500, 6000)),
                 _ => self.scheduler.broker.heal(),
@@ -184,15 +185,15 @@ impl FleetRun {
         }
     }
 
-    fn someone(&self) -> usize {
+    fn some_member(&self) -> usize {
         let agents = self.agents.borrow();
         let controllers = self.controllers.borrow();
         let all: Vec<usize> = agents.values().chain(controllers.iter()).copied().collect();
         all[chance::size(all.len())]
     }
 
-    fn cut_someone_off(&self) {
-        let member = self.someone();
+    fn disconnect_a_member(&self) {
+        let member = self.some_member();
         let is_cut = chance::percent(60);
         chance::note(|| format!("{:?} process {member} is cut off: {is_cut}", self.scheduler.age()));
         self.scheduler.broker.cut(member, is_cut);

@@ -98,7 +98,7 @@ fn a_stopped_server_shows_in_the_percentiles_as_it_was() {
 }
 
 #[test]
-fn nobody_there_is_no_end_of_the_arrivals() {
+fn arrivals_continue_without_a_server() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let output = run(["load", &url, "--rate", "200", "--clients", "2", "--duration", "500ms", "--json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -305,7 +305,7 @@ fn held_by_the_kernel(server: &Server) -> u64 {
 }
 
 #[test]
-fn of_an_answer_that_nobody_reads_the_kernel_holds_little() {
+fn the_kernel_holds_little_of_an_unread_answer() {
     let (tree, server) = with_limits("stall_timeout = \"600s\"");
     add_large_file(&tree);
     let mut stalled = Client::connect_with_small_buffer(server.address());

@@ -84,7 +84,7 @@ fn what_is_fresh_is_answered_without_the_origin() {
 }
 
 #[test]
-fn what_is_somebodys_own_is_asked_for_each_time() {
+fn private_answers_are_requested_each_time() {
     for fields in [
         "Cache-Control: private, max-age=600\r\n",
         "Cache-Control: no-store\r\n",
@@ -105,7 +105,7 @@ fn what_is_somebodys_own_is_asked_for_each_time() {
 }
 
 #[test]
-fn what_says_nothing_is_kept_for_a_moment_unless_somebody_is_known() {
+fn answers_without_freshness_are_kept_briefly_without_a_user() {
     // An origin whose clock, or whose Date, stands still.
     let silent = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     let (origin, server) = counting_with(silent, &["--default-freshness", "600s"]);
@@ -205,7 +205,7 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
 }
 
 #[test]
-fn nobody_waits_for_what_is_anothers() {
+fn no_client_waits_for_a_private_answer_of_another() {
     const CLIENTS: usize = 8;
     // All requests must be at the origin at once, or the barrier never opens: so none waits for another's
     // response.

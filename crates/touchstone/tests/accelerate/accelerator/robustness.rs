@@ -113,7 +113,7 @@ fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
 }
 
 #[test]
-fn a_slow_client_holds_up_nobody() {
+fn a_slow_client_delays_no_other() {
     const LENGTH: usize = 24 << 20;
     let body = bytes_of(LENGTH);
     let sent = body.clone();
@@ -183,7 +183,7 @@ fn read_some(stream: &mut TcpStream, least: usize) -> Vec<u8> {
 }
 
 #[test]
-fn many_who_wait_for_what_is_somebodys_own_each_get_their_own() {
+fn many_clients_that_wait_for_private_answers_get_their_own() {
     const CLIENTS: usize = 200;
     if !raise_open_files(4096) {
         return skipped("a process may not hold 4,096 files open");

@@ -286,7 +286,7 @@ fn what_is_flushed_comes_at_once() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_does_no_harm() {
+fn a_body_that_is_not_read_does_no_harm() {
     let Some(tomcat) = Tomcat::shared() else { return };
     let tree = Tree::empty();
     let server = before(&tomcat, &tree, "");

@@ -393,7 +393,7 @@ fn a_socket_of_the_web_speaks_both_ways() {
 }
 
 #[test]
-fn path_parameters_get_nobody_past_the_rules_of_the_server() {
+fn path_parameters_do_not_bypass_the_rules_of_the_server() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let denied = "[[site.route]]\npath = \"/trial/facts/secret/**\"\nrespond = { status = 403 }\n";
@@ -545,7 +545,7 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
 }
 
 #[test]
-fn texts_are_in_utf_8_where_nobody_says_otherwise() {
+fn texts_are_in_utf_8_by_default() {
     let Some(trial) = trial() else { return };
     for isolation in BOTH {
         let tree = Tree::empty();
@@ -635,7 +635,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
 }
 
 #[test]
-fn a_call_that_takes_long_holds_up_nobody_else() {
+fn a_long_call_delays_no_other_request() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let server = on_one_core(&tree, trial);

@@ -104,7 +104,7 @@ fn what_is_not_known_is_ignored() {
 }
 
 #[test]
-fn garbage_on_the_port_harms_nobody() {
+fn garbage_on_the_port_harms_no_client() {
     let tree = Tree::standard();
     let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
     client.connect("a", &server);

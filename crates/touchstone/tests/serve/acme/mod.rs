@@ -428,7 +428,7 @@ fn a_new_contact_is_told_to_the_authority() {
 }
 
 #[test]
-fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
+fn a_client_with_the_protocol_of_the_proof_gets_no_answers() {
     let mut scene = Scene::new();
     scene.settings.patience_s = 60;
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
