@@ -182,7 +182,7 @@ pub enum FabricError {
     Unauthorised(String),
     /// Another member holds the key.
     Held(String),
-    /// Something else.
+    /// Another error.
     Failed(String),
 }
 

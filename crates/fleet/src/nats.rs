@@ -1,5 +1,5 @@
-//! The fabric on NATS with JetStream. The members' code blocks in threads; the client library runs on one
-//! thread of its own, which also stamps messages when they arrive.
+//! The fabric on NATS with JetStream. The members' code blocks in threads; the client library runs on a
+//! separate thread, which also stamps messages when they arrive.
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -190,7 +190,7 @@ fn failed(error: impl Display) -> FabricError {
     FabricError::Failed(error.to_string())
 }
 
-/// Whether anything listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
+/// Whether a server listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
 pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     let mut reached = Err(std::io::Error::other("its host name has no address"));

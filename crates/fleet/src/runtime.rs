@@ -30,7 +30,7 @@ pub trait Simulator {
     /// The monotonic clock of this machine.
     fn monotonic_ns(&self) -> u64;
 
-    /// Suspends the task until this moment, or until something was sent to any task. It may return early.
+    /// Suspends the task until this moment, or until a value was sent to any task. It may return early.
     fn pause(&self, until: Instant);
 
     /// A value was sent: tasks that wait must check their channels.

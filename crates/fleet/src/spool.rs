@@ -23,7 +23,7 @@ const PART_FILE_BYTES: u64 = PART_BYTES as u64 + 4096;
 const PRIVATE: u32 = 0o700;
 /// The permission of users other than the owner to write.
 const WRITE_BY_OTHERS: u32 = 0o022;
-/// How many names are tried for a temporary directory.
+/// The most attempts to name a temporary directory.
 const ATTEMPTS: u32 = 16;
 
 /// A directory of parts.
@@ -76,7 +76,7 @@ impl Spool {
         self.is_temporary
     }
 
-    /// Called when the agent ends: removes a directory that was made for it, unless something is left in it.
+    /// Called when the agent ends: removes a directory that was made for it, unless files are left in it.
     pub(crate) fn close(&self) {
         if self.is_temporary {
             // A directory with parts is not empty, and remains.

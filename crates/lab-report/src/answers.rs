@@ -27,7 +27,7 @@ pub struct Answer {
     pub question: &'static str,
     /// The answer, in a few words.
     pub answer: String,
-    /// The figures that it rests on, in a sentence or two.
+    /// The figures that it is based on, in a sentence or two.
     pub because: String,
 }
 
@@ -53,7 +53,7 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
     answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
 }
 
-/// The answers of open loads, whose rates are stated and not found: what carries them, and no more.
+/// The answers of open loads, whose rates are given and not searched for: only which systems carry them.
 fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
     let system = ranking.servers.first().map(|server| server.system);
     let of = |tell: fn(&ResultFile, &SystemResult) -> Told| {
@@ -426,7 +426,7 @@ fn people(requests_per_second: f64) -> Option<f64> {
     users::users(requests_per_second, &assumed).filter(|people| people.is_finite())
 }
 
-/// What breaks, in the words of an operator of the server.
+/// The failure, from the point of view of the server's operator.
 fn what(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The server\u{2019}s processors",

@@ -410,7 +410,7 @@ mod tests {
         suite.classes[0].session_think_s = 7.0;
         assert!((clients(&suite, &mix) - (latency_s + 2.0)).abs() < 1e-9);
         mix.latency.max_us = 0.0;
-        // 2,500 sessions of 8 s: chance moves the clients by 4 / 50 of them, and by no more.
+        // 2,500 sessions of 8 s: chance changes their number by at most 4 / 50.
         (mix.requests, mix.clients) = (10_000, 100);
         let tolerance = suite.littles_law_tolerance(&mix);
         assert!((tolerance - 0.03 - 0.08).abs() < 0.001, "{tolerance}");

@@ -1,5 +1,5 @@
-//! Network cards, disks, switch and sponsor in words, for the report and its other forms. Facts that are
-//! missing are named as such.
+//! Network cards, disks, switch and sponsor as text, for the report and its other forms. Missing facts are
+//! named as such.
 
 use crate::{number, words};
 use touchstone_lab::hardware::{Disk, NetworkCard};

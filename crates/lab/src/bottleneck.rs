@@ -33,12 +33,12 @@ pub enum Verdict {
     Memory,
     /// The queue of connections that wait to be accepted.
     AcceptQueue,
-    /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not
-    /// watched.
+    /// No resource is full and the rate does not rise: work waits for locks, or for a resource that was not
+    /// monitored.
     LocksOrOther,
     /// The load engine alone, by its own delays.
     Generator,
-    /// The load engine, because something else had its processor.
+    /// The load engine, because other work used its processor.
     EngineDisturbed,
     /// It is not known.
     Undetermined,
@@ -122,7 +122,7 @@ pub struct MixObservations<'a> {
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
-    /// Whether twice as many clients brought no more than a tenth.
+    /// Whether twice as many clients raised the rate by no more than a tenth.
     pub flat: bool,
 }
 
@@ -155,7 +155,7 @@ fn at_mix(system: &SystemResult, mix: &MixResult, raw: &[RawMix], flat: bool) ->
     (find(&observed), usage)
 }
 
-/// Whether at least twice as many clients brought at most a tenth more than some lighter load.
+/// Whether at least twice as many clients raised the rate of a lighter load by at most a tenth.
 fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
     let near = mixes.iter().filter(|mix| mix.requests_per_second >= 0.9 * peak.requests_per_second);
     let lightest = near.clone().map(|mix| mix.clients).min();
@@ -245,8 +245,8 @@ fn undetermined(observed: &MixObservations<'_>) -> String {
     format!("{}: {why}{}.", description(Verdict::Undetermined), other.unwrap_or_default())
 }
 
-/// If a resource of the system decides, and the load engine had no time left either, the rate is a lower
-/// bound all the same.
+/// If a resource of the system decides, and the load engine had no time left either, the rate is still a
+/// lower bound.
 fn engine_too(observed: &MixObservations<'_>, verdict: Verdict) -> String {
     let of_engine = matches!(verdict, Verdict::Generator | Verdict::EngineDisturbed);
     match saturation::engine_limit(observed.cpus, observed.mix).filter(|_| !of_engine) {

@@ -50,7 +50,7 @@ impl ResultDirectory {
         let made: Vec<PathBuf> = missing.filter_map(|ancestor| std::path::absolute(ancestor).ok()).collect();
         fs::create_dir_all(path)
             .map_err(|error| format!("the output directory {place} cannot be made: {error}"))?;
-        // Servers are given paths below it, and run in directories of their own.
+        // Servers get paths below it, and run in their own directories.
         let path =
             fs::canonicalize(path).map_err(|error| format!("the output directory {place}: {error}"))?;
         let mut entries = fs::read_dir(&path)

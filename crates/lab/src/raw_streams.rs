@@ -1,4 +1,4 @@
-//! Raw data beyond requests and answers: what became of the arrivals of an open load, and the messages of
+//! Raw data beyond requests and answers: the outcome of the arrivals of an open load, and the messages of
 //! answers that are streams of them (server-sent events, lines, calls of gRPC, WebSockets).
 
 use crate::latency::latency_record;

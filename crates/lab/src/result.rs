@@ -127,8 +127,8 @@ pub struct SuiteRecord {
     pub quick: bool,
     /// The classes of the workload with their weights.
     pub classes: Vec<ClassRecord>,
-    /// The interfaces that were measured in turn, the first being what the others are held against; empty
-    /// where the suite has one workload for all.
+    /// The interfaces that were measured in turn, the others are compared with the first; empty where the
+    /// suite has one workload for all.
     #[serde(default)]
     pub interfaces: Vec<InterfaceRecord>,
     /// The weighted mean of the body length, bytes.
@@ -458,14 +458,13 @@ pub struct SystemResult {
     /// from the mixes.
     #[serde(default)]
     pub peaks: Vec<PeakResult>,
-    /// What was tried to find the loads that were then measured; empty where the suite or the caller named
-    /// them.
+    /// The trials to find the loads that were then measured; empty where the suite or the caller named them.
     #[serde(default)]
     pub search: Vec<SearchTrial>,
     /// The interfaces of the suite that were not measured on it, with the reason.
     #[serde(default)]
     pub skipped: Vec<SkippedInterface>,
-    /// What it accelerates, and what became of that; absent where it has no origin.
+    /// The system that it accelerates, and its figures; absent if it has no origin.
     #[serde(default)]
     pub origin: Option<OriginResult>,
     /// The last lines that it printed, where it died or failed.
@@ -815,13 +814,13 @@ pub struct ErrorRecord {
     /// TLS could not be agreed on, or its certificate was refused.
     #[serde(default)]
     pub tls: u64,
-    /// A body of the right length that holds something else.
+    /// A body of the right length with wrong contents.
     #[serde(default)]
     pub wrong_body: u64,
     /// An answer without a value that was to be taken from it.
     #[serde(default)]
     pub extraction: u64,
-    /// An answer of which something does not hold that must.
+    /// An answer that does not meet a condition.
     #[serde(default)]
     pub assertion: u64,
     /// A WebSocket whose server broke the protocol of its frames.
@@ -874,7 +873,7 @@ pub struct LatencyRecord {
 pub struct ClassFigures {
     /// Errors.
     pub errors: u64,
-    /// Pages that ended, whether all their requests were answered or not; where there are none, requests.
+    /// Pages that ended, whether all their requests were answered or not; without pages, requests.
     pub pages: u64,
     /// Latency of the valid answers, microseconds.
     pub response_us: Values,
@@ -1139,6 +1138,6 @@ pub struct Compared {
     pub second: String,
     /// By what.
     pub figure: Figure,
-    /// What came out.
+    /// The outcome.
     pub comparison: Comparison,
 }

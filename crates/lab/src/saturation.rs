@@ -1,4 +1,4 @@
-//! Whether the server or the load engine was used up in a mix: the one measure that every statement rests on.
+//! Whether the server or the load engine was at its limit in a mix: the measure that all statements use.
 
 use crate::recording::{Recording, Usage};
 use crate::result::MixResult;
@@ -31,7 +31,7 @@ const QUOTA: &str = "a quota of processor time";
 pub enum EngineLimit {
     /// It used its whole processor or quota, or was late for a reason of its own.
     Own,
-    /// Something else had its processor.
+    /// Other work used its processor.
     Disturbed,
 }
 
@@ -67,7 +67,7 @@ pub fn server_share(pinned: &[usize], mix: &MixResult) -> Option<f64> {
 pub struct Processor {
     /// Its number.
     pub number: u32,
-    /// Busy with anything.
+    /// Busy with any work.
     pub busy: f64,
     /// In softirqs.
     pub softirq: f64,

@@ -1,4 +1,4 @@
-//! One POST over HTTP/1.1, with or without TLS; the answer's status is all that is read of it.
+//! One POST over HTTP/1.1, with or without TLS; only the status of the answer is read.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

@@ -288,7 +288,7 @@ pub(crate) fn split(url: &str) -> Option<(String, String)> {
         return None;
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    // A value may hold the whole path: `http://host${next}`. One within a host or a port is none.
+    // A value may hold the whole path: `http://host${next}`. One within a host or a port is not supported.
     let value = rest[..end].find("${").filter(|&at| {
         at > 0 && !rest[..at].ends_with(['$', '.', ':', '-']) && rest[at..end].find('}') == Some(end - at - 1)
     });

@@ -543,7 +543,7 @@ fn rebuild(head: &RequestHead, bytes: &[u8]) {
     assert_eq!(values(&again, &its_bytes), values(head, bytes));
 }
 
-/// What a proxy sends on: the same request with a framing of its own.
+/// The request that a proxy passes on: the same with its own framing.
 fn send_on(asked: &IntendedRequest, to: &mut Wire) {
     let mut out = format!("{} {} HTTP/1.1\r\nHost: origin\r\n", asked.method, asked.target()).into_bytes();
     for (name, value) in &asked.fields {

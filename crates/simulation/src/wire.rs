@@ -28,7 +28,7 @@ impl Wire {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is under way is lost, and so is all that is put in later.
+    /// The bytes under way are lost, and so are all that are written later.
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.taken = self.bytes.len();

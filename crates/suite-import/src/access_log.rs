@@ -213,7 +213,7 @@ fn unescaped(text: &str) -> String {
 fn json_entry(line: &str) -> Option<Entry> {
     let value: Value = serde_json::from_str(line).ok()?;
     let object = value.as_object()?;
-    // Caddy has the request in an object of its own.
+    // Caddy has the request in a separate object.
     let request_object = object.get("request").and_then(Value::as_object);
     let get = |name: &&str| object.get(*name).or_else(|| request_object?.get(*name));
     let first = |names: &[&str]| names.iter().find_map(get).filter(|value| !value.is_null());

@@ -1,6 +1,6 @@
 //! The kind of resource of a request: the classes of an imported suite.
 
-/// A kind of thing.
+/// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// HTML, and paths without a suffix.
@@ -17,7 +17,7 @@ pub enum Kind {
     Media,
     /// JSON, XML, and data that is sent to a server.
     Data,
-    /// Anything else.
+    /// Another kind.
     Other,
 }
 

@@ -42,7 +42,7 @@ pub struct Recording {
     pub origin: Option<String>,
     /// Whether they were made in HTTP/2.
     pub is_http2: bool,
-    /// Whether they are requested like WebStone does: in HTTP/1.0, each over a connection of its own, without
+    /// Whether they are requested like WebStone does: in HTTP/1.0, each over its own connection, without
     /// ramps.
     pub is_webstone: bool,
     /// The requests, in their order.
@@ -80,7 +80,7 @@ pub struct RecordedRequest {
     pub took: Option<Duration>,
     /// The title of the page that begins with it.
     pub page_title: Option<String>,
-    /// Fields that only a session has, as it brings their values back.
+    /// Fields that only a session has, because it returns their values.
     pub session_headers: Vec<String>,
     /// Values that are taken from its answer in a session: name, and where.
     pub extract: Vec<(String, String)>,

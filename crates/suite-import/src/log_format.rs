@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// The longest format string, in bytes: that of a server's configuration.
 const FORMAT_BYTES_MAX: usize = 4096;
-/// The most bytes that the pattern made of it may take in memory.
+/// The most memory of its compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
 /// A field that an importer searches for in a line.
@@ -15,9 +15,9 @@ const PATTERN_BYTES_MAX: usize = 4 << 20;
 pub enum Field {
     /// A moment: `20/Nov/2026:10:00:00 +0000`, RFC 3339, or seconds since 1970.
     Time,
-    /// A day of its own, `2026-11-20`.
+    /// A separate date, `2026-11-20`.
     Date,
-    /// A time of the day of its own, `10:00:00`, in UTC.
+    /// A separate time of the day, `10:00:00`, in UTC.
     TimeOfDay,
     /// The request line.
     Request,
@@ -33,7 +33,7 @@ pub enum Field {
     Status,
     /// Bytes of the answer.
     Bytes,
-    /// Anything else.
+    /// Another field.
     Other,
 }
 

@@ -58,7 +58,7 @@ pub enum Phase {
     },
     /// The response is only for the request for which it was fetched.
     NotShared {
-        /// The status of an answer; `None`: the handler sends the request elsewhere.
+        /// The status of an answer; `None`: the handler sends the request to the origin.
         status: Option<u16>,
     },
     /// The fetch has ended without a response.

@@ -1,5 +1,5 @@
-//! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders
-//! and beats never wait for it.
+//! One mix on an agent, from the assignment to the result in the spool: a separate thread, so that orders and
+//! beats never wait for it.
 
 use super::AgentLog;
 use crate::allow::AllowList;
@@ -40,7 +40,7 @@ pub(crate) struct AgentContext {
     pub(crate) notes: AgentLog,
 }
 
-/// What is to be done.
+/// The work of the mix.
 #[derive(Debug, Clone)]
 pub(crate) struct Assignment {
     pub(crate) run: String,
@@ -280,7 +280,7 @@ impl MixThread {
         })
     }
 
-    /// Says that everything is ready, and waits for the order to start; `None` when the mix was stopped.
+    /// Reports that it is ready, and waits for the order to start; `None` when the mix was stopped.
     fn wait_for_order(&self, time_to_prepare_ns: u64) -> Option<u64> {
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
         self.enter(AgentState::Ready);

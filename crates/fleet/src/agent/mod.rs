@@ -44,7 +44,7 @@ pub struct AgentOptions {
     /// Where it may send load.
     pub allow: AllowList,
     /// The directory for results that the broker does not have yet; `None`: a new one for this agent, which
-    /// is removed at its end unless it holds something.
+    /// is removed at its end unless it contains files.
     pub spool: Option<PathBuf>,
     /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
     pub pids: Vec<u32>,

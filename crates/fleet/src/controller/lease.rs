@@ -90,7 +90,7 @@ impl ClaimTime {
         match &outcome {
             Ok(()) => *until = Some(asked + CLAIM_TIME),
             Err(FabricError::Held(_)) => *until = None,
-            // It may have been renewed, and holds until then in any case.
+            // It may have been renewed, and is valid until then in any case.
             Err(_) => {}
         }
         outcome

@@ -272,7 +272,7 @@ impl MemberView {
         self.gone.is_none() && self.heard_s.is_some_and(|heard_s| heard_s < LOST_AFTER.as_secs_f64())
     }
 
-    /// Its state in a word or two.
+    /// The name of its state.
     pub fn state_word(&self) -> &'static str {
         match self.state {
             _ if self.heard_s.is_none() => "not there",

@@ -28,7 +28,7 @@ const HEARD_AT_ONCE: usize = 1000;
 /// Exchanges with every agent when clocks are compared.
 const EXCHANGES: u64 = 10;
 /// The most exchanges with agents whose clocks are not known well enough by then: on a busy machine most
-/// messages are delayed somewhere, and one without a delay is needed.
+/// messages are delayed, and one without a delay is needed.
 const MOST_EXCHANGES: u64 = 30;
 /// The same for agents whose clocks are not even known well enough for a start.
 const MOST_EXCHANGES_FOR_START: u64 = 150;

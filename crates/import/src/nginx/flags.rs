@@ -33,7 +33,7 @@ pub struct Flags {
 /// The values of a variable, each with its condition.
 type States = BTreeMap<String, Truth>;
 
-/// When something is so.
+/// When a condition holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Truth {
     /// For all requests.

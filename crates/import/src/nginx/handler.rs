@@ -191,7 +191,7 @@ fn is_answering_if(directive: &Directive) -> bool {
         && inside().all(|inner| matches!(inner.name.as_str(), "return" | "rewrite"))
 }
 
-/// Reports the directives that need no keys of their own.
+/// Reports the directives that need no separate keys.
 fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     for directive in block {
         match directive.name.as_str() {

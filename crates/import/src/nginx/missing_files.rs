@@ -6,7 +6,7 @@ use crate::directive::Directive;
 /// origin.
 pub const FILES_FIRST: &str = "files before the origin";
 
-/// The directives that replace an `if` of missing files; `None`: it is something else.
+/// The directives that replace an `if` of missing files; `None`: it is another `if`.
 ///
 /// A rewrite becomes `try_files`. A target with groups of the expression remains an `if`, because `try_files`
 /// has none.
@@ -77,7 +77,7 @@ pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
     Some(block.iter().flat_map(of).collect())
 }
 
-/// Whether a location has something that answers, so that a condition of the server cannot be added to it.
+/// Whether a location has a handler, so that a condition of the server cannot be added to it.
 pub fn has_answer(block: &[Directive]) -> bool {
     block.iter().any(|one| one.name.ends_with("_pass") || matches!(one.name.as_str(), "try_files" | "return"))
 }

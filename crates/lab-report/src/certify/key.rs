@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const BYTES_MAX: u64 = 4096;
 
 /// Makes a pair: the secret key at `path`, readable by its owner alone and without a password, the public one
-/// beside it with `.pub`. Neither file may be there. Gives the public key's path.
+/// beside it with `.pub`. Neither file may exist. Returns the public key's path.
 pub fn generate(path: &Path) -> Result<PathBuf, String> {
     let pair = KeyPair::generate_unencrypted_keypair().map_err(|error| error.to_string())?;
     let mut public_path = path.as_os_str().to_owned();

@@ -65,7 +65,7 @@ impl fmt::Display for SealError {
     }
 }
 
-/// Signs a directory as it is.
+/// Signs a directory in its present state.
 pub fn seal(
     directory: &Path,
     result: &ResultFile,

@@ -226,7 +226,7 @@ fn configuration_check(directory: &Path, result: &ResultFile, listing: &Listing)
     for system in &result.systems {
         for file in &system.configuration {
             let path = format!("systems/{}/{}", output::file_name(&system.name), file.name);
-            // The output of a program, and companion programs, have no file of their own.
+            // The output of a program, and companion programs, have no separate file.
             if !listing.files.iter().any(|(listed, _)| *listed == path) {
                 continue;
             }

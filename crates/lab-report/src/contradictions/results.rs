@@ -89,7 +89,7 @@ pub(super) fn made(kind: &Kind, mut seed: u64) -> ResultFile {
     result.method.runs = kind.runs;
     // As a bench sets it: the required runs are no more than the runs that exist.
     result.method.useful.runs_min = result.method.useful.runs_min.min(kind.runs as usize);
-    // Without the limit, and with few loads: a hundred pages are to be made in little time.
+    // Without the limit, and with few loads: a hundred pages must be made in little time.
     result.systems.truncate(2);
     for (system, top) in result.systems.iter_mut().zip([40_000.0 * kind.ratio, 40_000.0]) {
         system.mixes.clear();
@@ -116,7 +116,7 @@ impl Dice {
         chance(&mut self.0)
     }
 
-    /// Whether one in so many.
+    /// True once in this many times.
     fn one_in(&mut self, number: u64) -> bool {
         self.share() * (number as f64) < 1.0
     }

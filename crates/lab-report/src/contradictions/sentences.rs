@@ -895,7 +895,7 @@ fn stall(it: &mut Reader<'_>, told: &Captures<'_>) {
     it.time("mean wait of the stall", &title, (&told[6], &told[7]), Some(mix.latency.max_us / 2.0));
 }
 
-/// "In 3 of 12 runs ...": the runs, and of the load engine that it decided in so many.
+/// "In 3 of 12 runs ...": the runs, and that the load engine decided in this many.
 fn runs_of_a_rule(it: &mut Reader<'_>, some: &str, all: &str) {
     let runs = it.mixes().count() as f64;
     it.figure("runs in all", "", all, Some(runs));

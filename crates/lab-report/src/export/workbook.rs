@@ -383,7 +383,7 @@ fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32
     let groups = spans.len().div_ceil(CURVES);
     // Evenly: eight and one would leave a chart with one curve.
     let curves = spans.len().div_ceil(groups.max(1)).max(1);
-    // On paper each group of four has a page of its own, so that no chart is cut.
+    // On paper each group of four has its own page, so that no chart is cut.
     let pages = (0..groups).map(|group| below + (group * charts.len() / 2) as u32 * HEIGHT);
     sheet.set_page_breaks(&pages.collect::<Vec<_>>())?;
     // A chart without a series would be refused, so it is not made.

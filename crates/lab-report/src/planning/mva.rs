@@ -14,7 +14,7 @@ pub struct Station {
     pub name: String,
     /// Time of it that a request needs, seconds.
     pub demand_s: f64,
-    /// How many requests it can work on at once.
+    /// How many requests it can process at the same time.
     pub servers: u32,
 }
 
@@ -88,7 +88,7 @@ pub enum Outcome {
 pub struct Model {
     /// The resources.
     pub stations: Vec<Station>,
-    /// Time that a request spends elsewhere, seconds.
+    /// Time that a request spends outside the stations, seconds.
     pub delay_s: f64,
     /// Think time, seconds.
     pub think_s: f64,

@@ -268,7 +268,7 @@ pub(super) fn repeat(view: &View) -> Markup {
     }
 }
 
-/// What the words mean.
+/// The definitions of terms.
 pub(super) fn glossary() -> Markup {
     const WORDS: [(&str, &str); 20] = [
         ("Audit", "Sums that must be right if the figures are true, such as Little\u{2019}s law."),

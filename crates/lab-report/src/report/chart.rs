@@ -1,5 +1,5 @@
-//! The line chart: one drawing routine for every "something against something" of the report, as an SVG that
-//! is complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
+//! The line chart: one drawing routine for all charts of one quantity against another, as an SVG that is
+//! complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
 
 use maud::{Markup, html};
 

@@ -51,7 +51,7 @@ fn is_broken(case: &CaseRecord) -> bool {
     case.level != Level::May && case.outcomes.iter().flatten().any(|one| one.verdict == Verdict::Broken)
 }
 
-/// The documents of which a rule was tried on some system.
+/// The documents with a rule that was tested on some system.
 fn tried(conformance: &Conformance) -> Vec<Document> {
     let systems = 0..conformance.systems.len();
     let is_tried = |document: &Document| {

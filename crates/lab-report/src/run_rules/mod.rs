@@ -27,7 +27,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Class::Invalid => "invalid",

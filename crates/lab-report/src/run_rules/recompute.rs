@@ -97,7 +97,7 @@ impl Comparison {
         }
     }
 
-    /// Whether a threshold was kept, and its words, follow from its figure; and its figure, where the mix has
+    /// Whether a threshold was met, and its text, follow from its figure; and its figure, where the mix has
     /// it.
     fn threshold(&mut self, place: &str, mix: &MixResult, record: &ThresholdRecord) {
         let threshold = match Threshold::parse(&record.threshold) {

@@ -1,5 +1,5 @@
 //! One request of a workload, made before anything is measured: is the system ready, and does it answer
-//! rightly?
+//! correctly?
 //!
 //! The laboratory itself sends plain GET requests and checks every byte of the answer. The load engine sends
 //! the others (TLS, HTTP/2, another method, fields or a body) once, in the same form as in the mix.

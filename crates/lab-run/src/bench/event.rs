@@ -30,13 +30,13 @@ pub enum Event<'a> {
         /// Why not, as a sentence without its full stop.
         reason: &'a str,
     },
-    /// The rules of HTTP are tried on a system.
+    /// The rules of HTTP are tested on a system.
     Conformance {
         /// Its name for people.
         system: &'a str,
-        /// Cases that were tried.
+        /// Cases that were tested.
         done: usize,
-        /// Cases that are tried on it.
+        /// Cases that are tested on it.
         of: usize,
     },
     /// A mix begins on a system.

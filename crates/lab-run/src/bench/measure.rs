@@ -1,5 +1,5 @@
-//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that
-//! watches over both, over the system's life and over an interrupt.
+//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread, which
+//! monitors both, the end of the system and an interrupt.
 
 use super::event::{Event, Observer, Tick, Turn};
 use super::generator::LoadGenerator;
@@ -25,7 +25,7 @@ pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
     /// What ends it early, bound to the plan.
     pub(super) abort_if: Vec<Threshold>,
-    /// What it is held against when it has ended, bound to the plan.
+    /// The thresholds that apply when it has ended, bound to the plan.
     pub(super) thresholds: Vec<Threshold>,
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
@@ -191,7 +191,7 @@ impl MixSupervisor<'_> {
     }
 }
 
-/// Whether something ends the mix before its time.
+/// Whether a threshold ends the mix early.
 fn early_ending(running: &mut RunningSystem, interrupt: &AtomicBool) -> Ending {
     if let Some(end) = running.has_ended() {
         Ending::SystemDied(end)

@@ -166,8 +166,8 @@ pub fn run_with(
 ) -> Result<Finished, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
-    // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's
-    // processors.
+    // From here on this thread, and all programs that it starts except the servers, use only the load
+    // engine's processors.
     let pin = PinnedThread::to(&prepared.placement.load);
     let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
     drop(pin);
@@ -258,8 +258,8 @@ impl<'a> Run<'a> {
         Ok(Finished { result, directory, report, aborted: self.aborted })
     }
 
-    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it
-    /// is one. An error is the reason why the run ends here.
+    /// One load on a part of a system that is not one of the mixes; its `place` is its number and their
+    /// count. An error is the reason why the run ends here.
     fn load_apart(
         &mut self,
         (running, part): (usize, usize),

@@ -1,6 +1,6 @@
 //! The search for the loads that are worth measuring: short trials with twice as many clients each time until
-//! the rate rises no more, then between the best and its neighbours. What it finds is measured afterwards
-//! like the mixes of a suite: found by search, confirmed by runs.
+//! the rate no longer rises, then between the best and its neighbours. The loads that it finds are measured
+//! afterwards like the mixes of a suite: found by search, confirmed by runs.
 //!
 //! The structure is that of Nighthawk's adaptive load controller (exponential, then bisection, then a stage
 //! that tests what was found) and of MLRsearch: short trials early, full length for the reported figures.
@@ -11,9 +11,9 @@ use touchstone_lab::result::SearchTrial;
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Mix, RATE_MAX};
 
-/// The most clients that are tried.
+/// The most clients of a trial.
 pub(super) const CLIENTS_MAX: usize = 1024;
-/// A rate that rises by less than this to twice the clients rises no more.
+/// A rate that rises by less than this with twice the clients counts as constant.
 const RISES: f64 = 0.03;
 /// Whole length of a trial and its ramps, seconds; a suite whose mixes are shorter sets a shorter one.
 const TRIAL_S: f64 = 3.0;

@@ -81,7 +81,7 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// In a closed loop, clients = rate x (latency + think time); otherwise something was not counted.
+/// In a closed loop, clients = rate x (latency + think time); otherwise the counts are wrong.
 fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 || mix.arrivals.is_some() {
         return None;

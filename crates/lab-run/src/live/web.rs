@@ -27,7 +27,7 @@ const CLIENT_TIME_LIMIT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long the end waits for clients to read it.
 const END_TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Nothing is loaded from elsewhere; the page contains all that it needs.
+/// The page loads no other files; it contains all that it needs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src \
                       'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -59,7 +59,7 @@ impl Bound {
         self.address
     }
 
-    /// Serves it from threads of their own.
+    /// Serves it from separate threads.
     pub fn serve(self, hub: Arc<Hub>) -> io::Result<Serving> {
         let shared =
             Arc::new(Shared { hub, ended: AtomicBool::new(false), connections: AtomicUsize::new(0) });
@@ -168,7 +168,7 @@ pub enum LiveRequest {
     Events,
     /// The state, once.
     State,
-    /// Something else: the status.
+    /// Another request: the status of the answer.
     Refused(&'static str),
 }
 

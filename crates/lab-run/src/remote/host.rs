@@ -1,4 +1,4 @@
-//! The words that name a system on another machine: `ssh://[user@]host[:port]/system`.
+//! The name of a system on another machine: `ssh://[user@]host[:port]/system`.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -17,7 +17,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Whether a word of the command line names a system so.
+    /// Whether an argument has this form.
     pub fn looks_like(word: &str) -> bool {
         word.starts_with(SCHEME)
     }
@@ -42,7 +42,7 @@ impl Host {
         Ok((host, system.to_owned()))
     }
 
-    /// The word that ssh takes.
+    /// The argument of ssh.
     pub fn destination(&self) -> String {
         match &self.user {
             Some(user) => format!("{user}@{}", self.name),

@@ -65,7 +65,7 @@ pub(super) enum Answer {
     Stopped,
     /// It could not be done, for this reason.
     Failed {
-        /// In words.
+        /// As text.
         reason: String,
     },
 }

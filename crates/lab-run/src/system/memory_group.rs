@@ -1,4 +1,4 @@
-//! Limits the memory of a system under test: a control group of its own with a limit. The limit includes the
+//! Limits the memory of a system under test: its own control group with a limit. The limit includes the
 //! memory that its processes allocate and the kernel's page cache of the files that they read.
 //!
 //! A control group of version 2 with the controller `memory` is made beside this process's own group, because
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::memory::Size;
 
-/// Executes a command when this process is in the group, which is the first argument. So everything that the
-/// command allocates and starts is in the group.
+/// Executes a command when this process is in the group, which is the first argument. So all memory and
+/// processes of the command are in the group.
 const WAIT_FOR_GROUP: &str = "until case \"$(cat /proc/$$/cgroup)\" in *\"$0\"*) ;; *) false ;; esac; \
                               do sleep 0.01; done; exec \"$@\"";
 /// How long processes may take to leave the group after they were ended.

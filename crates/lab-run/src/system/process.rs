@@ -91,7 +91,7 @@ impl SystemProcess {
         self.child.id()
     }
 
-    /// How it ended, if it did, in words.
+    /// How it ended, if it did, as text.
     pub fn has_ended(&mut self) -> Option<&str> {
         if self.ended.is_none() && self.leader_has_ended() {
             self.reap();

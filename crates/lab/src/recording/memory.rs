@@ -20,7 +20,7 @@ pub struct MemoryReading {
     pub page_faults: Option<u64>,
     /// Of them, those that waited for a disk.
     pub major_page_faults: Option<u64>,
-    /// Pages brought back from swap.
+    /// Pages read back from swap.
     pub swapped_in_pages: Option<u64>,
     /// Pages put into swap.
     pub swapped_out_pages: Option<u64>,

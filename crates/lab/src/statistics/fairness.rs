@@ -14,7 +14,7 @@ pub struct Fairness {
 }
 
 /// Jain's fairness index (Jain, Chiu and Hawe, 1984): the square of the sum over n times the sum of squares.
-/// `None` of no clients, or where none got anything.
+/// `None` if there are no clients, or no client got an answer.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

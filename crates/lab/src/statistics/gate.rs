@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The confidence of the one-sided interval.
 pub const CONFIDENCE: f64 = 0.995;
-/// The fewest runs from which anything is concluded.
+/// The fewest runs that allow a conclusion.
 pub const FEWEST_RUNS: usize = 3;
 
 /// The outcome of the gate.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// A smaller difference does not matter.
 pub const PRACTICAL_BAND: f64 = 0.01;
-/// The fewest pairs from which anything is concluded: with five, all of one sign, chance has 1 in 16.
+/// The fewest pairs that allow a conclusion: with five, all of one sign, chance has 1 in 16.
 pub const FEWEST_PAIRS: usize = 5;
 /// Up to this many pairs the signed-rank test is exact.
 const EXACT_PAIRS_MAX: usize = 25;

@@ -1,5 +1,5 @@
-//! The useful peak: the highest load that people would still be content with (the report of 2000 names it;
-//! these are its words made exact).
+//! The useful peak: the highest load with acceptable latency and errors (the report of 2000 names it; these
+//! are its criteria made exact).
 //!
 //! It is the largest load at which, over at least three runs in their steady windows, at most one request of
 //! a thousand fails, 95 % of the answers arrive within the agreed time, no lighter load has the same rate
@@ -62,7 +62,7 @@ pub struct Run {
     pub p95_us: f64,
     /// How equally the clients were served; absent if it was not measured.
     pub fairness: Option<Fairness>,
-    /// Why the load engine and not the server set the figures, in words; absent: the server did.
+    /// Why the load engine and not the server limited the figures; absent: the server did.
     pub tainted: Option<&'static str>,
 }
 

@@ -111,7 +111,7 @@ pub struct Suite {
     pub keep_alive: bool,
     /// The share of the requests on kept connections that are the last on theirs; absent: none is.
     pub new_connection_share: Option<f64>,
-    /// The protocol version that the requests are written in, where their class has none of its own.
+    /// The protocol version of the requests, unless their class has its own.
     pub http_version: HttpVersion,
     /// Clients that share a connection of HTTP/2 or 3.
     pub streams: usize,
@@ -135,9 +135,9 @@ pub struct Suite {
     pub fail_if: Vec<Threshold>,
     /// What ends a mix, and the run, as soon as it is missed.
     pub abort_if: Vec<Threshold>,
-    /// Whether the rules of HTTP are tried on each system before the mixes.
+    /// Whether the rules of HTTP are tested on each system before the mixes.
     pub conformance: bool,
-    /// How the names of the cases begin that are tried; empty: all are.
+    /// The beginnings of the names of the tested cases; empty: all cases.
     pub conformance_cases: Vec<String>,
     /// The mixes, in order.
     pub mixes: Vec<Mix>,

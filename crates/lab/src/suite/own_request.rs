@@ -254,7 +254,7 @@ fn is_method(word: &str) -> bool {
     word.len() <= 100 && is_token(word.as_bytes())
 }
 
-/// What is wrong with a path, if anything (the origin form of RFC 9112, section 3.2.1).
+/// The fault of a path, if it has one (the origin form of RFC 9112, section 3.2.1).
 pub fn path_problem(path: &str) -> Option<String> {
     // A value of the session may be a whole path.
     if !path.starts_with('/') && !path.starts_with("${") {

@@ -19,7 +19,7 @@ pub const DIRECTIVE: &[u8] = b"<!--#";
 pub enum Expected {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// What a server makes of a page: no directive is left in it.
+    /// A server's output for a page: no directive is left in it.
     Page,
     /// Any output of the program is accepted.
     Anything,
@@ -123,7 +123,7 @@ fn own_file(workload: &Workload, request: &OwnRequest) -> Vec<u8> {
     content::make(&title, request.usual_bytes().unwrap_or(0) as usize, seed)
 }
 
-/// What the file of an interface must hold that is a file and no more.
+/// The contents of the file of an interface that is only a file.
 fn interface_file(workload: &Workload, interface: &Interface) -> Vec<u8> {
     let title = format!("{} {}", workload.name, interface.path);
     content::make(&title, interface.body_bytes as usize, workload.content_seed)

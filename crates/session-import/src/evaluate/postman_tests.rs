@@ -11,7 +11,7 @@ const LINKS: [&str; 16] = [
 ];
 
 impl Interpreter {
-    /// Calls a function of Postman; `None` where the name is none of its.
+    /// Calls a function of Postman; `None` if the name is not one of its functions.
     pub(super) fn call_postman(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
         let first = arguments.first();
         let word = |at: usize| arguments.get(at).and_then(Value::plain_text);

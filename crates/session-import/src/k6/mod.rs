@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// What scripts of today are made of.
+    /// The features of present scripts.
     #[test]
     fn functions_loops_forms_and_batches_are_followed() {
         let text = "import http from 'k6/http';\nimport { check, group, sleep } from 'k6';\n\

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const MOST_STATUSES: usize = 20;
 
 impl Interpreter {
-    /// Calls a function of k6/http; `None` where the name is none of its.
+    /// Calls a function of k6/http; `None` if the name is not one of its functions.
     pub(crate) fn call_http(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
         let function = name.strip_prefix("http.")?;
         let method = match function {
@@ -170,7 +170,7 @@ impl Interpreter {
         }
     }
 
-    /// A text as it is, an object as a form.
+    /// A text unchanged, an object as a form.
     fn body(&mut self, body: &Value, request: &mut DraftRequest) {
         if matches!(body, Value::Undefined | Value::Null) {
             return;

@@ -41,7 +41,7 @@ struct Waiting {
     is_notified: bool,
 }
 
-/// A process on a machine of its own.
+/// A process on its own machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
     /// How far its clocks are ahead of the virtual time.
@@ -91,7 +91,7 @@ impl Scheduler {
         self.is_ending.get()
     }
 
-    /// Suspends the task that runs, until this moment or until something was sent.
+    /// Suspends the task that runs, until this moment or until a value was sent.
     pub fn pause(&self, until: Instant) {
         let yielder = YIELDER.get();
         if self.is_ending() || yielder.is_null() {

@@ -39,7 +39,7 @@ pub struct Client {
     has_settings: bool,
     is_leaving: bool,
     block: Option<(u32, bool, Vec<u8>)>,
-    /// Its bytes are changed under way: the server may do anything that is whole frames.
+    /// Its bytes are changed on the link: the server may send any complete frames.
     is_changed: bool,
     unanswered_pings: u64,
     /// Pings and settings of the server that are to be answered.
@@ -95,7 +95,7 @@ impl Client {
         client
     }
 
-    /// Does something.
+    /// Takes a step.
     pub fn act(&mut self, to: &mut Wire) {
         if chance::percent(50) {
             self.acknowledge(to);
@@ -446,7 +446,7 @@ impl Client {
         }
     }
 
-    /// Has the server send everything from now on.
+    /// Opens all windows, so that the server can send everything.
     pub fn open_windows(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         let increment = OPEN_WINDOW - u32::try_from(self.window.max(0)).unwrap();
@@ -469,7 +469,7 @@ impl Client {
         self.acknowledge(to);
     }
 
-    /// Whether every request that was not taken back has its answer, and everything else too.
+    /// Whether every request that was not reset has its answer, and no other work is left.
     pub fn has_everything(&self) -> bool {
         self.unacknowledged.is_empty()
             && self.unanswered_pings == 0

@@ -1,5 +1,5 @@
-//! The engine of HTTP/2 against a client that keeps account of everything: windows, the order of frames, the
-//! ends of streams, and every byte of every body. Both ends of the connection cut the bytes anywhere.
+//! The engine of HTTP/2 against a client that records everything: windows, the order of frames, the ends of
+//! streams, and every byte of every body. Both ends of the connection cut the bytes anywhere.
 //!
 //! What must hold: the server never sends more than a window allows, no bytes on a stream that has ended, and
 //! no bytes of another stream; a client that keeps to the protocol loses no request, whatever streams it
