@@ -295,7 +295,7 @@ impl Leader<'_> {
     fn what_breaks(&self) -> Told {
         let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
         let first = plan.bottleneck.verdict;
-        let mut because = format!("{}: {}", plan.system, plan.bottleneck.told());
+        let mut because = format!("{}: {}", plan.system, plan.bottleneck.clause());
         let others: Vec<String> = self
             .result
             .suite

@@ -266,7 +266,7 @@ fn rest(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
             .iter()
             .filter(|line| line.starts_with(&format!("{}: ", plan.system)) && line.ends_with('.'))
             .collect();
-        let held = format!("{}: {}", plan.system, plan.bottleneck.told());
+        let held = format!("{}: {}", plan.system, plan.bottleneck.clause());
         check(&mut found, told.iter().any(|line| **line == held), &format!("{held} is not said"));
         let causes = ["were used up", "own limit: the figures", "cannot be told", "was used up while"];
         for cause in causes.iter().filter(|cause| told.iter().any(|line| line.contains(**cause))) {
@@ -332,7 +332,11 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
     );
     // What breaks and what to change are about the stated bottleneck.
     let (breaks, change) = (answer("What breaks"), answer("What to change"));
-    check(&mut found, breaks.because.contains(&plan.bottleneck.told()), "what breaks is another bottleneck");
+    check(
+        &mut found,
+        breaks.because.contains(&plan.bottleneck.clause()),
+        "what breaks is another bottleneck",
+    );
     let remedy = match plan.bottleneck.verdict {
         Verdict::ServerCpu => "Twice the processors",
         Verdict::Generator => "More processors or machines for the load engine",

@@ -148,7 +148,7 @@ fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
         format!(
             "{}: {} (in the first such mix {}).",
             if mix.arrivals.is_some() { "Partly the engine\u{2019}s own" } else { "A lower bound" },
-            limit.told(),
+            limit.description(),
             words::line(reason.trim_end_matches('.'), 160)
         )
     });

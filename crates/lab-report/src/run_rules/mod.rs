@@ -344,7 +344,7 @@ fn generator(result: &ResultFile) -> Rule {
             "in {} of {} runs {} ({}); in the first, {sign}",
             names.len(),
             runs_of_mixes(result),
-            kind.told(),
+            kind.description(),
             examples(&names),
         ))
     };

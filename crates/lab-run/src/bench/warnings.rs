@@ -72,7 +72,7 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     Some(format!(
         "{}: {} with {} {noun} ({sign}); {}.",
         series.title,
-        limit.told(),
+        limit.description(),
         touchstone_lab::figures::list(&numbers),
         match saturated[0].arrivals {
             Some(_) => "what it measured is partly its own",
