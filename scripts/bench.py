@@ -144,7 +144,7 @@ def measure(program, name, there, paths, runs, scratch):
     ended = subprocess.run(command, capture_output=True, text=True)
     path = output / "result.json"
     if not path.exists():
-        return None, (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return None, (ended.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     return json.loads(path.read_text()), part
 
 

@@ -6,7 +6,7 @@ import socket
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-# Where cargo builds, and the setup puts what belongs to a checkout.
+# Where cargo builds, and where the setup installs the tools of a checkout.
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
 # Where the setup puts what all checkouts share.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "touchstone"

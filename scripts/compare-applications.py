@@ -57,7 +57,7 @@ APPLICATIONS = ["examples", *(f"{JETTY}{name}.war" for name in (
     org.jolokia:jolokia-agent-war:2.0.0
     org.ops4j.pax.web.samples:war:4.2.2""".split()]
 
-# Fields that say what the server is, when it answered, or how the message is framed.
+# Fields that state the server's name, the time of the answer, or the framing of the message.
 OWN_FIELDS = {"server", "date", "connection", "keep-alive", "transfer-encoding", "content-length"}
 
 CLOCK = re.compile(rb"\b\d\d?:\d\d:\d\d(\.\d+)?\b")
@@ -232,7 +232,7 @@ def tomcat(directory, program, war):
     for name in ("web.xml", "catalina.properties"):
         shutil.copy(program / "conf" / name, directory / "conf")
     shutil.copy(war, directory / ("webapps-javaee" if is_old(war) else "webapps") / "app.war")
-    # Error pages there say nothing but the status, as ours with `error_text = false`.
+    # Error pages there contain only the status, as ours with `error_text = false`.
     (directory / "conf/server.xml").write_text(f"""<Server port="-1"><Service name="Catalina">
 <Connector address="127.0.0.1" port="{port}" protocol="HTTP/1.1" maxPostSize="2097152"/>
 <Engine name="Catalina" defaultHost="localhost"><Host name="localhost" appBase="webapps">
@@ -243,7 +243,7 @@ def tomcat(directory, program, war):
     return Server(directory, [program / "bin/catalina.sh", "run"], environment, port)
 
 
-# --- What a page leads to.
+# --- The links of a page.
 
 class Page(html.parser.HTMLParser):
     """Links and forms of a page, in their order."""
@@ -387,7 +387,7 @@ def crawl(servers, most, war):
             continue
         known.add(key)
         count += 1
-        # Each is asked with its own words: links may hold its session.
+        # Each gets requests with its own links: they may contain its session.
         answers = [server.ask(method, own_target(server, target, servers), body) for server in servers]
         difference = differs(answers[1], answers[2], answers[0])
         if difference and not (method == "GET" and is_random(servers, target, answers[0])):

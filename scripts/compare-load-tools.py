@@ -180,7 +180,7 @@ def vegeta(options, server, core, seconds, rate, version="1.1"):
         attack += [f"-rate={rate}/s", "-workers=50", f"-max-workers={CLIENTS}"]
     else:
         attack += ["-rate=0", f"-workers={CLIENTS}", f"-max-workers={CLIENTS}"]
-    # The attack prints nothing.
+    # The attack has no output.
     shell = f"{' '.join(attack)} && echo done"
     target, environment = f"GET {server.url}\n", {"GOMAXPROCS": "1"}
     _, used = run(["sh", "-c", shell], core, seconds, text=target, environment=environment)
@@ -315,7 +315,7 @@ def stall(options, server):
     kept, options.rounds = options.rounds, 1
     found = rounds(options, measure)
     options.rounds = kept
-    # The slowest fifth is spread evenly over 0 to 2 s, so that 95 % came within 1.5 s and 99 % within 1.9 s.
+    # The slowest fifth is spread evenly over 0 to 2 s, so that 95 % arrived within 1.5 s, 99 % within 1.9 s.
     within = lambda percent: max(0.0, (STALL - (100 - percent) / 100 * STALL_RUN)) * 1000
     rows = [[name, three(of["p50"]), three(of["p95"]), three(of["p99"])] for name, of in found.items()]
     rows.append(["the truth", "below 1", three(within(95)), three(within(99))])
@@ -434,7 +434,7 @@ def sockets(options, server):
             command = ["k6", "run", f"--summary-export={summary}", str(script)]
             _, used = run(command, options.core, seconds, environment=environment)
             of = json.loads(summary.read_text())["metrics"]["answer"]
-            # k6 tells time to scripts in whole milliseconds.
+            # k6 gives scripts the time in whole milliseconds.
             row = [of["count"] / seconds, used * 1e6 / of["count"], None, None]
             found.setdefault("k6", []).append(row)
     finally:

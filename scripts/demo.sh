@@ -2,9 +2,9 @@
 # Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files,
 # beside nginx and Apache httpd with the interfaces that they share, Granian for those of Python, the
 # accelerator before that Apache, and the limit of this machine's kernel. Three runs of each mix, so that the
-# report has intervals and a useful peak; in all under six minutes on two cores. It leaves one report, whose
-# first screen says which server, which interface, how many users, what breaks first and what to change.
-# Options go to `touchstone bench`, for example --live 8089 to watch it in a browser.
+# report has intervals and a useful peak; in all under six minutes on two cores. It writes one report, whose
+# first screen states which server, which interface, how many users, the first bottleneck and what to change.
+# Options are passed to `touchstone bench`, for example --live 8089 to watch it in a browser.
 #
 #   PROFILE=release scripts/demo.sh  another build profile of the root Cargo.toml than `fast`
 set -euo pipefail

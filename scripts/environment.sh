@@ -18,8 +18,8 @@ target=${CARGO_TARGET_DIR:-$top/target}
 # The toolchain that rust-toolchain.toml pins, for example 1.95.0.
 pinned_rust=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 
-# rustup would fetch the pinned toolchain where it is not installed under that very name. Where the toolchain
-# that is installed as "stable" is the same version, use it: nothing has to be fetched then.
+# rustup would fetch the pinned toolchain if it is not installed under exactly that name. If the toolchain
+# that is installed as "stable" is the same version, use it: then rustup fetches nothing.
 if [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null; then
     toolchains=$(rustup toolchain list 2>/dev/null || true)
     case $toolchains in

@@ -30,7 +30,7 @@ fetch_archive() {
     mkdir -p "$(dirname "$home")"
     local beside
     beside=$(mktemp -d "$(dirname "$home")/fetching.XXXXXX")
-    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
+    # Unpacked beside it and renamed, so that a reader finds all files or none.
     if curl --silent --show-error --fail --location --max-time 300 --retry 2 \
         --output "$beside/archive.tar.gz" "$url" &&
         echo "$sha256  $beside/archive.tar.gz" | sha256sum --check --quiet &&

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures with a stop-watch how long the first minutes take on a clean Debian: what docs/first-minutes.md
-# says is typed, in a root that debootstrap has just made, and each line is shown with its time.
+# Measures with a stop-watch how long the first minutes take on a clean Debian: runs the commands of
+# docs/first-minutes.md in a root that debootstrap has just created, and prints each line with its time.
 #
 #   scripts/first-minutes.sh PROGRAM [wordpress] [accelerate] [demo]
 #
@@ -171,7 +171,7 @@ END
 }
 
 demo() {
-    # From a fresh clone: what git knows of this tree, and nothing that was built here.
+    # From a fresh clone: the files of this tree in git, and no files that were built here.
     mkdir "$root/root/touchstone"
     git -C "$top" archive --format=tar HEAD | tar -x -C "$root/root/touchstone"
     type_in 'apt-get update && apt-get install --yes --no-install-recommends make curl ca-certificates'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Java side of servlets: jars in java/ below the target directory, Tomcat's among them, where the
-# server looks for them. Maven fetches what it needs, once.
+# server searches for them. Maven fetches its dependencies once.
 #
 #   scripts/java.sh            builds, and runs the tests of the Java side
 #   scripts/java.sh --test     only runs these tests
@@ -18,7 +18,7 @@ main() {
         [ $brief = yes ] || echo "java: no Maven or no JDK: install maven and openjdk-17-jdk-headless" >&2
         return 3
     fi
-    # A directory of its own: jars that are in use are not to be written meanwhile.
+    # A separate directory: jars that are in use must not be written.
     if [ "${1:-}" = --test ]; then
         mvn --batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-test" test
         return
@@ -28,7 +28,7 @@ main() {
         [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
-    # One at a time: tests that run beside each other may all find that nothing is built yet.
+    # One at a time: several tests that run at the same time may find that the jars are not built yet.
     mkdir -p "$target/java"
     exec 9>"$target/java/lock"
     flock 9
@@ -48,7 +48,8 @@ main() {
     [ $brief = yes ] || echo "java: $jars"
 }
 
-# Makes a class LocalStrings for each of Tomcat's packages that has messages; LaterMessages.java says why.
+# Makes a class LocalStrings for each of Tomcat's packages that has messages; LaterMessages.java has the
+# reason.
 later_messages() {
     local made=$target/java-build/messages directory
     rm -rf "$made"

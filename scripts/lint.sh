@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# A version that builds with the pinned Rust; installed only where there is no cargo-deny at all.
+# A version that builds with the pinned Rust; installed only if there is no cargo-deny.
 cargo_deny_version=0.20.2
 
 main() {
@@ -28,8 +28,8 @@ check_dependencies() {
     check_advisories
 }
 
-# Known vulnerabilities are looked up in a database that is a git repository; where it cannot be fetched, that
-# is said, and is not a failure: the rest has been checked.
+# Known vulnerabilities are looked up in a database that is a git repository. If it cannot be fetched, the
+# script prints that, which is not a failure: the rest has been checked.
 check_advisories() {
     local fetch_log
     fetch_log=$(mktemp)

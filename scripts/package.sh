@@ -36,7 +36,7 @@ main() {
     done
 
     make_pages "$built/touchstone"
-    # Less than a third of the program is code; the tests' own build stays as it is.
+    # Less than a third of the program is code; the tests' own build is not changed.
     [ "$profile" = dev ] || scripts/split-debug.sh "$built/touchstone"
 
     # Servlets in the package take Maven where it is built.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows that the simulator finds faults: puts each of crates/simulation/faults/*.patch into a copy of the
-# sources, and looks for it with up to 1,000 seeds of its part. A patch's name begins with the part.
+# sources, and searches for it with up to 1,000 seeds of its part. A patch's name begins with the part.
 #
 #   scripts/planted-faults.sh                   all of them
 #   scripts/planted-faults.sh disk-             those whose names begin so
@@ -25,7 +25,7 @@ rm -rf "$copy"
 mkdir -p "$copy"
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard | tar -c --null --files-from=- | tar -x -C "$copy"
-# Cargo goes by times: what an earlier call has built of these files may be with a fault.
+# Cargo compares times: an earlier call may have built these files with a fault.
 sed -n 's/^+++ b\/\([^ \t]*\).*/\1/p' "$top"/crates/simulation/faults/*.patch | (cd "$copy" && xargs touch)
 
 missed=0

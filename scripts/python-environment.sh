@@ -5,8 +5,8 @@
 # make_python_environment WHAT DIRECTORY --brief|"" PACKAGE==VERSION...
 #
 # Makes the environment with these packages, unless exactly these are in it already. WHAT is their name in
-# messages; --brief says nothing where nothing is to be done. It fails if they could not be installed, and
-# says so. Environment: SETUP_INSTALL=no looks and never installs.
+# messages; --brief prints nothing if they are installed already. If they could not be installed, it fails
+# with a message. Environment: SETUP_INSTALL=no checks and never installs.
 make_python_environment() {
     local what=$1 directory=$2 brief=$3 python=/usr/bin/python3
     shift 3

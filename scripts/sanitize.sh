@@ -5,8 +5,8 @@
 #   scripts/sanitize.sh address nsapi      one sanitizer; with names, only these crates
 #
 # This needs a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the
-# standard library is not instrumented: ThreadSanitizer then sees fewer accesses, and scripts/tsan.supp names
-# what it cannot judge.
+# standard library is not instrumented: ThreadSanitizer then checks fewer accesses, and scripts/tsan.supp
+# names what it cannot judge.
 #
 # Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2 there is no nightly
 # toolchain.

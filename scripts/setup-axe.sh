@@ -4,7 +4,7 @@
 #   scripts/setup-axe.sh [--brief]      --brief prints nothing when it is installed
 #
 # It is one script that Chromium runs in a page. Without it (or without Chromium) the test of the report's
-# accessibility says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# accessibility prints SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -4,8 +4,8 @@
 #
 #   scripts/setup-cache-tests.sh [--brief]      --brief prints nothing when they are installed
 #
-# Tests of our own share our understanding of RFC 9111; these do not. Without them the test of conformance
-# says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# Our own tests share our understanding of RFC 9111; these do not. Without them the test of conformance prints
+# SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -4,7 +4,7 @@
 #
 #   scripts/setup-collector.sh [--brief]      --brief prints nothing when it is built
 #
-# Without it those tests say SKIPPED. Environment: SETUP_INSTALL=no looks and never builds.
+# Without it those tests print SKIPPED. Environment: SETUP_INSTALL=no checks and never builds.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

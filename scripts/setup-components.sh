@@ -5,8 +5,8 @@
 #
 #   scripts/setup-components.sh [--brief]      --brief prints nothing when they are built
 #
-# They lie in ${XDG_CACHE_HOME:-~/.cache}/touchstone/components, beside no checkout. Without them the tests
-# of these languages say SKIPPED. Environment: SETUP_INSTALL=no looks and never builds.
+# They are in ${XDG_CACHE_HOME:-~/.cache}/touchstone/components, outside any checkout. Without them the tests
+# of these languages print SKIPPED. Environment: SETUP_INSTALL=no checks and never builds.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -72,7 +72,7 @@ WORLD
 }
 
 # Two components for the tests of the language, of wasi:http 0.2 and 0.3, and those that this repository
-# carries, whose bytes must come out the same: so no path of this machine may get into them.
+# carries, whose bytes must be reproducible: so no path of this machine may be in them.
 build_rust() {
     local sources=$PWD/programs/wasm/rust target=$home/rust flags
     flags="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$sources=/source"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fetches MaxMind's test files for GeoIP, which come with the source of its Python package, below the target
+# Fetches MaxMind's test files for GeoIP, which are in the source of its Python package, into the target
 # directory.
 #
-#   scripts/setup-geoip.sh [--brief]      --brief prints nothing when they are there
+#   scripts/setup-geoip.sh [--brief]      --brief prints nothing when they are installed
 #
-# Without them the tests of GeoIP say SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# Without them the tests of GeoIP print SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

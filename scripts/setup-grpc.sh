@@ -4,7 +4,7 @@
 #
 #   scripts/setup-grpc.sh [--brief]      --brief prints nothing when it is installed
 #
-# Without it the test of gRPC says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# Without it the test of gRPC prints SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

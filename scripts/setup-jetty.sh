@@ -4,9 +4,9 @@
 #
 #   scripts/setup-jetty.sh [--brief]      --brief prints nothing when it is installed
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
-# is changed. The bench finds it by the script touchstone-jetty beside it. It runs on any Java from 17 on.
-# Environment: SETUP_INSTALL=no looks and never fetches.
+# It is in ${XDG_CACHE_HOME:-~/.cache}/touchstone, outside any checkout, and is used from there without
+# changes. The bench finds it by the script touchstone-jetty beside it. It runs on any Java from 17 on.
+# Environment: SETUP_INSTALL=no checks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -20,8 +20,8 @@ cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
 home=$cache/jetty-home-$version
 
 fetch_archive Jetty "$version" "$url" "$sha256" "$home" start.jar "${1:-}" || exit 0
-# The other scripts have this directory in their PATH, so that the bench finds it. Its version is asked for
-# without a Java.
+# The other scripts have this directory in their PATH, so that the bench finds it. Its version is read without
+# a Java.
 mkdir -p "$cache/bin"
 cat >"$cache/bin/touchstone-jetty.new" <<END
 #!/bin/sh

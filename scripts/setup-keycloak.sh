@@ -4,9 +4,9 @@
 #
 #   scripts/setup-keycloak.sh [--brief]      --brief prints nothing when it is installed
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there, with its data
-# in memory. It runs on Java from 17 on. Without either the tests say SKIPPED. Environment: SETUP_INSTALL=no
-# looks and never fetches.
+# It is in ${XDG_CACHE_HOME:-~/.cache}/touchstone, outside any checkout, and is used from there, with its data
+# in memory. It runs on Java from 17 on. Without either the tests print SKIPPED. Environment: SETUP_INSTALL=no
+# checks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -22,7 +22,7 @@ home=$cache/keycloak-$version
 
 fetch_archive Keycloak "$version" "$url" "$sha256" "$home" bin/kc.sh "${1:-}" || exit 0
 command -v java >/dev/null || exit 0
-# A start with --optimized takes what was built once, and changes nothing below this directory.
+# A start with --optimized uses the existing build, and changes nothing below this directory.
 if [ ! -e "$home/built-for-tests" ]; then
     "$home/bin/kc.sh" build --db=dev-mem >/dev/null 2>&1 || {
         echo "setup: Keycloak could not be built; it needs Java 17 or later"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the HTTP Observatory of MDN, whose rules the tests ask, below the target directory.
+# Installs the HTTP Observatory of MDN, whose rules the tests use, into the target directory.
 #
 #   scripts/setup-observatory.sh [--brief]      --brief prints nothing when it is installed
 #
-# Its own program, which node runs, looks at a site of the tests. Without it that test says SKIPPED.
-# Environment: SETUP_INSTALL=no looks and never installs.
+# Its own program, which node runs, checks a site of the tests. Without it that test prints SKIPPED.
+# Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

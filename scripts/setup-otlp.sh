@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the definitions of OTLP as OpenTelemetry publishes them, the Python package opentelemetry-proto,
-# for the tests of live figures, into a Python environment of its own below the target directory.
+# for the tests of live figures, into its own Python environment below the target directory.
 #
 #   scripts/setup-otlp.sh [--brief]      --brief prints nothing when it is installed
 #
-# Without it the test of live figures to OpenTelemetry says SKIPPED. Environment: SETUP_INSTALL=no looks
+# Without it the test of live figures to OpenTelemetry prints SKIPPED. Environment: SETUP_INSTALL=no checks
 # and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh

@@ -5,8 +5,8 @@
 #
 #   scripts/setup-python-applications.sh [--brief]      --brief prints nothing when they are installed
 #
-# They lie in python-applications/ below the target directory. Without them the tests say SKIPPED.
-# Environment: SETUP_INSTALL=no looks and never installs.
+# They are in python-applications/ below the target directory. Without them the tests print SKIPPED.
+# Environment: SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs the servers for Python applications that are measured beside this one, from PyPI, into a Python
-# environment in the user's cache: Granian, uvicorn and gunicorn, with what serves files on the last two, and
-# Hypercorn, which speaks HTTP/3 with aioquic and is tried with the rules of HTTP.
+# environment in the user's cache: Granian, uvicorn and gunicorn, with the packages that serve files for the
+# last two, and Hypercorn, which supports HTTP/3 with aioquic and is tested with the rules of HTTP.
 #
 #   scripts/setup-python-servers.sh [--brief]      --brief prints nothing when they are installed
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout. Its Python is Debian's where there is
-# one: uWSGI and mod_wsgi have that, too, so that all are measured with the same. Environment:
-# SETUP_INSTALL=no looks and never installs.
+# It is in ${XDG_CACHE_HOME:-~/.cache}/touchstone, outside any checkout. Its Python is Debian's if there is
+# one: uWSGI and mod_wsgi use that, too, so that all are measured with the same. Environment: SETUP_INSTALL=no
+# checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -3,7 +3,7 @@
 # repository jakartaee/servlet as Debian has it, in its source package jakarta-servlet-api. Maven Central does
 # not have the kit.
 #
-#   scripts/setup-servlet-tck.sh [--brief]      --brief prints nothing when they are there
+#   scripts/setup-servlet-tck.sh [--brief]      --brief prints nothing when they are installed
 #
 # They lie in servlet-tck-6.1.0 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. It takes apt-get, and network.
 #
@@ -30,12 +30,12 @@ main() {
     fetch "$beside"
     echo "$sha256  $beside/jakarta-servlet-api_$version.orig.tar.xz" | sha256sum --check --quiet
     tar -xJf "$beside/jakarta-servlet-api_$version.orig.tar.xz" -C "$beside"
-    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
+    # Unpacked beside it and renamed, so that a reader finds all files or none.
     mv -T "$beside/jakarta-servlet-api-$version" "$home" 2>/dev/null || [ -f "$home/tck/pom.xml" ]
 }
 
-# The archive of the sources, from the release that has this version, with lists of its own: nothing of the
-# machine's package lists changes.
+# The archive of the sources, from the release that has this version, with separate lists: the machine's
+# package lists do not change.
 fetch() {
     mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
     echo "deb-src $(mirror) trixie main" >"$1/sources.list"

@@ -4,9 +4,9 @@
 #
 #   scripts/setup-tomcat.sh [--brief]      --brief prints nothing when it is installed
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
-# is changed. It runs on any Java from 17 on. Without either the tests say SKIPPED. Environment:
-# SETUP_INSTALL=no looks and never fetches.
+# It is in ${XDG_CACHE_HOME:-~/.cache}/touchstone, outside any checkout, and is used from there without
+# changes. It runs on any Java from 17 on. Without either the tests print SKIPPED. Environment:
+# SETUP_INSTALL=no checks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

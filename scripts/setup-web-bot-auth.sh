@@ -3,8 +3,8 @@
 #
 #   scripts/setup-web-bot-auth.sh [--brief]      --brief prints nothing when it is installed
 #
-# The tests of crawlers sign requests with it, by node. Without it these tests say SKIPPED.
-# Environment: SETUP_INSTALL=no looks and never installs.
+# The tests of crawlers sign requests with it, by node. Without it these tests print SKIPPED. Environment:
+# SETUP_INSTALL=no checks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

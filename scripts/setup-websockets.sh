@@ -4,7 +4,7 @@
 #
 #   scripts/setup-websockets.sh [--brief]      --brief prints nothing when it is installed
 #
-# Without it the test of WebSockets with another's server says SKIPPED. Environment: SETUP_INSTALL=no looks
+# Without it the test of WebSockets with another server prints SKIPPED. Environment: SETUP_INSTALL=no checks
 # and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh

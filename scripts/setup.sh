@@ -7,7 +7,7 @@
 #   scripts/setup.sh --brief      prints nothing when all is installed (the Makefile's other targets use it)
 #
 # If all is installed, it changes nothing. It fails only if something is missing that the build needs; without
-# the rest, tests print SKIPPED and the demo leaves a server out.
+# the rest, tests print SKIPPED and the demo omits a server.
 #
 # Environment: SETUP_INSTALL=no never installs.
 set -euo pipefail
@@ -168,7 +168,8 @@ main() {
     rust_works && [ -z "$(missing building)" ]
 }
 
-# The end of `setup.sh --demo`: says what could be measured as well, and whether the program can be built.
+# The end of `setup.sh --demo`: prints which other servers could be measured, and whether the program can be
+# built.
 finish_demo() {
     local offered
     offered=$(missing offered)
@@ -295,7 +296,7 @@ apt_get() {
         -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@" </dev/null
 }
 
-# Installs packages; says what went wrong and goes on, because most of them are optional.
+# Installs packages; prints errors and continues, because most packages are optional.
 install_packages() {
     command -v apt-get >/dev/null || return 0
     if ! as_root true; then
@@ -332,7 +333,8 @@ print_sizes() {
 }
 
 # Debian starts a server as soon as its package is installed, which would take port 80 from its present owner.
-# invoke-rc.d asks /usr/sbin/policy-rc.d first: one that always says no (101) stands there while we install.
+# invoke-rc.d asks /usr/sbin/policy-rc.d first: one that always refuses (101) is there during the
+# installation.
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=no
 policy_kept=

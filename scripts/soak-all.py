@@ -36,7 +36,7 @@ DRAIN_SECONDS = 40
 GROWTH = 0.02
 # What an allocator and caches may still take in a short run, beside that share.
 SETTLING_KIB = 16 * 1024
-# The report counts all that was wrong, and tells so many.
+# The report counts all faults, and describes this many.
 MOST_TOLD = 50
 # On a busy machine a client may need seconds for the first handshake of its life.
 HEADER_SECONDS = 6
@@ -461,7 +461,7 @@ def is_running(pid):
 class Load:
     """The laboratory's load engine, for one kind of connection, again and again."""
 
-    # Their origins and applications come and go; of all others each answer must be right.
+    # Their origins and applications are stopped and started; all answers of the others must be right.
     MAY_FAIL = ("proxy", "accelerator", "servlets")
 
     def __init__(self, soak, name, url, options, body=None):
@@ -542,14 +542,14 @@ class Checker:
                 if answer.will_close:
                     connection = None
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                # A kept connection that the server has closed meanwhile; a new one must work.
+                # A kept connection that the server has closed since then; a new one must work.
                 if asked == 0:
                     self.soak.note_wrong(f"{kind} {target}: a new connection broke")
                 connection = None
                 continue
             except (OSError, http.client.HTTPException) as error:
                 if kind in ("proxy", "accelerator") and isinstance(error, http.client.IncompleteRead):
-                    # The origin was killed within its answer, and the server has said so by cutting its own.
+                    # The origin was killed within its answer, so the server has cut its own.
                     self.soak.count_error(kind)
                     connection = None
                     continue
@@ -560,8 +560,8 @@ class Checker:
             self.judge(kind, target, answer.status, content, expected, (time.time() - began) * 1000)
 
     def judge(self, kind, target, status, content, expected, milliseconds):
-        # Both origins may be away at once, and an application may be between two lives: then the server says
-        # so.
+        # Both origins may be down at once, and an application may be between two starts: then the server
+        # answers with an error.
         if kind in ("proxy", "accelerator") and status in (502, 503, 504):
             return self.soak.count_error(kind)
         if kind == "servlet" and status in (404, 503):

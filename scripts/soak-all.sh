@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything at once for a long time: files, TLS, HTTP/2 and HTTP/3, pages with directives, CGI, php-fpm,
-# servlets that are replaced, an NSAPI plug-in, a proxy whose origins come and go, the accelerator with a disk
-# and a file system that are full, a reload every minute, an upgrade every ten, log rotation and new
-# certificates, under load from the laboratory and from slow and broken clients. Every answer is compared with
-# what it must be.
+# servlets that are replaced, an NSAPI plug-in, a proxy whose origins are stopped and started, the accelerator
+# with a disk and a file system that are full, a reload every minute, an upgrade every ten, log rotation and
+# new certificates, under load from the laboratory and from slow and broken clients. Every answer is compared
+# with the expected one.
 #
 #   scripts/soak-all.sh                                eight hours
 #   SECONDS_TO_RUN=600 scripts/soak-all.sh             ten minutes, with figures by minute (1800: by five)
@@ -13,7 +13,7 @@
 #   PROGRAMS=DIRECTORY scripts/soak-all.sh             what `make programs` has made (in the target directory)
 #
 # The report is results/soak-DATE/report.md: memory, descriptors, threads and latency by quarter hour, and
-# what was wrong. A part whose tool is missing is left out, and the report says so.
+# what was wrong. A part whose tool is missing is left out, and the report states this.
 #
 # Exit codes: 0 not one answer was wrong and nothing grew, 1 something was or did.
 set -euo pipefail

@@ -293,7 +293,7 @@ def judge(protocol, part, done, quiet, beside, own):
         # What was in a worker that has ended: at most all that were under way at that time.
         allowed = 0 if part == "reload" else done * CLIENTS
         if name == "GET" and part == "kill":
-            # They are asked once more; a second worker may be killed meanwhile.
+            # They are sent once more; a second worker may be killed in that time.
             allowed = done
         kinds = {kind: count for kind, count in result["errors_by_kind"].items() if count}
         print(f"  {name}: {result['requests']:,} answers, {lost} lost {kinds or ''}")

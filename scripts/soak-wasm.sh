@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs a server with hostile WebAssembly components under load, and a file and a good component beside them:
-# what loops, traps, floods, asks for memory or for forbidden addresses must cost its own requests alone.
+# Runs a server with hostile WebAssembly components under load, and a file and a good component beside them: a
+# component that loops, traps, floods, or requests memory or forbidden addresses may only affect its own
+# requests.
 #
 #   scripts/soak-wasm.sh                       runs for half an hour, with a release build
 #   SECONDS_TO_RUN=60 scripts/soak-wasm.sh     runs for so many seconds (at least 60)
 #   TOUCHSTONE=PROGRAM scripts/soak-wasm.sh    with a program that was built before, with its feature wasm
 #   HOSTILE_RATE=20                            hostile requests a second (the default)
 #
-# It says how much memory the server had, and the p99 of the good ones without and with the hostile ones.
+# It prints how much memory the server had, and the p99 of the good ones without and with the hostile ones.
 # Exit codes: 0 all held, 1 memory grew by more than 16 MiB, a good request failed, the server ended, or the
 # p99 of a file or of the good component was more than twice that of the quiet server.
 set -euo pipefail
@@ -43,7 +44,7 @@ main() {
         >"$place/hostile-itself.json" 2>"$place/hostile-itself.err" &
     loads+=($!)
     sample_memory
-    # The hostile answers are errors, so the exit code of their load says nothing.
+    # The hostile answers are errors, so the exit code of their load has no meaning.
     wait "${loads[@]}" || true
     judge
 }

@@ -4,7 +4,7 @@
 #   scripts/split-debug.sh PROGRAM
 #
 # Backtraces and debuggers find them beside the program, in .debug/ there, or below /usr/lib/debug (section
-# .gnu_debuglink). A program that was split before stays as it is.
+# .gnu_debuglink). A program that was split before is not changed.
 set -euo pipefail
 
 program=${1:?the program}

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the statically linked program for serving, accelerating and loading, and tries it where nothing else
-# is: in a directory with the program and a few files, made the root by chroot. Of the machine it has /proc
-# and /dev/null, as in every container.
+# Builds the statically linked program for serving, accelerating and loading, and tests it without other
+# files: chroot makes a directory with the program and a few files the root. Only /proc and /dev/null of the
+# machine are there, as in every container.
 #
 #   scripts/static.sh                   builds and tries it
 #   scripts/static.sh --check PROGRAM   tries a program that has been built
 #
 # The program is left in x86_64-unknown-linux-musl/PROFILE/touchstone below the target directory (PROFILE of
-# the environment; `release` by default), with its symbols in touchstone.debug beside it. docs/static.md says
-# what it can do, and what not. Exit code 3: it cannot be tried here, because mount namespaces are not
+# the environment; `release` by default), with its symbols in touchstone.debug beside it. docs/static.md
+# states what it can do, and what not. Exit code 3: it cannot be tested here, because mount namespaces are not
 # available.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -16,7 +16,8 @@ set -euo pipefail
 
 triple=$(uname -m)-unknown-linux-musl
 profile=${PROFILE:-release}
-# The largest program that is handed out: more is information for debuggers, which belongs into its own file.
+# The largest program that is released: a larger one has information for debuggers, which belongs in its own
+# file.
 most_bytes=46000000
 
 main() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test, shows the output as it comes, and ends with what the failed ones said and the sum on a line
-# of its own:
+# Runs every test, shows the output immediately, and ends with the output of the failed ones and the sum on
+# its own line:
 #
 #   ==== NAME (tests/php.rs)
 #   ...
@@ -9,8 +9,8 @@
 #   scripts/test.sh                               the whole workspace, documentation examples included
 #   scripts/test.sh -p touchstone-http ranges     what `cargo test` would run with these arguments
 #
-# Skipped are tests marked #[ignore], and tests that found a tool missing and said so in a line that begins
-# with "SKIPPED: ". Such a line fails the run if CI=true: there, every test must run.
+# Skipped are tests marked #[ignore], and tests that found a tool missing and printed a line that begins with
+# "SKIPPED: ". Such a line fails the run if CI=true: there, every test must run.
 #
 # Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
 set -euo pipefail
@@ -22,7 +22,7 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 
 passed=0 failed=0 ignored=0 skipped=0
 
-# Of each failed test: its name, and the beginning and the end of what it said, without the backtrace.
+# For each failed test: its name, and the beginning and the end of its output, without the backtrace.
 failures=()
 declare -A said=()
 most_first=12 most_last=28
@@ -36,8 +36,8 @@ main() {
     case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac
     [ ! -t 1 ] || export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-always}
 
-    # The output goes through a file, not a pipe: programs that tests start inherit it, and one that makes a
-    # pipe non-blocking (node does) has the harness, or cargo, fail to print when the reader is slow.
+    # The output is written to a file, not a pipe: programs that tests start inherit it, and if one makes a
+    # pipe non-blocking (node does), the harness, or cargo, fails to print when the reader is slow.
     local status=0 output
     output=$(mktemp)
     # A process group of its own, so that an interrupt ends cargo and the tests too.

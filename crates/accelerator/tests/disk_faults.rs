@@ -161,7 +161,7 @@ fn a_directory_that_is_taken_away_is_made_again() {
         let found = those_there(&disk);
         assert_eq!(found, (20..40).collect::<Vec<_>>());
     }
-    // A response that is purged while there is no directory does not come back with the next directory.
+    // A response that is purged while there is no directory does not return with the next directory.
     fs::remove_dir_all(&directory).unwrap();
     disk.purge(&Purge::Key(key(30).into_bytes()));
     disk.keep(&object(41));
@@ -254,8 +254,8 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
     assert!(!is_there(&disk, 7) && is_there(&disk, 8) && is_there(&disk, 499));
 }
 
-/// The next user of the directory can lock it at once, even if programs are being started meanwhile: until
-/// its exec, such a program holds copies of all descriptors that are open here.
+/// The next user of the directory can lock it at once, even if programs are being started at the same time:
+/// until its exec, such a program holds copies of all descriptors that are open here.
 #[test]
 fn a_directory_that_is_left_is_free() {
     let place = tempfile::tempdir().unwrap();

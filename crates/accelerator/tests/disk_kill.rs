@@ -1,5 +1,5 @@
-//! The copies on disk of a process that is killed, fifty times, in the middle of its writing: what is found
-//! afterwards is right, and what was forgotten stays so.
+//! The copies on disk of a process that is killed, fifty times, in the middle of its writing: the copies
+//! found afterwards are right, and removed ones do not return.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -24,14 +24,14 @@ const FIRST: &str = "TOUCHSTONE_TEST_DISK_FIRST";
 const KEYS: u64 = 200;
 const ROUNDS: u64 = 50;
 
-/// Small enough that segments come and go.
+/// Small enough that segments are created and removed.
 const SIZE_BYTES: u64 = 8 << 20;
 
 fn open(directory: &Path) -> Disk {
     Disk::open(directory, SIZE_BYTES, |_, _| {}).unwrap()
 }
 
-/// The key at a position; a tenth of them begins alike.
+/// The key at a position; a tenth of them have the same beginning.
 fn key(position: u64) -> String {
     format!("{}/key-{position}", position % 10)
 }
@@ -44,7 +44,7 @@ fn mixed(number: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// A body that says whose and which it is at every place.
+/// A body that contains its key and version at every place.
 fn body(key: &str, version: u64) -> Vec<u8> {
     let length = mixed(version) % 20_000;
     // The same in each process, which `hash_of` is not.
@@ -66,7 +66,7 @@ fn object(key: &str, version: u64) -> Arc<Object> {
     }))
 }
 
-/// Writes, forgets and purges until it is killed, and says what must hold from then on.
+/// Writes, removes and purges until it is killed, and prints what must hold from then on.
 #[test]
 #[ignore = "the other test starts it, and kills it"]
 fn a_process_that_writes() {
@@ -78,7 +78,7 @@ fn a_process_that_writes() {
         let position = mixed(version) % KEYS;
         disk.keep(&object(&key(position), version));
         match version % 40 {
-            // What it replaces must not come back.
+            // The copy that it replaces must not return.
             0 | 20 => {
                 disk.flush();
                 writeln!(output, "\nkept {position} {version}").unwrap();
@@ -130,8 +130,8 @@ fn fifty_killed_processes_leave_what_is_right() {
     assert!(found_in_all > ROUNDS * KEYS / 4, "the cache is warm: {found_in_all}");
 }
 
-/// Starts a process, kills it after a while, and notes what it said; gives the first number that it cannot
-/// have used.
+/// Starts a process, kills it after a while, and records what it printed; returns the first number that it
+/// cannot have used.
 fn write_and_kill(directory: &Path, first: u64, round: u64, least: &mut HashMap<u64, u64>) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["a_process_that_writes", "--exact", "--ignored", "--nocapture", "--quiet"])
@@ -164,12 +164,12 @@ fn write_and_kill(directory: &Path, first: u64, round: u64, least: &mut HashMap<
         match what {
             "kept" => _ = least.insert(at, version),
             "forgot" => _ = least.insert(at, version + 1),
-            // What was kept with the same number came before.
+            // The copy that was kept with the same number was earlier.
             _ => (0..KEYS).filter(|position| position % 10 == at).for_each(|position| {
                 least.insert(position, version + 1);
             }),
         }
     }
-    // It may have gone on behind what it said last, until its next word.
+    // It may have continued after its last line, until its next one.
     last + 1000
 }

@@ -36,8 +36,7 @@ fn count(allocations: u64, bytes: i64) {
     });
 }
 
-// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor
-// panics.
+// SAFETY: every call is passed unchanged to the system's allocator; the counter neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, taken(layout));
@@ -122,6 +121,6 @@ fn a_small_response_takes_little_more_than_itself() {
     let own = (8 + 1 + "www.example.org/some/path/00000000".len() + FIELDS.len() + 100) as u64;
     let (each, counted) = (held / OBJECTS as u64, counters.bytes / OBJECTS as u64);
     assert!(each <= own + 300, "{each} bytes each, {own} its own");
-    // What the budget goes by is what is really taken, to within a tenth.
+    // The memory that the budget counts is the memory really used, to within a tenth.
     assert!(counted.abs_diff(each) * 10 <= each, "{counted} counted, {each} taken");
 }

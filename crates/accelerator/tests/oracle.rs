@@ -21,7 +21,7 @@ fn date(offset: i64) -> String {
     String::from_utf8(format_imf_fixdate(NOW + offset).to_vec()).unwrap()
 }
 
-/// What a generated response says.
+/// The contents of a generated response.
 #[derive(Debug, Clone)]
 struct Said {
     status: u16,
@@ -59,7 +59,7 @@ impl Said {
             has_cookie: false,
             request_no_store: false,
         };
-        // The other knows no upper bound.
+        // The other has no upper bound.
         let policy = Policy { heuristic_maximum: u32::MAX, maximum_freshness: u32::MAX, ..Policy::default() };
         let Ok(storable) = storing::judge(&response, &policy) else { return false };
         let asked: RequestDirectives = request_directives(FieldText(request.as_bytes()));

@@ -1,5 +1,5 @@
-//! The scripted origin for caches and proxies: it gives each case the answers that the case names, and
-//! records every byte that it receives for it.
+//! The scripted origin for caches and proxies: it sends for each case the answers that the case names, and
+//! records every byte that it receives for the case.
 //!
 //! A case has its own path, `/conformance/KEY/`. Every other path is answered with the page of [`page`].
 

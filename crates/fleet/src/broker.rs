@@ -1,5 +1,5 @@
 //! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and
-//! started again if it dies. It keeps its data on disk, so members find their data after a restart.
+//! restarted if it ends. It keeps its data on disk, so members find their data after a restart.
 
 use crate::setup::{BROKER_FILE, FleetFile};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PROGRAM: &str = "nats-server";
 /// How often the process is checked.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
-/// A broker that dies sooner than this after its start is not started again: something is wrong with it.
+/// A broker that ends sooner than this after its start is not restarted: it has a fault.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 
 /// A broker that was started here; it ends when this is dropped.
@@ -127,7 +127,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // It writes everything at once, so a kill loses nothing.
+        // It writes all data immediately, so a kill loses no data.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,10 +1,10 @@
 //! Two machines' clocks: the time of this machine, and the offsets of another machine's clocks.
 //!
 //! One exchange has four stamps, as in NTP (RFC 5905, section 8): the question is sent and received, the
-//! answer is sent and received. Each stamp is of two clocks. The clock of the day is what people compare; it
-//! can be set at any moment. The monotonic clock cannot, so the start is agreed upon by this clock: neither a
-//! wrong date nor a correction of the date in the middle of a mix moves anything. Latencies are always of one
-//! machine's monotonic clock.
+//! answer is sent and received. Each stamp is of two clocks. People compare the clock of the day, which can
+//! be set at any moment. The monotonic clock cannot be set, so the start is agreed by this clock: neither a
+//! wrong date nor a correction of the date in the middle of a mix has an effect. Latencies are always
+//! measured with one machine's monotonic clock.
 
 use crate::runtime;
 use serde::{Deserialize, Serialize};
@@ -40,13 +40,13 @@ impl Clock {
 /// One question and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange {
-    /// When we asked, by our clocks.
+    /// When we sent the question, by our clocks.
     pub asked: Stamp,
-    /// When the question came, by theirs.
+    /// When the question arrived, by theirs.
     pub came: Stamp,
     /// When the answer was sent, by theirs.
     pub answered: Stamp,
-    /// When it came, by ours.
+    /// When it arrived, by ours.
     pub received: Stamp,
 }
 
@@ -89,7 +89,7 @@ impl ClockEstimate {
 
     /// Takes in another exchange: the one with the shortest round trip counts, because neither direction of
     /// it was delayed.
-    pub fn take_in(&mut self, other: &ClockEstimate) {
+    pub fn merge(&mut self, other: &ClockEstimate) {
         let apart = |it: &ClockEstimate| i128::from(it.real_offset_ns) - i128::from(it.monotonic_offset_ns);
         let moved = u64::try_from((apart(self) - apart(other)).abs()).unwrap_or(u64::MAX);
         // Both offsets of an exchange are wrong by the same, so the difference of the two is nearly exact.
@@ -145,7 +145,7 @@ mod tests {
                 ClockEstimate::of(&exchange(start_ns, there, at, back, ahead_ns, day_ns)).expect("in order")
             });
             let estimate = estimates
-                .reduce(|mut best, next| { best.take_in(&next); best })
+                .reduce(|mut best, next| { best.merge(&next); best })
                 .expect("at least one");
             prop_assert!((estimate.real_offset_ns - day_ns).unsigned_abs() <= estimate.bound_ns + 1);
             prop_assert!((estimate.monotonic_offset_ns - ahead_ns).unsigned_abs() <= estimate.bound_ns + 1);
@@ -157,7 +157,7 @@ mod tests {
             let stamp = |(real_ns, monotonic_ns)| Stamp { real_ns, monotonic_ns };
             let [asked, came, answered, received] = stamps.map(stamp);
             if let Some(mut estimate) = ClockEstimate::of(&Exchange { asked, came, answered, received }) {
-                estimate.take_in(&estimate.clone());
+                estimate.merge(&estimate.clone());
                 let _ = estimate.theirs(u64::MAX);
             }
         }
@@ -168,7 +168,7 @@ mod tests {
         let before =
             ClockEstimate::of(&exchange(1_000_000_000, 50_000, 10_000, 60_000, 0, 0)).expect("in order");
         let mut both = before;
-        both.take_in(
+        both.merge(
             &ClockEstimate::of(&exchange(2_000_000_000, 70_000, 0, 40_000, 0, 500_000_000))
                 .expect("in order"),
         );

@@ -1,4 +1,4 @@
-//! Credentials files: a member's identity (an NKey, whose public half the broker knows) and the authority by
+//! Credentials files: a member's identity (an NKey, whose public half the broker has) and the authority by
 //! which it recognises the broker. The file alone proves the identity, so only its owner may be able to read
 //! it.
 
@@ -99,8 +99,8 @@ impl Credentials {
     }
 }
 
-/// Whether no process else can read a file: only its owner, or, where root owns it, only the group of this
-/// process (as a volume of Kubernetes has it for a pod that is not root's).
+/// Whether no other process can read a file: only its owner, or, if root owns it, only the group of this
+/// process (as in a volume of Kubernetes for a pod without root's rights).
 fn is_private(mode: u32, owner: u32, group: u32, own_group: u32) -> bool {
     match mode & 0o077 {
         0 => true,

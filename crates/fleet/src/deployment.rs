@@ -21,8 +21,8 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts what the fleet's file states; `None` if it states nothing: then the operator starts broker and
-    /// agents.
+    /// Starts what the fleet's file states; `None` if it states no deployment: then the operator starts
+    /// broker and agents.
     pub fn start(directory: &Path) -> Result<Option<Deployment>, String> {
         let file = FleetFile::read(directory)?;
         if file.launch.is_none() {
@@ -40,7 +40,7 @@ impl Deployment {
     }
 
     /// Which broker there is, and whether it was started here.
-    pub fn broker_words(&self) -> String {
+    pub fn broker_description(&self) -> String {
         match &self.broker {
             Some(broker) => format!("the broker was started on this machine: {}", broker.words()),
             None => format!("the broker at {} was already running", self.controller),

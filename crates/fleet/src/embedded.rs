@@ -45,7 +45,7 @@ struct Listener {
 }
 
 impl Embedded {
-    /// The same engine as another member sees it, with a clock and counters of its own.
+    /// The same engine for another member, with its own clock and counters.
     pub fn member(&self, clock: Clock) -> Embedded {
         Embedded { state: Arc::clone(&self.state), clock, traffic: Arc::default() }
     }
@@ -85,7 +85,7 @@ impl Fabric for Embedded {
         Ok(inbox)
     }
 
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
         let sha256 = sha256(document);
         self.lock().documents.insert(sha256.clone(), document.to_vec());
         Ok(sha256)
@@ -104,7 +104,7 @@ impl Fabric for Embedded {
         }
         for (pattern, taker) in &state.takers {
             if matches(pattern, subject) {
-                // A taker that has been dropped takes nothing.
+                // A dropped taker receives no messages.
                 let _ = taker.send(body.len(), kept_message(subject, body.clone()));
             }
         }

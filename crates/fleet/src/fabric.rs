@@ -1,7 +1,7 @@
 //! The operations that the fleet needs from the engine under it: messages to the current listeners, documents
 //! that are fetched by their hash, and messages that are kept, once each, until they are taken.
 //!
-//! Subjects are words with dots between; in a pattern `*` stands for one word and `>` for all that follow.
+//! Subjects are words with dots between; in a pattern `*` matches one word and `>` all that follow.
 
 use crate::clock::Stamp;
 use crate::runtime::{Receiver, Sender, channel, sleep};
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// The most bytes of messages that wait in one inbox. A published message beyond that is lost; a kept one
-/// comes again.
+/// The most bytes of messages that wait in one inbox. A published message beyond that is lost; a kept one is
+/// delivered again.
 const MAXIMUM_WAITING_BYTES: usize = 128 * 1024 * 1024;
 /// The memory of a message beside its body.
 const MESSAGE_BYTES: usize = 256;
 
-/// The engine under a fleet, as one member sees it.
+/// The engine of a fleet, for one member.
 pub trait Fabric: Send + Sync {
     /// Sends to the current listeners, if there are any.
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError>;
@@ -26,7 +26,7 @@ pub trait Fabric: Send + Sync {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError>;
 
     /// Keeps a document for all members; the answer is its SHA-256 in hexadecimal, by which it is fetched.
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError>;
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError>;
 
     /// A published document; its hash is checked.
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError>;
@@ -35,8 +35,8 @@ pub trait Fabric: Send + Sync {
     /// one is kept. Returns when it is kept for certain.
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError>;
 
-    /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` identifies
-    /// the taker that acknowledges.
+    /// Takes messages that are kept from now on. Each is delivered again until it is acknowledged. `name`
+    /// identifies the taker that acknowledges.
     fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<StoredMessage>, FabricError>;
 
     /// Makes `owner` the holder of `key` for some seconds; a repeated claim extends that. An error while
@@ -113,7 +113,7 @@ pub fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
 
 impl<M> InboxSender<M> {
     /// Puts a message of this many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`]
-    /// wait there. False when the inbox is gone.
+    /// wait there. False if the inbox no longer exists.
     pub fn send(&self, bytes: usize, message: M) -> bool {
         let bytes = bytes + MESSAGE_BYTES;
         if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAXIMUM_WAITING_BYTES {
@@ -125,14 +125,14 @@ impl<M> InboxSender<M> {
 }
 
 impl<M> Inbox<M> {
-    /// The next message; `None` when none comes within this time.
+    /// The next message; `None` if none arrives within this time.
     pub fn next(&self, wait: Duration) -> Option<M> {
         match self.messages.recv_timeout(wait) {
             Ok((bytes, message)) => {
                 self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 Some(message)
             }
-            // No message will ever come: the caller's loop must not spin.
+            // No message will arrive: the caller's loop must not spin.
             Err(RecvTimeoutError::Disconnected) => {
                 sleep(wait);
                 None
@@ -152,7 +152,7 @@ pub struct StoredMessage {
 }
 
 impl StoredMessage {
-    /// A message that an engine has kept; `acknowledge` records that it need not come again.
+    /// A message that an engine has kept; `acknowledge` records that it need not be delivered again.
     pub fn new(
         subject: &str,
         body: Vec<u8>,
@@ -161,7 +161,7 @@ impl StoredMessage {
         StoredMessage { subject: subject.to_string(), body, acknowledge: Box::new(acknowledge) }
     }
 
-    /// Confirms that the message need not come again; returns when the engine has recorded that.
+    /// Confirms that the message need not be delivered again; returns when the engine has recorded that.
     pub fn acknowledge(self) -> Result<(), FabricError> {
         (self.acknowledge)()
     }
@@ -177,19 +177,19 @@ impl fmt::Debug for StoredMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricError {
     /// It cannot be reached.
-    Away(String),
+    Unreachable(String),
     /// It does not accept this member or its credentials.
     Unauthorised(String),
     /// Another member holds the key.
     Held(String),
-    /// Something else.
+    /// Another error.
     Failed(String),
 }
 
 impl fmt::Display for FabricError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FabricError::Away(text)
+            FabricError::Unreachable(text)
             | FabricError::Unauthorised(text)
             | FabricError::Held(text)
             | FabricError::Failed(text) => f.write_str(text),

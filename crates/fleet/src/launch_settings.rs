@@ -26,7 +26,7 @@ pub struct Launch {
     /// The file of known host keys.
     #[serde(default)]
     pub ssh_known_hosts: Option<String>,
-    /// A server to measure, started in a namespace of its own: with `local` only.
+    /// A server to measure, started in its own namespace: with `local` only.
     #[serde(default)]
     pub server: Vec<String>,
     /// The third number of the network 10.213.N.0/24 of the namespaces: with `local` only.

@@ -34,7 +34,7 @@ pub enum Role {
 /// An agent's description of itself and its machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentFacts {
-    /// New for each process, so that two processes with one name are told apart.
+    /// New for each process, so that two processes with one name can be distinguished.
     pub instance: String,
     /// What it is there for.
     pub role: Role,
@@ -129,7 +129,7 @@ pub enum Report {
     Pong {
         /// The question.
         exchange: u64,
-        /// When the question came.
+        /// When the question arrived.
         came: Stamp,
         /// When this was sent.
         answered: Stamp,
@@ -154,7 +154,7 @@ pub enum Report {
     },
     /// The agent is alive; sent every [`crate::agent::BEAT_PERIOD`].
     Beat(Beat),
-    /// The figures of a mix so far, if they are wanted; sent with the beats.
+    /// The figures of a mix so far, if they were requested; sent with the beats.
     Figures {
         /// The run.
         run: String,

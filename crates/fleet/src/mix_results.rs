@@ -1,5 +1,5 @@
-//! Assembles results from their parts, which come in any order and may come more than once. The outcome is
-//! the same in every order.
+//! Assembles results from their parts, which arrive in any order and may arrive more than once. The outcome
+//! is the same in every order.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// The longest part, in bytes; a broker takes messages of up to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
-/// The most parts of a result: with [`PART_BYTES`] the most memory that one agent can take up, 256 MiB. A mix
-/// of ten thousand clients has about 20 MiB.
+/// The most parts of a result: with [`PART_BYTES`] the most memory that one agent can use, 256 MiB. A mix of
+/// ten thousand clients has about 20 MiB.
 const MAXIMUM_PARTS: u64 = 512;
 /// The most bytes of a result before it is compressed.
 const MAXIMUM_RESULT_BYTES: u64 = 1024 * 1024 * 1024;
@@ -16,7 +16,7 @@ const MAXIMUM_RESULT_BYTES: u64 = 1024 * 1024 * 1024;
 /// quarter.
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// A part of an agent's result of a mix: what it is, and bytes.
+/// A part of an agent's result of a mix: its identity and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// What it is.
@@ -119,9 +119,9 @@ impl MixResults {
         MixResults { run: run.to_string(), mix, agents: agents.collect() }
     }
 
-    /// Takes in a part that came under this agent's subject, under which the broker lets no other agent
-    /// write. A part is ignored if it was there already, belongs to another mix, names another agent, or
-    /// comes from an agent that has no part in the mix.
+    /// Adds a part that arrived under this agent's subject, under which the broker allows no other agent to
+    /// write. A part is ignored if it was received before, belongs to another mix, names another agent, or is
+    /// from an agent without a portion of the mix.
     pub fn take(&mut self, agent: &str, part: Part) {
         if part.head.run != self.run || part.head.mix != self.mix || part.head.agent != agent {
             return;

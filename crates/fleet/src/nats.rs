@@ -1,5 +1,5 @@
-//! The fabric on NATS with JetStream. The members' code blocks in threads; the client library runs on one
-//! thread of its own, which also stamps messages when they arrive.
+//! The fabric on NATS with JetStream. The members' code blocks in threads; the client library runs on a
+//! separate thread, which also stamps messages when they arrive.
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -42,8 +42,7 @@ const RECONNECT_PERIOD: Duration = Duration::from_millis(100);
 const KEEP_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long an unused taker of results is remembered.
 const TAKER_TIME: Duration = Duration::from_secs(3600);
-/// How long the broker itself recognises parts that come again; after that, the controller that folds them
-/// does.
+/// How long the broker itself recognises repeated parts; after that, the controller that assembles them does.
 const DUPLICATE_TIME: Duration = Duration::from_secs(120);
 /// How long a claim holds.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
@@ -121,8 +120,9 @@ impl Nats {
         credentials: &Credentials,
         clock: Clock,
     ) -> Result<Nats, FabricError> {
-        reach(url, REACH_TIME)
-            .map_err(|error| FabricError::Away(format!("the broker at {url} cannot be reached: {error}")))?;
+        reach(url, REACH_TIME).map_err(|error| {
+            FabricError::Unreachable(format!("the broker at {url} cannot be reached: {error}"))
+        })?;
         let (sender, notices) = channel();
         let member = &credentials.member;
         let client = engine.wait(open(url, credentials, &credentials.seed, member, sender.clone()))?;
@@ -130,7 +130,7 @@ impl Nats {
             Some(seed) => Some(engine.wait(watch(url, credentials, seed, sender))?),
             None => None,
         };
-        // This starts a task, which belongs on the engine's thread.
+        // This starts a task, which must run on the engine's thread.
         let mut jetstream = engine.wait(async { jetstream::new(client.clone()) });
         jetstream.set_timeout(ANSWER_TIME);
         let fleet = credentials.fleet.clone();
@@ -174,9 +174,10 @@ impl Nats {
         let limited = async { tokio::time::timeout(2 * ANSWER_TIME, work).await };
         match self.engine.wait(limited) {
             Ok(result) => result,
-            Err(_) => {
-                Err(FabricError::Away(format!("the broker did not answer within {:?}", 2 * ANSWER_TIME)))
-            }
+            Err(_) => Err(FabricError::Unreachable(format!(
+                "the broker did not answer within {:?}",
+                2 * ANSWER_TIME
+            ))),
         }
     }
 
@@ -189,7 +190,7 @@ fn failed(error: impl Display) -> FabricError {
     FabricError::Failed(error.to_string())
 }
 
-/// Whether anything listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
+/// Whether a server listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
 pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     let mut reached = Err(std::io::Error::other("its host name has no address"));
@@ -235,7 +236,7 @@ pub(crate) async fn open(
                 }
                 Event::LameDuckMode | Event::Draining => None,
             };
-            // The receiver may be gone already.
+            // The receiver may have ended already.
             let _ = notice.map(|notice| notices.send(notice));
             std::future::ready(())
         });
@@ -249,7 +250,7 @@ pub(crate) async fn open(
         ConnectErrorKind::Tls => FabricError::Failed(format!(
             "{url} is not the broker that the credentials of {name} are for: {error}"
         )),
-        _ => FabricError::Away(format!("the broker at {url} cannot be reached: {error}")),
+        _ => FabricError::Unreachable(format!("the broker at {url} cannot be reached: {error}")),
     })
 }
 
@@ -295,7 +296,7 @@ async fn watch(
 impl Fabric for Nats {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         if !self.is_connected() {
-            return Err(FabricError::Away("the connection to the broker is lost".to_string()));
+            return Err(FabricError::Unreachable("the connection to the broker is lost".to_string()));
         }
         self.wait(async { self.client.publish(subject.to_string(), body.into()).await.map_err(failed) })
     }
@@ -322,7 +323,7 @@ impl Fabric for Nats {
         Ok(inbox)
     }
 
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
         let sha256 = sha256(document);
         self.wait(async {
             let documents = self.documents().await?;
@@ -430,7 +431,7 @@ impl Fabric for Nats {
     }
 }
 
-/// Takes kept messages until the inbox is dropped; asks a broker that was away again.
+/// Receives kept messages until the inbox is dropped; repeats the request after the broker was away.
 async fn take_kept(
     consumer: consumer::PullConsumer,
     sender: InboxSender<StoredMessage>,
@@ -445,7 +446,7 @@ async fn take_kept(
         };
         while let Some(message) = batch.next().await {
             let Ok(message) = message else { break };
-            // The engine's thread lives as long as a message is to be acknowledged.
+            // The engine's thread runs until every message is acknowledged.
             let Some(engine) = end.upgrade().map(|end| Engine { handle: handle.clone(), end }) else {
                 return;
             };
@@ -454,7 +455,7 @@ async fn take_kept(
                 let acked = async { tokio::time::timeout(ANSWER_TIME, acknowledgement.double_ack()).await };
                 match engine.wait(acked) {
                     Ok(acked) => acked.map_err(failed),
-                    Err(_) => Err(FabricError::Away("the broker sent no confirmation".to_string())),
+                    Err(_) => Err(FabricError::Unreachable("the broker sent no confirmation".to_string())),
                 }
             });
             let (subject, bytes) = (message.subject.to_string(), message.payload.len());

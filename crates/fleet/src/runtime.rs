@@ -1,9 +1,9 @@
 //! Time, waiting, threads and the load engine, as the fleet uses them: those of the machine, or those of a
 //! simulator.
 //!
-//! A simulator runs controllers and agents as tasks of one thread, with virtual time. It takes the place of
-//! the machine for the thread that calls [`simulate`]; everywhere else nothing changes, and what is asked
-//! here is asked a few times a second.
+//! A simulator runs controllers and agents as tasks of one thread, with virtual time. It replaces the machine
+//! for the thread that calls [`simulate`]; all other threads use the machine. These functions are called only
+//! a few times per second.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,16 +24,16 @@ pub trait Simulator {
     /// Now.
     fn now(&self) -> Instant;
 
-    /// The clock of the day of the machine whose task asks, in nanoseconds.
+    /// The clock of the day of the calling task's machine, in nanoseconds.
     fn real_ns(&self) -> i64;
 
     /// The monotonic clock of this machine.
     fn monotonic_ns(&self) -> u64;
 
-    /// Suspends the task until this moment, or until something was sent to any task. It may return early.
+    /// Suspends the task until this moment, or until a value was sent to any task. It may return early.
     fn pause(&self, until: Instant);
 
-    /// Something was sent: tasks that wait look for it.
+    /// A value was sent: tasks that wait must check their channels.
     fn notify(&self);
 
     /// Begins a task of the same process.
@@ -56,7 +56,7 @@ thread_local! {
     static SIMULATOR: RefCell<Option<Rc<dyn Simulator>>> = const { RefCell::new(None) };
 }
 
-/// From now on this simulator stands for the machine in this thread; `None`: the machine itself does.
+/// From now on this thread uses this simulator instead of the machine; `None`: the machine itself.
 pub fn simulate(simulator: Option<Rc<dyn Simulator>>) {
     SIMULATOR.set(simulator);
 }
@@ -137,7 +137,7 @@ impl Thread {
         }
     }
 
-    /// Waits for its end. A panic in it was said on standard error.
+    /// Waits for its end. A panic in it was printed on standard error.
     pub(crate) fn join(self) {
         match self {
             Thread::Real(thread) => drop(thread.join()),
@@ -165,7 +165,7 @@ pub(crate) struct Sender<T>(Option<mpsc::Sender<T>>);
 pub(crate) struct Receiver<T>(mpsc::Receiver<T>);
 
 impl<T> Sender<T> {
-    /// Sends; false when the other end is gone.
+    /// Sends; false if the other end no longer exists.
     pub(crate) fn send(&self, message: T) -> bool {
         let is_sent = self.0.as_ref().is_some_and(|sender| sender.send(message).is_ok());
         notify();
@@ -181,7 +181,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next message, if one comes within this time.
+    /// The next message, if one arrives within this time.
     pub(crate) fn recv_timeout(&self, wait: Duration) -> Result<T, RecvTimeoutError> {
         let Some(simulator) = simulator() else { return self.0.recv_timeout(wait) };
         let until = simulator.now() + wait;
@@ -197,7 +197,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The next message; `None` when the other end is gone.
+    /// The next message; `None` if the other end no longer exists.
     pub(crate) fn recv(&self) -> Option<T> {
         let Some(simulator) = simulator() else { return self.0.recv().ok() };
         loop {
@@ -211,7 +211,7 @@ impl<T> Receiver<T> {
 }
 
 fn notify() {
-    // While a thread ends its values for threads may be gone.
+    // While a thread ends, its thread-local values may have been dropped.
     let simulator = SIMULATOR.try_with(|simulator| simulator.borrow().clone());
     if let Ok(Some(simulator)) = simulator {
         simulator.notify();

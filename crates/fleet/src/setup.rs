@@ -186,7 +186,7 @@ pub fn init(
     Ok(file)
 }
 
-/// A member as the broker knows it.
+/// A member in the broker's configuration.
 struct User<'a> {
     member: &'a str,
     key: String,

@@ -23,7 +23,7 @@ const PART_FILE_BYTES: u64 = PART_BYTES as u64 + 4096;
 const PRIVATE: u32 = 0o700;
 /// The permission of users other than the owner to write.
 const WRITE_BY_OTHERS: u32 = 0o022;
-/// How many names are tried for a temporary directory.
+/// The most attempts to name a temporary directory.
 const ATTEMPTS: u32 = 16;
 
 /// A directory of parts.
@@ -34,8 +34,8 @@ pub(crate) struct Spool {
     is_temporary: bool,
 }
 
-/// Room on the disk for a result, reserved during the measurement: if other programs fill the disk meanwhile,
-/// no result is lost. The rest of the room is freed when this is dropped.
+/// Room on the disk for a result, reserved during the measurement: if other programs fill the disk in that
+/// time, no result is lost. The rest of the room is freed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ReservedSpace {
     files: Vec<PathBuf>,
@@ -76,10 +76,10 @@ impl Spool {
         self.is_temporary
     }
 
-    /// Called when the agent ends: removes a directory that was made for it, unless something is left in it.
+    /// Called when the agent ends: removes a directory that was made for it, unless files are left in it.
     pub(crate) fn close(&self) {
         if self.is_temporary {
-            // A directory that holds parts is not empty, and stays.
+            // A directory with parts is not empty, and remains.
             let _ = fs::remove_dir(&self.directory);
         }
     }
@@ -127,10 +127,10 @@ impl Spool {
         for path in self.paths() {
             let message = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             if Part::decode(&message).is_none_or(|part| part.head.agent != agent) {
-                // A file of another agent, or no part: it stays.
+                // A file of another agent, or no part: it remains.
                 continue;
             }
-            // No other agent knows a result, so none can have the broker keep another message under this id.
+            // No other agent has the result, so none can make the broker keep another message under this id.
             let id = sha256(&message);
             let kept = fabric.keep(&subjects.result(agent), &id, message);
             kept.map_err(|error| error.to_string())?;

@@ -224,8 +224,8 @@ impl Fabric for Altered {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         self.0.subscribe(pattern)
     }
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
-        self.0.hand_out(document)
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
+        self.0.store_document(document)
     }
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError> {
         let mut document = self.0.fetch(sha256)?;
@@ -305,8 +305,8 @@ fn a_clock_that_is_hours_ahead_is_refused() {
     assert_eq!(refused, "the clock of agent a is wrong by 7200 s: set it (NTP)");
 }
 
-/// A port that no other socket gets until the end of the process. Nothing listens on it, and a broker may: a
-/// listener of this test that was closed would stay open in each program that another test starts at that
+/// A port that no other socket gets until the end of the process. It has no listener, and a broker may listen
+/// on it: a closed listener of this test would remain open in each program that another test starts at that
 /// moment, until its exec.
 fn port_for_a_broker() -> u16 {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
@@ -340,7 +340,7 @@ fn connect(directory: &std::path::Path, file: &FleetFile, member: &str, clock: C
     for _ in 0..600 {
         match Nats::connect(&file.controller, &credentials, clock.clone()) {
             Ok(nats) => return nats,
-            Err(FabricError::Away(_)) => std::thread::sleep(Duration::from_millis(100)),
+            Err(FabricError::Unreachable(_)) => std::thread::sleep(Duration::from_millis(100)),
             Err(error) => panic!("{error}"),
         }
     }

@@ -15,7 +15,7 @@ fn unsupported_group(expression: &str) -> Option<&'static str> {
     UNSUPPORTED_GROUPS.iter().find(|(sign, _)| expression.contains(*sign)).map(|(_, name)| *name)
 }
 
-/// Checks an expression that stays as it is.
+/// Checks an expression that is not changed.
 ///
 /// # Errors
 /// The expression has groups that this server does not support.
@@ -26,7 +26,7 @@ pub fn check_groups(expression: &str) -> Result<(), String> {
     }
 }
 
-/// A text in quotes. A backslash stays one, as expressions need it.
+/// A text in quotes. A backslash is kept, because expressions need it.
 ///
 /// # Errors
 /// It has both kinds of quotes.
@@ -114,7 +114,7 @@ pub fn within_name(expression: &str) -> String {
     out
 }
 
-/// Removes the groups that look ahead or back from an expression; the result matches more.
+/// Removes the look-ahead and look-behind groups from an expression; the result matches more.
 pub fn without_looks(expression: &str) -> String {
     let mut out = String::new();
     let mut rest = expression;

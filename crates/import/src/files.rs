@@ -71,7 +71,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Whether a path and what it leads to are one file, by their endings.
+/// Whether a path and its target are one file, by their endings.
 pub fn is_file(path: &str, target: &str) -> bool {
     let ending = |text: &str| {
         let name = text.rsplit('/').next().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::toml_text::toml_string;
 
-/// A section, such as `[[site]]` or `[[site.route]]`, with sections of its own below it.
+/// A section, such as `[[site]]` or `[[site.route]]`, with its subsections.
 #[derive(Debug, Default, Clone)]
 pub struct Section {
     header: String,

@@ -1,6 +1,6 @@
 //! The five questions that a result answers: which server, which interface, how many users, what breaks
-//! first, what to change first. Each answer is a few words with the figures that it rests on; if the result
-//! has no answer, the text says so and what to measure.
+//! first, what to change first. Each answer is a few words with its figures; if the result has no answer, the
+//! text states so and what to measure.
 //!
 //! They are on the first screen of the report and at the end of a run. Accelerated systems do not compete
 //! with the servers: their gain is a part of what to change.
@@ -27,7 +27,7 @@ pub struct Answer {
     pub question: &'static str,
     /// The answer, in a few words.
     pub answer: String,
-    /// The figures that it rests on, in a sentence or two.
+    /// The figures that it is based on, in a sentence or two.
     pub because: String,
 }
 
@@ -53,7 +53,7 @@ pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
     answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
 }
 
-/// The answers of open loads, whose rates are stated and not found: what carries them, and no more.
+/// The answers of open loads, whose rates are given and not searched for: only which systems carry them.
 fn of_open_loads(result: &ResultFile, ranking: &Ranking<'_>) -> Vec<Answer> {
     let system = ranking.servers.first().map(|server| server.system);
     let of = |tell: fn(&ResultFile, &SystemResult) -> Told| {
@@ -151,7 +151,7 @@ fn which_server(result: &ResultFile, ranking: &Ranking<'_>) -> Told {
     let by_interface = match result.suite.interfaces.first() {
         Some(first) => {
             answer.push_str(&format!(", with a {}", first.title));
-            spice::who_is_ahead(result)
+            spice::ahead_by_interface(result)
         }
         None => None,
     };
@@ -295,7 +295,7 @@ impl Leader<'_> {
     fn what_breaks(&self) -> Told {
         let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
         let first = plan.bottleneck.verdict;
-        let mut because = format!("{}: {}", plan.system, plan.bottleneck.told());
+        let mut because = format!("{}: {}", plan.system, plan.bottleneck.clause());
         let others: Vec<String> = self
             .result
             .suite
@@ -354,7 +354,7 @@ impl Leader<'_> {
                     significant(by_rate),
                     significant(cheap.us),
                     significant(dear.us),
-                    what_it_takes(&cheap.needs)
+                    required_work(&cheap.needs)
                 ),
             )
         })
@@ -397,12 +397,12 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
 }
 
 /// The work of moving a program to an interface, by what the interface needs.
-fn what_it_takes(needs: &str) -> &'static str {
+fn required_work(needs: &str) -> &'static str {
     match needs {
         "cgi" => "a program that is started for each request and prints its answer",
         "fastcgi" | "application" => {
-            "a program that stays and answers one request after the other (a FastCGI library; what CGI kept \
-             in global variables must be cleared between requests)"
+            "a program that keeps running and answers one request after the other (a FastCGI library; what \
+             CGI kept in global variables must be cleared between requests)"
         }
         "nsapi" => {
             "the program rewritten as a function of a plug-in in C, in the server\u{2019}s process: it must \
@@ -426,7 +426,7 @@ fn people(requests_per_second: f64) -> Option<f64> {
     users::users(requests_per_second, &assumed).filter(|people| people.is_finite())
 }
 
-/// What breaks, in the words of an operator of the server.
+/// The failure, from the point of view of the server's operator.
 fn what(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The server\u{2019}s processors",
@@ -520,7 +520,7 @@ mod tests {
         let (change, because) = told(&answers, "What to change");
         assert_eq!(change, "Run programs by FastCGI, not by CGI");
         assert!(because.starts_with("Measured: 45.8 times the rate"), "{because}");
-        assert!(because.contains("It takes a program that stays"), "{because}");
+        assert!(because.contains("It takes a program that keeps running"), "{because}");
         assert!(because.contains(" Then: twice the processors"), "{because}");
     }
 

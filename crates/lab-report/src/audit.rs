@@ -243,7 +243,7 @@ fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     }
 }
 
-/// How far the window's edges may move the mean body: at each of the two, every client is somewhere in a
+/// How much the window's edges may change the mean body: at each edge every client is at some point of a
 /// session, so that its larger answers may be inside the window and its smaller ones outside. 0 for clients
 /// without think time.
 fn unfinished_sessions(suite: &SuiteRecord, mix: &MixResult) -> f64 {
@@ -279,7 +279,7 @@ fn percentiles(latency: &LatencyRecord) -> Finding {
 }
 
 fn latencies(mix: &MixResult) -> Finding {
-    // Those of an open load are of what was due in the window, whenever the answer came.
+    // For an open load they count the requests that were due in the window, whenever the answer arrived.
     if mix.arrivals.is_some() {
         return absent();
     }
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_thinks_on_a_page_and_sessions_have_think_times_of_their_own() {
+    fn pages_have_no_think_times_and_sessions_have_their_own() {
         let result = fixture::full();
         let mut mix = result.systems[0].mixes[3].clone();
         let mut suite = result.suite;
@@ -410,7 +410,7 @@ mod tests {
         suite.classes[0].session_think_s = 7.0;
         assert!((clients(&suite, &mix) - (latency_s + 2.0)).abs() < 1e-9);
         mix.latency.max_us = 0.0;
-        // 2,500 sessions of 8 s: chance moves the clients by 4 / 50 of them, and by no more.
+        // 2,500 sessions of 8 s: chance changes their number by at most 4 / 50.
         (mix.requests, mix.clients) = (10_000, 100);
         let tolerance = suite.littles_law_tolerance(&mix);
         assert!((tolerance - 0.03 - 0.08).abs() < 0.001, "{tolerance}");

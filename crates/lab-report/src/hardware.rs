@@ -1,5 +1,5 @@
-//! Network cards, disks, switch and sponsor in words, for the report and its other forms. Facts that are
-//! missing are named as such.
+//! Network cards, disks, switch and sponsor as text, for the report and its other forms. Missing facts are
+//! named as such.
 
 use crate::{number, words};
 use touchstone_lab::hardware::{Disk, NetworkCard};
@@ -10,7 +10,7 @@ pub(crate) fn network_cards(machine: &MachineFacts) -> String {
     let one = |card: &NetworkCard| {
         let speed = card
             .megabits_per_second
-            .map_or_else(|| "speed not told".to_owned(), |speed| format!("{} Mbit/s", number::count(speed)));
+            .map_or_else(|| "speed unknown".to_owned(), |speed| format!("{} Mbit/s", number::count(speed)));
         let duplex = card.duplex.as_ref().map(|duplex| format!("{} duplex", words::line(duplex, 20)));
         let queues = if card.receive_queues == 1 { "queue" } else { "queues" };
         let parts = [
@@ -37,7 +37,7 @@ pub(crate) fn disks(machine: &MachineFacts) -> String {
             Some(
                 disk.model
                     .as_ref()
-                    .map_or_else(|| "model not told".to_owned(), |model| words::line(model, 60)),
+                    .map_or_else(|| "model unknown".to_owned(), |model| words::line(model, 60)),
             ),
             disk.driver.as_ref().map(|driver| format!("driver {}", words::line(driver, 40))),
             Some(number::bytes(disk.bytes as f64)),
@@ -53,14 +53,14 @@ pub(crate) fn disks(machine: &MachineFacts) -> String {
     listed(&machine.disks, one)
 }
 
-/// The parts of a machine, as many as a reader looks through.
+/// The parts of a machine, limited to a readable number.
 fn listed<T>(parts: &[T], one: impl Fn(&T) -> String) -> String {
     const SHOWN: usize = 8;
     let mut texts: Vec<String> = parts.iter().take(SHOWN).map(one).collect();
     if parts.len() > SHOWN {
         texts.push(format!("and {} more", number::count((parts.len() - SHOWN) as u64)));
     }
-    if texts.is_empty() { "the machine tells of none".to_owned() } else { texts.join("; ") }
+    if texts.is_empty() { "the machine reports none".to_owned() } else { texts.join("; ") }
 }
 
 /// What joins the load machines and the server.
@@ -96,9 +96,9 @@ mod tests {
         let mut silent = told;
         silent.network_cards[0].megabits_per_second = None;
         silent.disks[0].model = None;
-        assert!(network_cards(&silent).contains("speed not told"));
-        assert!(disks(&silent).contains("model not told"));
-        assert_eq!(disks(&MachineFacts::default()), "the machine tells of none");
+        assert!(network_cards(&silent).contains("speed unknown"));
+        assert!(disks(&silent).contains("model unknown"));
+        assert_eq!(disks(&MachineFacts::default()), "the machine reports none");
     }
 
     #[test]

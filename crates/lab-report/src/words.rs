@@ -4,12 +4,12 @@
 use std::fmt::Write;
 use touchstone_lab::result::MixResult;
 
-/// The most characters of a sentence that came with the result: a reason, a warning.
+/// The most characters of a sentence of the result file: a reason, a warning.
 pub(super) const SENTENCE_LIMIT: usize = 1000;
 
-/// An outside string as it may be shown: control characters become their pictures (ESC is `␛`), and
-/// characters that turn the direction of the text, or are invisible, become their code points. Newlines and
-/// tabs stay.
+/// Makes an outside string safe to display: control characters become their pictures (ESC is `␛`), and
+/// characters that change the direction of the text, or are invisible, become their code points. Newlines and
+/// tabs are kept.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

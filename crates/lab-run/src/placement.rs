@@ -95,7 +95,7 @@ pub fn list(cpus: &[usize]) -> String {
 
 fn split(allowed: &[usize], wishes: &PlacementOptions) -> Result<Placement, String> {
     if allowed.is_empty() {
-        return Err("this process may use no processor at all".to_string());
+        return Err("this process may use no processor".to_string());
     }
     for (option, stated) in [("--sut-cores", &wishes.system), ("--load-cores", &wishes.load)] {
         if let Some(cpus) = stated {

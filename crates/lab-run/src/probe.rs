@@ -1,5 +1,5 @@
-//! One request, one answer, one connection: the laboratory asks a system under test in this way whether it is
-//! ready and whether it serves what the workload expects, before the measurement.
+//! One request, one answer, one connection: with them the laboratory tests, before the measurement, whether a
+//! system under test is ready and whether it serves what the workload expects.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -56,8 +56,8 @@ pub(crate) fn get(
     }
 }
 
-/// The answer, once it is whole; `ended` states that no more bytes will come. Framing by RFC 9112 section
-/// 6.3.
+/// The answer, once it is complete; `ended` states that no more bytes will arrive. Framing by RFC 9112
+/// section 6.3.
 fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
     let Some(head_length) = received.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if received.len() > HEAD_BYTES_MAX { Err(invalid("the head is too long")) } else { Ok(None) };
@@ -96,7 +96,7 @@ fn status(line: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok().filter(|code| (200..=599).contains(code))
 }
 
-/// The body of a chunked answer, once its last chunk has come.
+/// The body of a chunked answer, once its last chunk has arrived.
 fn unchunk(mut rest: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     loop {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use touchstone_lab::result::{ResultFile, RunStatus};
 use touchstone_lab_run::bench::{self, BenchError, Event, Finished, Observer, Options};
 
-/// The environment variable that tells the small server its port; without it, it is not a server.
+/// The environment variable with the port of the small server; without it, this program is not a server.
 const PORT: &str = "TINY_SERVER_PORT";
 
 /// How many answers are those of the check, before anything is measured.
@@ -139,7 +139,7 @@ fn run(options: Options, notes: &mut Notes) -> Result<Finished, BenchError> {
     bench::run(options, notes, &AtomicBool::new(false))
 }
 
-/// Runs with short mixes, and with longer ones if the machine is so busy that a mix counts nothing.
+/// Runs with short mixes, and with longer ones if the machine is so busy that a mix has no counted request.
 fn run_until_counted(options: Options, notes: &mut Notes) -> Finished {
     const LENGTHS_MS: [u64; 3] = [900, 5_000, 30_000];
     let place = options.output.clone().unwrap();
@@ -253,7 +253,7 @@ fn systems_are_started_anew_before_each_run() {
     assert_eq!(notes.turns[last_start + 1..].len(), 2, "{:?}", notes.turns);
     let result = read_back(&finished);
     assert!(result.status == RunStatus::Complete && result.method.restarts);
-    assert!(result.warnings.iter().any(|warning| warning.contains("started anew before each run")));
+    assert!(result.warnings.iter().any(|warning| warning.contains("restarted before each run")));
     for system in &result.systems {
         assert_eq!(system.mixes.iter().map(|mix| mix.run).collect::<Vec<_>>(), [1, 2]);
         assert!(system.mixes.iter().all(|mix| mix.complete && mix.errors.total() == 0));
@@ -375,7 +375,7 @@ fn a_server_that_runs_already_is_measured_by_its_url() {
     assert!(finished.result.warnings.iter().any(|warning| warning.contains("was not started here")));
 }
 
-/// A port that nothing listens on, and that no other socket gets while this socket exists.
+/// A port without a listener, which no other socket gets while this socket exists.
 fn bound_port() -> (OwnedFd, SocketAddr) {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

@@ -1,6 +1,6 @@
-//! What an accelerator makes of its origin, in the style of report 004: how many times faster the same origin
-//! is with it than alone in the same run (Table 5), each at its own peak, and the remaining work of the
-//! origin.
+//! The effect of an accelerator on its origin, in the style of report 004: how many times faster the same
+//! origin is with it than without it in the same run (Table 5), each at its own peak, and the remaining work
+//! of the origin.
 
 use crate::figures::{percent, significant};
 use crate::peaks::{peak, rate_is_the_servers};
@@ -147,7 +147,7 @@ pub fn reported(suite: &str) -> Vec<Reported> {
     ["Compaq", "Intel"].into_iter().filter_map(of_machine).collect()
 }
 
-/// What the factors say, a sentence for each accelerated system.
+/// Describes the factors, with a sentence for each accelerated system.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     of(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
 }

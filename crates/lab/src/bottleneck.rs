@@ -33,12 +33,12 @@ pub enum Verdict {
     Memory,
     /// The queue of connections that wait to be accepted.
     AcceptQueue,
-    /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not
-    /// watched.
+    /// No resource is full and the rate does not rise: work waits for locks, or for a resource that was not
+    /// monitored.
     LocksOrOther,
-    /// The load engine, by itself.
+    /// The load engine alone, by its own delays.
     Generator,
-    /// The load engine, because something else had its processor.
+    /// The load engine, because other work used its processor.
     EngineDisturbed,
     /// It is not known.
     Undetermined,
@@ -66,13 +66,13 @@ impl Verdict {
 /// The figure of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// What it speaks for.
+    /// The bottleneck that it is evidence for.
     pub verdict: Verdict,
     /// The figure, in words.
     pub figure: String,
     /// Its limit.
     pub limit: String,
-    /// Whether it speaks; absent: not measured.
+    /// Whether it is evidence for that bottleneck; absent: not measured.
     pub speaks: Option<bool>,
 }
 
@@ -122,13 +122,13 @@ pub struct MixObservations<'a> {
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
-    /// Whether twice as many clients brought no more than a tenth.
+    /// Whether twice as many clients raised the rate by no more than a tenth.
     pub flat: bool,
 }
 
-/// The bottleneck of a series at its peak, with the monitor's figures; where nothing shows there, at the
-/// heaviest load: what turns clients away may cost the rate before it shows. `None` of a series without
-/// answers; `raw` may be empty.
+/// The bottleneck of a series at its peak, with the monitor's figures; if no rule applies there, at the
+/// heaviest load, because a bottleneck that refuses clients may lower the rate before a figure shows it.
+/// `None` for a series without answers; `raw` may be empty.
 pub fn of_series(series: &Series<'_>, raw: &[RawMix]) -> Option<(Bottleneck, Option<Usage>)> {
     let peak = series.peak()?;
     let complete: Vec<&MixResult> =
@@ -155,7 +155,7 @@ fn at_mix(system: &SystemResult, mix: &MixResult, raw: &[RawMix], flat: bool) ->
     (find(&observed), usage)
 }
 
-/// Whether at least twice as many clients brought at most a tenth more than some lighter load.
+/// Whether at least twice as many clients raised the rate of a lighter load by at most a tenth.
 fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
     let near = mixes.iter().filter(|mix| mix.requests_per_second >= 0.9 * peak.requests_per_second);
     let lightest = near.clone().map(|mix| mix.clients).min();
@@ -188,11 +188,12 @@ pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
     let room = room(observed);
     evidence.push(room.clone());
     let (verdict, sentence) = match deciding {
-        Some(it) => {
-            (it.verdict, format!("{} ({}){}.", told(it.verdict), it.figure, engine_too(observed, it.verdict)))
-        }
+        Some(it) => (
+            it.verdict,
+            format!("{} ({}){}.", description(it.verdict), it.figure, engine_too(observed, it.verdict)),
+        ),
         None if room.speaks == Some(true) => {
-            (Verdict::LocksOrOther, format!("{} ({}).", told(Verdict::LocksOrOther), room.figure))
+            (Verdict::LocksOrOther, format!("{} ({}).", description(Verdict::LocksOrOther), room.figure))
         }
         None => (Verdict::Undetermined, undetermined(observed)),
     };
@@ -201,13 +202,13 @@ pub fn find(observed: &MixObservations<'_>) -> Bottleneck {
 
 impl Bottleneck {
     /// The sentence as the end of one that names the system.
-    pub fn told(&self) -> String {
+    pub fn clause(&self) -> String {
         let (first, rest) = self.sentence.split_at(self.sentence.chars().next().map_or(0, char::len_utf8));
         format!("{}{rest}", first.to_lowercase())
     }
 }
 
-fn told(verdict: Verdict) -> &'static str {
+fn description(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The system\u{2019}s processors were used up",
         Verdict::SingleCore => "One processor was used up while others had room",
@@ -241,15 +242,17 @@ fn undetermined(observed: &MixObservations<'_>) -> String {
             significant(cpus)
         )
     });
-    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
+    format!("{}: {why}{}.", description(Verdict::Undetermined), other.unwrap_or_default())
 }
 
-/// If a resource of the system decides, and the load engine had no time left either, the rate is a lower
-/// bound all the same.
+/// If a resource of the system decides, and the load engine had no time left either, the rate is still a
+/// lower bound.
 fn engine_too(observed: &MixObservations<'_>, verdict: Verdict) -> String {
     let of_engine = matches!(verdict, Verdict::Generator | Verdict::EngineDisturbed);
     match saturation::engine_limit(observed.cpus, observed.mix).filter(|_| !of_engine) {
-        Some((limit, sign)) => format!("; {}, too, so the figures are a lower bound ({sign})", limit.told()),
+        Some((limit, sign)) => {
+            format!("; {}, too, so the figures are a lower bound ({sign})", limit.description())
+        }
         None => String::new(),
     }
 }
@@ -406,9 +409,9 @@ fn single_core(observed: &MixObservations<'_>) -> Evidence {
     evidence(Verdict::SingleCore, "one at 95 %, half of it the system's, the mean below 80 %", found)
 }
 
-/// A thread that is always running while its process has room for more: the kernel moves it about, so that no
-/// single processor need look full. What it waited for a processor that others had is time for which it would
-/// have run.
+/// A thread that always runs while its process could use more processors. The kernel moves it between the
+/// processors, so that possibly no single processor is full. The time that it waited for a busy processor
+/// counts as time in which it would have run.
 fn single_thread(observed: &MixObservations<'_>) -> Evidence {
     let several = own_processors(observed).len() > 1;
     let found =

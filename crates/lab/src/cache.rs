@@ -1,9 +1,9 @@
 //! The cache directory: where trees of files and built programs are kept from one run to the next.
 //!
-//! The cache directory is `$TOUCHSTONE_CACHE` where that is set; otherwise the first of these that can be
-//! written: for root `/var/cache/touchstone` (servers that give up root's rights must still be able to read
-//! what is in it), for others `$XDG_CACHE_HOME/touchstone` or `~/.cache/touchstone`, and finally a directory
-//! of the user below the temporary directory.
+//! The cache directory is `$TOUCHSTONE_CACHE` if that is set; otherwise the first of these that can be
+//! written: for root `/var/cache/touchstone` (servers that drop root's rights must still be able to read its
+//! files), for others `$XDG_CACHE_HOME/touchstone` or `~/.cache/touchstone`, and finally a directory of the
+//! user below the temporary directory.
 
 use std::fs;
 use std::io;

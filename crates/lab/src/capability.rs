@@ -1,24 +1,24 @@
-//! What a system under test can do, and what a suite can ask for: the words that both sides use.
+//! The capabilities of a system under test, which a suite can require: the names that both use.
 
 /// Every capability: its name, and what a system does that has it, to follow "does not ...".
 const CAPABILITIES: [(&str, &str); 18] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),
     ("cgi", "run CGI programs"),
-    ("fastcgi", "ask FastCGI programs"),
+    ("fastcgi", "call FastCGI programs"),
     ("nsapi", "run NSAPI plug-ins"),
     ("servlet", "run servlets"),
     ("jsp", "run Java Server Pages"),
-    ("ajp", "ask servlet containers over AJP"),
+    ("ajp", "call servlet containers over AJP"),
     ("wsgi", "call Python applications through WSGI"),
     ("asgi", "call Python applications through ASGI"),
     ("wasm", "run WebAssembly components"),
     ("wasm_reused", "have instances of WebAssembly components answer many requests"),
     ("cache", "keep the answers of another server"),
     ("tls", "serve the same over TLS"),
-    ("http_two", "speak HTTP/2 over TLS"),
-    ("http_three", "speak HTTP/3"),
-    ("application", "ask the small FastCGI application of the suites"),
+    ("http_two", "use HTTP/2 over TLS"),
+    ("http_three", "use HTTP/3"),
+    ("application", "call the small FastCGI application of the suites"),
     (
         "own_requests",
         "answer requests that are a suite's own and no files (name a server that runs by its URL)",

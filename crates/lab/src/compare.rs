@@ -92,8 +92,9 @@ pub fn compare(
     [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(of).collect()
 }
 
-/// The systems of one result with each other, interface by interface; of more than `each_max` systems, each
-/// with the first. A system that took part twice gives the noise floor of its comparisons.
+/// Compares the systems of one result with each other, interface by interface; if there are more than
+/// `each_max` systems, each with the first. A system that took part twice gives the noise floor of its
+/// comparisons.
 pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compared> {
     let sides = sides("", result);
     let systems = result.systems.iter().filter(|system| !system.is_limit).count();
@@ -136,7 +137,7 @@ fn is_repeat(name: &str, of: &str) -> bool {
 }
 
 impl Compared {
-    /// What came out, in a sentence.
+    /// The outcome, in a sentence.
     pub fn sentence(&self) -> String {
         let it = &self.comparison;
         let floor = match it.noise_floor {

@@ -41,12 +41,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// A value and the byte range where it stands.
+/// A value and its byte range in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands in the text.
+    /// Its position in the text.
     pub at: Range<usize>,
 }
 

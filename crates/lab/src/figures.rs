@@ -1,6 +1,6 @@
-//! Figures as a person reads them: thousands apart, three significant digits, plural words.
+//! Formats figures for readers: separated thousands, three significant digits, plural words.
 
-/// A number of things with its thousands apart: `61,234`.
+/// A number with separated thousands: `61,234`.
 pub fn count(number: u64) -> String {
     touchstone_load::thousands_apart(&number.to_string())
 }

@@ -38,7 +38,7 @@ pub struct Disk {
     pub driver: Option<String>,
     /// Its size, bytes.
     pub bytes: u64,
-    /// Whether it rotates; absent where it is not told.
+    /// Whether it rotates; absent if the kernel does not report it.
     pub rotates: Option<bool>,
     /// The scheduler of its requests.
     pub scheduler: Option<String>,
@@ -80,7 +80,7 @@ fn card(path: &Path) -> Option<NetworkCard> {
     if !device.exists() {
         return None;
     }
-    // An interface that is down, and most virtual ones, tell no speed: an error, -1 or 2^32 - 1.
+    // An interface that is down, and most virtual ones, report no speed: an error, -1 or 2^32-1.
     let speed = number(&path.join("speed")).filter(|speed| (1..u64::from(u32::MAX)).contains(speed));
     let is_receive_queue = |queue: &PathBuf| name_of(queue).is_some_and(|name| name.starts_with("rx-"));
     Some(NetworkCard {
@@ -143,7 +143,7 @@ fn cpu_caches(directory: &Path) -> Option<String> {
     (!caches.is_empty()).then(|| caches.join(", "))
 }
 
-/// What is in a directory, by name; nothing of one that is not there.
+/// The entries of a directory, sorted by name; empty if the directory does not exist.
 fn children(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -155,7 +155,7 @@ fn name_of(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
-/// The name of what a link leads to.
+/// The file name of a link's target.
 fn link_name(path: &Path) -> Option<String> {
     name_of(&fs::read_link(path).ok()?)
 }

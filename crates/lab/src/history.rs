@@ -35,7 +35,7 @@ pub struct Entry {
     pub system: String,
     /// The old side.
     pub against: String,
-    /// What came out.
+    /// The outcome.
     pub gate: Gate,
 }
 

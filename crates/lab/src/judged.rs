@@ -16,7 +16,7 @@ pub struct ThresholdRecord {
     pub limit: f64,
     /// `us`, `share`, `per_second` or `count`.
     pub unit: String,
-    /// Figure, limit and distance in words.
+    /// Figure, limit and distance as text.
     pub words: String,
 }
 
@@ -32,7 +32,7 @@ impl From<Verdict> for ThresholdRecord {
 pub struct ReasonRecord {
     /// The kind, by its name among the errors.
     pub kind: String,
-    /// The reason in words.
+    /// The reason as text.
     pub reason: String,
     /// Requests.
     pub count: u64,
@@ -40,7 +40,7 @@ pub struct ReasonRecord {
     pub first_at_s: f64,
     /// The first request: method and path.
     pub first_request: String,
-    /// The beginning of its answer, where that says why.
+    /// The beginning of its answer, if that contains the reason.
     #[serde(default)]
     pub first_answer: Option<String>,
 }

@@ -28,7 +28,7 @@ pub fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
 }
 
 /// The percentile curve with its points evenly spread on the scale of nines (0, ..., 90, ..., 99, ..., 99.9
-/// ...), as far as there are values to tell them apart; the last is the largest value.
+/// ...), as long as there are enough values to separate them; the last is the largest value.
 fn curve<T: Counter>(nanoseconds: &Histogram<T>) -> Vec<(f64, f64)> {
     if nanoseconds.is_empty() {
         return Vec::new();

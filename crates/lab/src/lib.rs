@@ -1,5 +1,5 @@
-//! The model of the laboratory: suites and mixes, results and raw data, statistics, and what follows from
-//! them in words.
+//! The model of the laboratory: suites and mixes, results and raw data, statistics, and the statements that
+//! follow from them.
 //!
 //! A [`suite::Suite`] describes the requests. A [`result::ResultFile`] is the result of a run in an
 //! [`output::ResultDirectory`]: all measured data, with everything that is needed to check and repeat the

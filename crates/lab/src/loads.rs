@@ -13,7 +13,7 @@ use crate::saturation::engine_limit;
 use crate::statistics::useful_peak::{self, Criteria, Load, Run};
 use crate::statistics::{bootstrap, fairness, taint};
 
-/// Intervals are seeded: the same runs always give the same.
+/// Intervals are seeded: the same runs always give the same intervals.
 const SEED: u64 = 1;
 /// Fewer seconds of one run do not show whether it was in a steady state.
 const SECONDS_MIN: usize = 5;
@@ -42,7 +42,7 @@ pub fn same_load(left: &MixResult, right: &MixResult) -> bool {
     left.name == right.name && left.interface == right.interface && left.clients == right.clients
 }
 
-/// The mixes that stand for their loads: of each the run with the median rate.
+/// The mix that represents each load: the run with the median rate.
 pub fn representatives(mixes: &[MixResult]) -> Vec<&MixResult> {
     grouped(mixes).iter().map(|runs| runs.median_run().1).collect()
 }
@@ -133,8 +133,8 @@ fn within_run(mix: &MixResult) -> RunsFigure {
     }
 }
 
-/// How alike the clients of a mix were served. There is none for an open load: an arrival takes any client
-/// that is free.
+/// How equally the clients of a mix were served. Absent for an open load, in which an arrival uses any free
+/// client.
 pub fn fairness_of(mix: &MixResult) -> Option<fairness::Fairness> {
     if mix.arrivals.is_some() {
         return None;
@@ -156,7 +156,7 @@ fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
         p95_us: mix.latency.p95_us,
         fairness: fairness_of(mix),
         tainted: match engine_limit(pinned, mix) {
-            Some((limit, _)) => Some(limit.told()),
+            Some((limit, _)) => Some(limit.description()),
             None => stood_still.then_some("the load engine stood still"),
         },
     }
@@ -293,7 +293,7 @@ mod tests {
         mixes[8].complete = false;
         let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
         assert_eq!(loads.iter().map(|load| load.runs).collect::<Vec<_>>(), [2, 3, 0]);
-        // Of two runs the lower stands for the load: its rate is shown with its other figures.
+        // Of two runs the lower represents the load: its rate is shown with its other figures.
         assert_eq!((loads[0].median_row, loads[0].requests_per_second.median), (6, 99.0));
         assert_eq!(
             (peaks[0].peak.clients, &loads[2].complaints[..]),

@@ -25,7 +25,7 @@ const SYSCTLS: [&str; 13] = [
     "net.ipv4.tcp_tw_reuse",
 ];
 
-/// The facts of this machine. The caller says whether load and server share it.
+/// The facts of this machine. The caller states whether load and server share it.
 pub fn facts(same_host: bool) -> MachineFacts {
     let cpu_info = read("/proc/cpuinfo");
     let hardware = hardware::of_this_machine();
@@ -115,7 +115,7 @@ fn memory_bytes(meminfo: &str) -> u64 {
     kibibytes.and_then(|value| value.parse::<u64>().ok()).map_or(0, |kibibytes| kibibytes * 1024)
 }
 
-/// What shows that this is a virtual machine, where something does.
+/// The evidence that this is a virtual machine, if there is any.
 fn hypervisor(cpu_info: &str) -> Option<String> {
     let flagged =
         field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));

@@ -126,7 +126,7 @@ pub fn rows(result: &ResultFile) -> Vec<Row<'_>> {
     rows
 }
 
-/// What more memory gave, in words, a sentence each.
+/// The effect of more memory, a sentence each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let sentence = |row: &Row<'_>| {
         let interface = match row.interface.as_str() {

@@ -28,7 +28,7 @@ pub struct ResultDirectory {
     made: Vec<PathBuf>,
 }
 
-/// One mix's latency histogram, with where it belongs.
+/// One mix's latency histogram, with the system, run and mix that it belongs to.
 #[derive(Debug, Clone)]
 pub struct LoggedHistogram {
     /// The system's name and the mix's, for example `nginx/16_clients`; between them the interface's, where
@@ -50,7 +50,7 @@ impl ResultDirectory {
         let made: Vec<PathBuf> = missing.filter_map(|ancestor| std::path::absolute(ancestor).ok()).collect();
         fs::create_dir_all(path)
             .map_err(|error| format!("the output directory {place} cannot be made: {error}"))?;
-        // Servers are given paths below it, and run in directories of their own.
+        // Servers get paths below it, and run in their own directories.
         let path =
             fs::canonicalize(path).map_err(|error| format!("the output directory {place}: {error}"))?;
         let mut entries = fs::read_dir(&path)
@@ -75,7 +75,7 @@ impl ResultDirectory {
         self.path.join(RESULT_FILE)
     }
 
-    /// Makes the directory of one system under test and gives its path.
+    /// Creates the directory of one system under test and returns its path.
     pub fn system_directory(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join("systems").join(file_name(name));
         fs::create_dir_all(&path)?;

@@ -25,7 +25,7 @@ pub struct Server<'a> {
 /// What a comparison of two servers shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparisonOutcome {
-    /// The first is ahead: the interval of several runs lies beyond the band.
+    /// The first is ahead: the interval of several runs is outside the band.
     Ahead,
     /// The first seems to be ahead; there are too few runs to show it.
     Indicative,

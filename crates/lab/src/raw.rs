@@ -221,7 +221,7 @@ pub struct RawEngine {
     pub longest_waiting_thread: f64,
 }
 
-/// Where a mix belongs.
+/// The identity of a mix.
 #[derive(Debug, Clone)]
 pub struct RawPlace<'a> {
     /// The system's name.

@@ -44,8 +44,8 @@ const COUNTS_BYTES_MAX: u32 = 1 << 20;
 /// The most digits: the load engine keeps three.
 const DIGITS_MAX: u32 = 3;
 
-/// The reader of histograms takes memory for as many bytes as one says that it has, before they are there: a
-/// few bytes could ask for 4 GiB.
+/// The reader of histograms allocates memory for the length that a histogram states, before it reads the
+/// bytes: a few bytes could make it allocate 4 GiB.
 fn check_size(bytes: &[u8]) -> Result<(), String> {
     let damaged = |what: &str| format!("a histogram is damaged: {what}");
     if bytes.get(..4) != Some(&DEFLATED[..]) {
@@ -69,7 +69,7 @@ fn check_size(bytes: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// A histogram of so many digits that says it has so many bytes of counts.
+    /// A histogram with this many digits that states this many bytes of counts.
     fn deflated(counts: u32, digits: u32) -> RawHistogram {
         let mut inner = vec![0x1c, 0x84, 0x93, 0x13];
         for number in [counts, 0, digits] {

@@ -1,4 +1,4 @@
-//! Raw data beyond requests and answers: what became of the arrivals of an open load, and the messages of
+//! Raw data beyond requests and answers: the outcome of the arrivals of an open load, and the messages of
 //! answers that are streams of them (server-sent events, lines, calls of gRPC, WebSockets).
 
 use crate::latency::latency_record;
@@ -12,7 +12,7 @@ use touchstone_load::Outcome;
 pub struct RawArrivals {
     /// Arrivals a second, as the suite states them.
     pub per_second: f64,
-    /// Whether they came at random.
+    /// Whether they arrived at random.
     pub at_random: bool,
     /// All that were due in the window.
     pub due: u64,
@@ -62,7 +62,7 @@ pub struct RawMessages {
     pub first: RawHistogram,
     /// Between messages.
     pub gap: RawHistogram,
-    /// The WebSockets; absent where none were asked for.
+    /// The WebSockets; absent if none were requested.
     pub websockets: Option<RawWebSockets>,
 }
 

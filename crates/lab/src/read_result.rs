@@ -1,4 +1,4 @@
-//! Reading a result back, with an error that says what is wrong with which file, and what to do.
+//! Reads a result. An error states the file, its fault, and what to do.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -70,7 +70,7 @@ impl std::error::Error for ReadError {
     }
 }
 
-/// Reads the result of a directory, or of a `result.json`. Gives it with the directory that it lies in.
+/// Reads the result of a directory, or of a `result.json`. Returns it with the directory that contains it.
 pub fn read(path: &Path) -> Result<(ResultFile, PathBuf), ReadError> {
     let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
     let text = contents(&file)?;

@@ -1,5 +1,4 @@
-//! Reading files of a result directory that another person made: regular files of a bounded size, and
-//! nothing else.
+//! Reading files of a result directory that another person made: only regular files of a bounded size.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;

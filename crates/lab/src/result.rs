@@ -2,9 +2,9 @@
 //! configuration of both sides and the machine's facts. The report, the tables and every later comparison are
 //! made from it.
 //!
-//! Units stand in the names. A figure that was not measured is absent (`null`), never zero.
-//! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
-//! and the configuration files of the systems, byte for byte.
+//! Names contain the units. A figure that was not measured is absent (`null`), never zero. The result
+//! directory also contains the raw histograms (`latency.hlog`), the time line (`timeline.csv`) and the
+//! configuration files of the systems, byte for byte.
 
 use crate::hardware::{Disk, NetworkCard};
 use crate::judged::{ReasonRecord, ThresholdRecord};
@@ -32,7 +32,7 @@ pub struct ResultFile {
     pub finished_at: String,
     /// The words of the command line, so that the run can be repeated.
     pub command_line: Vec<String>,
-    /// Whether the run came to its end.
+    /// Whether the run was completed.
     pub status: RunStatus,
     /// What was run.
     pub suite: SuiteRecord,
@@ -41,7 +41,7 @@ pub struct ResultFile {
     pub method: MethodRecord,
     /// Where it was run.
     pub machine: MachineFacts,
-    /// What the person who measured says of it.
+    /// The statements of the person who measured.
     #[serde(default)]
     pub disclosure: Disclosure,
     /// The systems under test, in the order in which they were named; the limit, where measured, is one of
@@ -51,26 +51,26 @@ pub struct ResultFile {
     /// interfaces.
     #[serde(default)]
     pub spice: Vec<SpiceRow>,
-    /// Whether the systems differ, each pair by each figure; empty until the run has come to its end.
+    /// Whether the systems differ, each pair by each figure; empty until the run is completed.
     #[serde(default)]
     pub comparisons: Vec<Compared>,
     /// How much more a system does on more processors; empty where it was measured on one number of them.
     #[serde(default)]
     pub speedups: Vec<SpeedupRow>,
-    /// Which rules of HTTP each system keeps; absent where the suite did not ask.
+    /// Which rules of HTTP each system keeps; absent if the suite did not request the test.
     #[serde(default)]
     pub conformance: Option<Conformance>,
-    /// What a reader must know before trusting a figure, a sentence each.
+    /// The facts that a reader needs before trusting a figure, a sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Whether a run came to its end.
+/// Whether a run was completed.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case", tag = "state", content = "reason")]
 pub enum RunStatus {
     /// Every mix of every system was measured.
     Complete,
-    /// It ended early; what was measured is here. The text says why.
+    /// It ended early; the result has what was measured until then. The text states the reason.
     Incomplete(String),
 }
 
@@ -95,13 +95,13 @@ pub struct MethodRecord {
     /// were not counted. Seconds.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// Whether all systems had the same mix at the same time, so that what disturbs the machine disturbs all
-    /// alike: their processor times can be compared with each other, their rates are those of servers that
-    /// share their processors.
+    /// Whether all systems had the same mix at the same time, so that a disturbance of the machine affects
+    /// all equally: their processor times can be compared with each other; their rates are those of servers
+    /// that share their processors.
     #[serde(default)]
     pub at_once: bool,
-    /// Whether all systems were started anew before each run but the first, so that what one start has by
-    /// chance, such as where its memory lies, is another thing in each run.
+    /// Whether all systems were restarted before each run except the first, so that the random effects of a
+    /// start, such as the placement of its memory, differ in each run.
     #[serde(default)]
     pub restarts: bool,
     /// What a load must fulfil to be useful.
@@ -121,14 +121,14 @@ pub struct SuiteRecord {
     pub name: String,
     /// A line that says what it is.
     pub title: String,
-    /// Where it comes from (report and table).
+    /// Its source (report and table).
     pub source: String,
     /// True for the short form.
     pub quick: bool,
     /// The classes of the workload with their weights.
     pub classes: Vec<ClassRecord>,
-    /// The interfaces that were measured in turn, the first being what the others are held against; empty
-    /// where the suite has one workload for all.
+    /// The interfaces that were measured in turn, the others are compared with the first; empty where the
+    /// suite has one workload for all.
     #[serde(default)]
     pub interfaces: Vec<InterfaceRecord>,
     /// The weighted mean of the body length, bytes.
@@ -153,7 +153,7 @@ pub struct SuiteRecord {
 pub struct TlsRecord {
     /// "1.2" or "1.3" alone; absent: both, and the server chose.
     pub version: Option<String>,
-    /// The share of the handshakes that were to take up an earlier session, 0 to 1.
+    /// The share of the handshakes that were to resume an earlier session, 0 to 1.
     pub resumption_share: f64,
 }
 
@@ -174,10 +174,10 @@ pub struct ClassRecord {
     /// Requests that follow from one choice: those of a page, 1 elsewhere.
     #[serde(default = "one")]
     pub page_requests: u64,
-    /// Of a session: all its think times together, seconds; 0 elsewhere.
+    /// For a session: the sum of its think times, seconds; otherwise 0.
     #[serde(default)]
     pub session_think_s: f64,
-    /// True where the length of a body is the server's to decide, so that nothing can be held against it.
+    /// True if the server decides the length of a body, so that the length cannot be checked.
     #[serde(default)]
     pub body_varies: bool,
     /// True where its requests go over TLS.
@@ -221,8 +221,8 @@ impl ClassRecord {
             .map_or(self.files as f64 * self.file_bytes as f64, |sizes| sizes.tree_bytes as f64)
     }
 
-    /// What one of its requests adds, on average, to the variance of the body length around a mean. What is
-    /// on a page comes together, so that its difference from the mean does, too.
+    /// What one of its requests adds, on average, to the variance of the body length around a mean. The
+    /// requests of a page are sent together, so that their differences from the mean add up.
     pub fn variance_around(&self, mean_bytes: f64) -> f64 {
         let between = (self.mean_bytes() - mean_bytes).powi(2);
         if self.page_requests > 1 {
@@ -234,7 +234,7 @@ impl ClassRecord {
 
 impl SuiteRecord {
     /// The average think time for each request of a mix, seconds: the mix's think time before each choice,
-    /// and the own think times of a session. Within a page there is none.
+    /// and the own think times of a session. Within a page it is 0.
     pub fn think_s_per_request(&self, mix: &MixResult) -> f64 {
         if self.classes.is_empty() || !self.interfaces.is_empty() {
             return mix.think_time_s;
@@ -249,10 +249,10 @@ impl SuiteRecord {
     /// How far clients, rate and latency of a mix may be from Little's law, as a share, when every figure is
     /// right.
     ///
-    /// At an edge of the window every client may have a request under way, and its latency counts whole in
-    /// the window in which it ends: with the longest latency L in a window W that moves the sum by L / W at
-    /// most. Where clients think, it is chance how many of them do in the window: four standard errors, with
-    /// exponential think times, which vary more than all others that a suite has.
+    /// At an edge of the window every client may have a request under way, and its whole latency counts in
+    /// the window in which it ends: with the longest latency L in a window W this changes the sum by L / W at
+    /// most. If clients have think times, the number of clients that think within the window is random: four
+    /// standard errors, with exponential think times, which vary more than all others that a suite has.
     pub fn littles_law_tolerance(&self, mix: &MixResult) -> f64 {
         const COUNTING: f64 = 0.03;
         const STANDARD_ERRORS: f64 = 4.0;
@@ -282,7 +282,7 @@ impl SuiteRecord {
     }
 }
 
-/// A way to make an answer that was measured by itself.
+/// An interface (a way to make an answer) that was measured separately.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct InterfaceRecord {
     /// For example `cgi`.
@@ -293,7 +293,7 @@ pub struct InterfaceRecord {
     pub description: String,
     /// The capability that a system must have for it.
     pub needs: String,
-    /// The path that was asked for.
+    /// The path that was requested.
     pub path: String,
     /// Bytes of the answer's body.
     pub body_bytes: u64,
@@ -381,14 +381,15 @@ pub struct SkippedInterface {
     pub reason: String,
 }
 
-/// What no machine tells: the person who measures says it (`bench --sponsor`, `--switch`, `--note`).
+/// Facts that no machine reports: the person who measures states them (`bench --sponsor`, `--switch`,
+/// `--note`).
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Disclosure {
-    /// Who asked and paid for the measurement.
+    /// Who requested and paid for the measurement.
     pub sponsor: Option<String>,
     /// What joins the load machines and the server.
     pub switch: Option<String>,
-    /// Anything else that a reader should know, a paragraph each.
+    /// Other facts that a reader needs, a paragraph each.
     pub notes: Vec<String>,
 }
 
@@ -457,14 +458,13 @@ pub struct SystemResult {
     /// from the mixes.
     #[serde(default)]
     pub peaks: Vec<PeakResult>,
-    /// What was tried to find the loads that were then measured; empty where the suite or the caller named
-    /// them.
+    /// The trials to find the loads that were then measured; empty where the suite or the caller named them.
     #[serde(default)]
     pub search: Vec<SearchTrial>,
     /// The interfaces of the suite that were not measured on it, with the reason.
     #[serde(default)]
     pub skipped: Vec<SkippedInterface>,
-    /// What it accelerates, and what became of that; absent where it has no origin.
+    /// The system that it accelerates, and its figures; absent if it has no origin.
     #[serde(default)]
     pub origin: Option<OriginResult>,
     /// The last lines that it printed, where it died or failed.
@@ -483,7 +483,7 @@ pub struct OriginResult {
     pub title: String,
     /// What it used in each mix, in the order of the mixes.
     pub mixes: Vec<OriginUse>,
-    /// How much of each class the accelerator had: after each mix everything was asked for once.
+    /// How much of each class the accelerator had: after each mix each file was requested once.
     pub hits: Vec<ClassHits>,
 }
 
@@ -513,7 +513,7 @@ pub struct ClassHits {
     pub class: String,
     /// Requests.
     pub asked: u64,
-    /// Those that were answered from what is stored, as `Cache-Status` says.
+    /// Those that were answered from stored responses, by `Cache-Status`.
     pub hits: u64,
 }
 
@@ -600,7 +600,7 @@ pub struct MixResult {
     /// The signs of a load engine, or of its machine, at its limit; empty: there were none.
     #[serde(default)]
     pub taint: Vec<Sign>,
-    /// How alike the clients were served; absent where none was answered.
+    /// How equally the clients were served; absent if none was answered.
     #[serde(default)]
     pub fairness: Option<Fairness>,
     /// False when the mix was cut short.
@@ -623,7 +623,7 @@ pub struct MixResult {
 pub struct HandshakeRecord {
     /// Full handshakes.
     pub full: u64,
-    /// Handshakes that took up an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub resumed: u64,
 }
 
@@ -638,16 +638,15 @@ impl HandshakeRecord {
 /// The load machines of a mix.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct FleetUse {
-    /// From the first agent's start to the last one's, as each saw it against the moment that was agreed
-    /// upon, microseconds.
+    /// From the first agent's start to the last one's, each measured against the agreed moment, microseconds.
     pub start_spread_us: f64,
-    /// What controller and agents said to each other, bytes a second of the mix, both ways together.
+    /// The messages between controller and agents, bytes per second of the mix, both directions together.
     pub control_bytes_per_second: f64,
     /// One row an agent that had a part of the mix.
     pub agents: Vec<AgentUse>,
 }
 
-/// A load machine in a mix. What its result would have told is absent where that did not come.
+/// A load machine in a mix. The figures of its result are absent if the result did not arrive.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct AgentUse {
     /// Its name.
@@ -697,7 +696,7 @@ pub struct LoadResult {
     pub arrivals_per_second: Option<f64>,
     /// Runs that were measured whole.
     pub runs: u64,
-    /// The place, among the system's mixes, of the run with the median rate: it stands for the load in tables
+    /// The index, among the system's mixes, of the run with the median rate: it represents the load in tables
     /// and curves.
     pub median_row: u64,
     /// Valid answers a second.
@@ -731,9 +730,9 @@ pub struct LoadResult {
 pub struct RunsFigure {
     /// The median of the runs.
     pub median: f64,
-    /// What it may be at least; absent where one run does not tell.
+    /// Its lower bound; absent if one run is not sufficient to compute it.
     pub low: Option<f64>,
-    /// What it may be at most; absent where one run does not tell.
+    /// Its upper bound; absent if one run is not sufficient to compute it.
     pub high: Option<f64>,
 }
 
@@ -815,13 +814,13 @@ pub struct ErrorRecord {
     /// TLS could not be agreed on, or its certificate was refused.
     #[serde(default)]
     pub tls: u64,
-    /// A body of the right length that holds something else.
+    /// A body of the right length with wrong contents.
     #[serde(default)]
     pub wrong_body: u64,
     /// An answer without a value that was to be taken from it.
     #[serde(default)]
     pub extraction: u64,
-    /// An answer of which something does not hold that must.
+    /// An answer that does not meet a condition.
     #[serde(default)]
     pub assertion: u64,
     /// A WebSocket whose server broke the protocol of its frames.
@@ -874,7 +873,7 @@ pub struct LatencyRecord {
 pub struct ClassFigures {
     /// Errors.
     pub errors: u64,
-    /// Pages that ended, whether all their requests were answered or not; where there are none, requests.
+    /// Pages that ended, whether all their requests were answered or not; without pages, requests.
     pub pages: u64,
     /// Latency of the valid answers, microseconds.
     pub response_us: Values,
@@ -927,7 +926,7 @@ impl Values {
 pub struct ArrivalFigures {
     /// Arrivals a second, as the suite states them.
     pub per_second: f64,
-    /// Whether they came at random, as of many independent users; otherwise at equal distances.
+    /// Whether they arrived at random, as from many independent users; otherwise at equal intervals.
     pub at_random: bool,
     /// All that were due.
     pub due: u64,
@@ -942,14 +941,14 @@ pub struct ArrivalFigures {
 /// The messages of a mix.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct MessageFigures {
-    /// Messages that came in the window.
+    /// Messages that arrived in the window.
     pub count: u64,
-    /// Messages that came a second.
+    /// Messages that arrived per second.
     pub per_second: f64,
     /// Messages of the whole mix, ramps included: the server's own count must be the same.
     pub total: u64,
-    /// From the start of a request (in an open load from when it was due) to its first message; absent where
-    /// none came.
+    /// From the start of a request (in an open load from when it was due) to its first message; absent if
+    /// none arrived.
     pub first: Option<LatencyRecord>,
     /// From one message of an answer to the next; absent where no answer had two.
     pub gap: Option<LatencyRecord>,
@@ -1055,7 +1054,7 @@ pub struct CpuShares {
 }
 
 impl SystemResult {
-    /// Whether nothing was asked of it, because it cannot serve the suite; its `skipped` has the reason.
+    /// Whether it got no requests, because it cannot serve the suite; its `skipped` has the reason.
     pub fn was_not_measured(&self) -> bool {
         self.mixes.is_empty() && !self.skipped.is_empty()
     }
@@ -1139,6 +1138,6 @@ pub struct Compared {
     pub second: String,
     /// By what.
     pub figure: Figure,
-    /// What came out.
+    /// The outcome.
     pub comparison: Comparison,
 }

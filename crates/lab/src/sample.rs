@@ -35,7 +35,7 @@ pub fn result() -> ResultFile {
     }
 }
 
-/// The information about a measurement that a person gives.
+/// The information about a measurement that a person states.
 pub fn disclosure() -> Disclosure {
     Disclosure {
         sponsor: Some("Example Inc.".into()),

@@ -1,4 +1,4 @@
-//! Whether the server or the load engine was used up in a mix: the one measure that every statement rests on.
+//! Whether the server or the load engine was at its limit in a mix: the measure that all statements use.
 
 use crate::recording::{Recording, Usage};
 use crate::result::MixResult;
@@ -9,14 +9,16 @@ pub const PROCESSORS_FULL: f64 = 0.95;
 /// A thread of the load engine that ran, or could have run, for this share of the time decides the rate. One
 /// that had more time left waited for answers: the server decides.
 pub const ENGINE_USED: f64 = 0.70;
-/// A thread that ran for more than this share of the time is at its own limit, as the load engine says.
+/// A thread that ran for more than this share of the time is at its own limit, by the rule of the load
+/// engine.
 const ENGINE_BUSY: f64 = 0.90;
 /// From this many processors on, work other than server and load engine disturbs the figures.
 pub const OTHER_WORK_CPUS: f64 = 0.1;
 /// A system that may use all processors, and shares them with the load engine, is limited by them if all are
-/// full, it has this share of them, and nothing else runs.
+/// full, it has this share of them, and no other program runs.
 const UNPINNED_SHARE: f64 = 0.4;
-/// A server that wants more than this share of processors which others use as well gets it from the kernel.
+/// The kernel gives a server more than this share of the processors that it shares with others, if the server
+/// can use it.
 const PART_BESIDE_OTHERS: f64 = 0.25;
 /// A quota that holds the engine back for this share of the time is a sign.
 const THROTTLED: f64 = 0.10;
@@ -27,15 +29,15 @@ const QUOTA: &str = "a quota of processor time";
 /// Why the load engine and not the server decided a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineLimit {
-    /// It used up its processor or its quota, or was late by itself.
+    /// It used its whole processor or quota, or was late for a reason of its own.
     Own,
-    /// Something else had its processor.
+    /// Other work used its processor.
     Disturbed,
 }
 
 impl EngineLimit {
     /// In a sentence.
-    pub fn told(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             EngineLimit::Own => "the load engine was at its own limit",
             EngineLimit::Disturbed => "the load engine was disturbed",
@@ -65,7 +67,7 @@ pub fn server_share(pinned: &[usize], mix: &MixResult) -> Option<f64> {
 pub struct Processor {
     /// Its number.
     pub number: u32,
-    /// Busy with anything.
+    /// Busy with any work.
     pub busy: f64,
     /// In softirqs.
     pub softirq: f64,
@@ -122,9 +124,10 @@ pub fn server_had_no_room(pinned: &[usize], mix: &MixResult) -> bool {
     processors_were_full(pinned, mix) || (had_its_part && !own.is_empty() && busy >= PROCESSORS_FULL)
 }
 
-/// Why the load engine decided the rate of a mix, with the sign: it was at its limit or disturbed, ran or
-/// could have run most of the time, and the server had room. The rate is then a lower bound. Every statement
-/// about a saturated load engine uses this measure (`docs/method.md` has the experiment that it comes from).
+/// The reason why the load engine decided the rate of a mix, with the sign: it was at its limit or disturbed,
+/// ran or could have run most of the time, and the server had room. The rate is then a lower bound. Every
+/// statement about a saturated load engine uses this measure (`docs/method.md` has the experiment that it
+/// comes from).
 pub fn engine_limit<'a>(pinned: &[usize], mix: &'a MixResult) -> Option<(EngineLimit, &'a str)> {
     let sign = mix.generator_saturated.as_deref()?.trim_end_matches('.');
     // Of an older result it is not known how long the engine waited.

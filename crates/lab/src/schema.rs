@@ -9,7 +9,8 @@ fn schema() -> Value {
     serde_json::from_str(text).expect("the schema is JSON")
 }
 
-/// Collects every place where a value does not fit its schema. Of JSON Schema this knows what the file uses.
+/// Collects every place where a value does not fit its schema. It supports the part of JSON Schema that the
+/// file uses.
 fn misfits(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#')).expect("a reference leads somewhere");

@@ -1,5 +1,5 @@
-//! What belongs together in a result: the mixes of one system, and of one interface where several were
-//! measured by themselves. If mixes were run several times, the run with the median rate represents each.
+//! Groups the mixes of a result: those of one system, and of one interface if several were measured
+//! separately. If mixes were run several times, the run with the median rate represents each.
 
 use crate::loads;
 use crate::peaks::peak_of;
@@ -27,8 +27,8 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Every series of a result: the systems in their order, and of each its interfaces in the order of the
-/// suite. A system that measured nothing has one series without mixes.
+/// Every series of a result: the systems in their order, and for each its interfaces in the order of the
+/// suite. A system without measurements has one series without mixes.
 pub fn of(result: &ResultFile) -> Vec<Series<'_>> {
     result.systems.iter().flat_map(|system| of_system(result, system)).collect()
 }

@@ -4,8 +4,8 @@
 //! the SPICE latency are those at an interface's peak; the efficiencies are their ratios to a static file's,
 //! `SPICE request efficiency = SPICE request rate / static request rate` and `SPICE latency efficiency =
 //! static latency / SPICE latency`. The report takes each at its own peak, where the numbers of clients
-//! differ, so that latency efficiencies above 100 % come about. So the same is given at equal load, and a
-//! third form needs no rate at all: the processor time of a request.
+//! differ, so that latency efficiencies above 100 % are possible. So the efficiencies are also given at equal
+//! load. A third form, the processor time of a request, needs no rate.
 
 use crate::figures::{clients, list, percent, significant};
 use crate::peaks::rate_is_the_servers;
@@ -92,7 +92,7 @@ fn processor_cost(own: &MixResult, base: &MixResult) -> Option<SpiceProcessorCos
     })
 }
 
-/// The efficiencies that a report's figures give: of the rate and of the latency.
+/// The efficiencies computed from a report's figures: of the rate and of the latency.
 pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>) {
     let ratio = |dividend: Option<f64>, divisor: Option<f64>| {
         Some(dividend? / divisor?).filter(|ratio| ratio.is_finite())
@@ -106,7 +106,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
 /// The measures in words, a sentence each: which server, which interface, the cost of each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let all = series::of(result);
-    let mut sentences: Vec<String> = who_is_ahead(result).into_iter().collect();
+    let mut sentences: Vec<String> = ahead_by_interface(result).into_iter().collect();
     let rows = rows(result);
     let rivals = result.systems.iter().filter(|system| !system.is_limit);
     sentences.extend(rivals.filter_map(|system| what_it_costs(result, system, &rows)));
@@ -115,7 +115,7 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
 }
 
 /// Which server is ahead with each interface that more than one has; absent if none has.
-pub fn who_is_ahead(result: &ResultFile) -> Option<String> {
+pub fn ahead_by_interface(result: &ResultFile) -> Option<String> {
     which_server(result, &series::of(result))
 }
 
@@ -368,7 +368,8 @@ mod tests {
     #[test]
     fn the_reports_figures_give_the_efficiencies_that_they_print() {
         // Report 000, Tables 5, 6, 9 and 10 (of efficiencies): four processors. The latency efficiency of CGI
-        // on iWS is printed as 17.2 %, which its Table 3 (40.2 ms) does not give; so it is left out here.
+        // on iWS is printed as 17.2 %, which does not follow from its Table 3 (40.2 ms); so it is left out
+        // here.
         let printed = [
             ("shtml", "iWS 4.0", 78.0, Some(77.2)),
             ("shtml", "Stronghold", 71.5, Some(52.9)),

@@ -194,7 +194,7 @@ pub fn share_of_limit(system: &SystemResult, limit: &SystemResult) -> Option<f64
 impl PeakBottleneck {
     /// In a sentence.
     pub fn sentence(&self) -> String {
-        format!("{}: {}", self.title, self.bottleneck.told())
+        format!("{}: {}", self.title, self.bottleneck.clause())
     }
 }
 

@@ -24,7 +24,7 @@ pub fn each_once(warnings: &[String]) -> Vec<String> {
 }
 
 impl Warning<'_> {
-    /// The words before the first colon say whom a warning concerns: `nginx 1.22.1, 4 clients: ...`.
+    /// The words before the first colon state what a warning concerns: `nginx 1.22.1, 4 clients: ...`.
     fn of(warning: &str) -> Warning<'_> {
         let (whom, text) = warning.split_once(": ").unwrap_or(("", warning));
         // Without a subject, a figure may be the subject.

@@ -1,9 +1,8 @@
-//! Figures of a load while it runs, sent elsewhere: to Prometheus (remote write) and to OpenTelemetry (OTLP
-//! over HTTP).
+//! Sends figures of a load while it runs: to Prometheus (remote write) and to OpenTelemetry (OTLP over HTTP).
 //!
-//! [`Figures`] are taken from the engine's [`touchstone_load::Progress`], which costs the engine nothing:
-//! it keeps these counters anyway. A [`Sender`] has a thread of its own, and a receiver that is slow or
-//! away holds nothing up.
+//! [`Figures`] are taken from the engine's [`touchstone_load::Progress`], whose counters the engine has in
+//! any case. A [`Sender`] has its own thread, and a slow or missing receiver delays neither the load nor the
+//! other receivers.
 
 mod figures;
 mod otlp;

@@ -1,4 +1,4 @@
-//! One POST over HTTP/1.1, with or without TLS; the answer's status is all that is read of it.
+//! One POST over HTTP/1.1, with or without TLS; only the status of the answer is read.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -48,7 +48,7 @@ impl Endpoint {
         Ok(Endpoint { address: target.address, host: target.host, path, tls, fields: fields.to_vec() })
     }
 
-    /// Sends a body; an error says why it was not taken.
+    /// Sends a body; an error states why the receiver did not accept it.
     pub(crate) fn post(&self, fields: &[(&str, &str)], body: &[u8]) -> Result<(), String> {
         let status = self.exchange(fields, body).map_err(|error| error.to_string())?;
         if (200..300).contains(&status) { Ok(()) } else { Err(format!("it answered with status {status}")) }

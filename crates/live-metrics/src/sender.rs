@@ -10,7 +10,7 @@ use touchstone_load::Progress;
 /// Figures that were not taken are kept and sent with the next, at most this many.
 const MAXIMUM_KEPT: usize = 100;
 
-/// A receiver, and the protocol that it speaks.
+/// A receiver and its protocol.
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// Prometheus, by remote write.
@@ -42,8 +42,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Does the work, and sends its figures meanwhile and once more at its end. Each destination has a thread
-    /// of its own.
+    /// Does the work. Sends its figures during the work and once more at its end. Each destination has its
+    /// own thread.
     pub fn while_runs<T>(
         &self,
         progress: &Progress,
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_is_away_holds_nothing_up() {
-        // A port that was given to this test, and that nothing listens on.
+        // A port that was given to this test, without a listener.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
         drop(listener);

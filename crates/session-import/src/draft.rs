@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Sessions that were read from a file of another tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
-    /// The server, `http://host:port`; absent where the file does not say.
+    /// The server, `http://host:port`; absent if the file does not contain it.
     pub origin: Option<String>,
     /// The sessions.
     pub sessions: Vec<DraftSession>,
@@ -26,11 +26,11 @@ pub struct DraftSession {
     pub name: String,
     /// How often it is made, relative to the others; 0: as often as any.
     pub weight: f64,
-    /// What it asks for.
+    /// The target of the request.
     pub requests: Vec<DraftRequest>,
 }
 
-/// One request; `${name}` stands for a value in its texts.
+/// One request; `${name}` in its texts is replaced by a value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DraftRequest {
     /// Its name in the file, for a comment.
@@ -66,7 +66,7 @@ impl Draft {
         self.origin.get_or_insert_with(|| origin.to_string()) == origin
     }
 
-    /// Gives the variables that come from nowhere a data file, and says so.
+    /// Adds a data file for the variables without a source, and a note about it.
     pub(crate) fn complete(&mut self) {
         let mut known: BTreeSet<String> = PREDEFINED.map(str::to_string).into();
         known.extend(self.data.iter().flat_map(|(_, columns)| columns.iter().cloned()));
@@ -95,7 +95,7 @@ impl Draft {
         if !missing.is_empty() {
             let list = missing.join(",");
             self.notes.push(format!(
-                "the file says no values for {list}: write values.csv with the first line {list} and a line \
+                "the file has no values for {list}: write values.csv with the first line {list} and a line \
                  for each user"
             ));
             self.data.push(("values.csv".to_string(), missing));

@@ -1,5 +1,5 @@
-//! JMeter's test plans (.jmx): each thread group becomes a session, with its samplers in order, and the
-//! header fields, defaults, timers, extractors and assertions that stand with them.
+//! JMeter's test plans (.jmx): each thread group becomes a session, with its samplers in order, and their
+//! header fields, defaults, timers, extractors and assertions.
 
 use crate::draft::{Draft, DraftRequest, DraftSession, is_header};
 use crate::postman::sendable;
@@ -43,7 +43,7 @@ struct Reader<'t, 'd> {
     values: BTreeMap<String, String>,
 }
 
-/// What elements above give to a sampler.
+/// The settings of a sampler that elements above it contain.
 #[derive(Debug, Clone, Default)]
 struct Scope {
     origin: Defaults,
@@ -86,7 +86,7 @@ impl Reader<'_, '_> {
         }
         let mut scope = above.clone();
         let enabled = |node: &Node<'_, '_>| node.attribute("enabled") != Some("false");
-        // What stands in a tree counts for all of it, wherever it stands.
+        // The elements of a tree apply to all of it, whatever their position.
         for (element, _) in pairs(tree).iter().filter(|(element, _)| enabled(element)) {
             self.configuration(*element, &mut scope);
         }
@@ -135,14 +135,14 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// What stands beside samplers is done after each of them: of all requests that came after these numbers.
+    /// Elements beside samplers apply after each of them: to all requests from these numbers on.
     fn for_all_after(&mut self, element: Node<'_, '_>, before: &[usize]) {
         let mut sessions = std::mem::take(&mut self.draft.sessions);
         for (place, session) in sessions.iter_mut().enumerate() {
             for request in session.requests.iter_mut().skip(before.get(place).copied().unwrap_or(0)) {
                 let notes = self.draft.notes.len();
                 self.post_processor(element, request);
-                // What is left out is told once.
+                // Each omission is reported once.
                 if self.draft.notes[..notes].contains(self.draft.notes.last().unwrap_or(&String::new())) {
                     self.draft.notes.truncate(notes);
                 }
@@ -179,7 +179,7 @@ impl Reader<'_, '_> {
         self.draft.sessions.push(DraftSession { name, weight, requests: Vec::new() });
     }
 
-    /// What an element gives to all samplers beside and below it.
+    /// The settings that an element contains for all samplers beside and below it.
     fn configuration(&mut self, element: Node<'_, '_>, scope: &mut Scope) {
         match element.tag_name().name() {
             "HeaderManager" => {
@@ -281,7 +281,7 @@ impl Reader<'_, '_> {
                 self.configuration(inside, &mut scope);
             }
         }
-        let Some(session) = session else { return self.left_out(element, "it stands in no thread group") };
+        let Some(session) = session else { return self.left_out(element, "it is in no thread group") };
         let or = |own: String, usual: &str| if own.is_empty() { usual.to_string() } else { own };
         let of = |name: &str| self.text(property(element, &format!("HTTPSampler.{name}")));
         let (domain, port) = (or(of("domain"), &scope.origin.domain), or(of("port"), &scope.origin.port));
@@ -431,7 +431,7 @@ fn property_of_jmeter(inside: &str) -> String {
     }
 }
 
-/// Elements that look at the answer of a sampler.
+/// Elements that use the answer of a sampler.
 fn is_post_processor(name: &str) -> bool {
     matches!(name, "RegexExtractor" | "JSONPostProcessor" | "HtmlExtractor" | "ResponseAssertion")
 }

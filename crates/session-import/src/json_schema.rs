@@ -10,10 +10,10 @@ const MAXIMUM_PARTS: usize = 10_000;
 /// A value that the schema allows; `document` has what it refers to.
 pub(crate) fn example(schema: &Value, document: &Value) -> Value {
     let mut parts = 0;
-    made(schema, document, 0, &mut parts)
+    build_example(schema, document, 0, &mut parts)
 }
 
-/// What a reference leads to, or the value itself.
+/// The target of a reference, or the value itself.
 pub(crate) fn resolved<'v>(value: &'v Value, document: &'v Value) -> &'v Value {
     let mut value = value;
     for _ in 0..MAXIMUM_DEPTH {
@@ -26,7 +26,7 @@ pub(crate) fn resolved<'v>(value: &'v Value, document: &'v Value) -> &'v Value {
     &Value::Null
 }
 
-fn made(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Value {
+fn build_example(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Value {
     *parts += 1;
     let schema = resolved(schema, document);
     if depth > MAXIMUM_DEPTH || *parts > MAXIMUM_PARTS {
@@ -45,7 +45,7 @@ fn made(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Va
     if let Some(all) = schema["allOf"].as_array() {
         let mut object = Map::new();
         for part in all {
-            if let Value::Object(more) = made(part, document, depth + 1, parts) {
+            if let Value::Object(more) = build_example(part, document, depth + 1, parts) {
                 object.extend(more);
             }
         }
@@ -54,7 +54,7 @@ fn made(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Va
     }
     for key in ["oneOf", "anyOf"] {
         if let Some(first) = schema[key].as_array().and_then(|list| list.first()) {
-            return made(first, document, depth + 1, parts);
+            return build_example(first, document, depth + 1, parts);
         }
     }
     // In 3.1 a type may be a list.
@@ -65,7 +65,7 @@ fn made(schema: &Value, document: &Value, depth: usize, parts: &mut usize) -> Va
         Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1)),
         Some("number") => json!(schema["minimum"].as_f64().unwrap_or(1.5)),
         Some("boolean") => json!(true),
-        Some("array") => json!([made(&schema["items"], document, depth + 1, parts)]),
+        Some("array") => json!([build_example(&schema["items"], document, depth + 1, parts)]),
         Some("string") => json!(text(schema)),
         Some("object") | None if schema["properties"].is_object() => {
             Value::Object(properties(schema, document, depth, parts))
@@ -88,7 +88,7 @@ fn properties(schema: &Value, document: &Value, depth: usize, parts: &mut usize)
     let of_server = |property: &Value| resolved(property, document)["readOnly"] == true;
     all.iter()
         .filter(|(name, property)| is_wanted(name) && !of_server(property))
-        .map(|(name, property)| (name.clone(), made(property, document, depth + 1, parts)))
+        .map(|(name, property)| (name.clone(), build_example(property, document, depth + 1, parts)))
         .collect()
 }
 

@@ -1,8 +1,8 @@
 //! Sessions for the load engine from the files of other tools.
 //!
 //! Each reader makes a [`Draft`]: requests in order, with the values that are taken from their answers.
-//! [`Draft::text`] writes it as a file of sessions (`touchstone load --sessions`). What has no counterpart is
-//! told in notes, each with its place; nothing is left out without a word.
+//! [`Draft::text`] writes it as a file of sessions (`touchstone load --sessions`). Notes describe each part
+//! without a counterpart, with its place; no part is omitted silently.
 
 mod draft;
 mod evaluate;

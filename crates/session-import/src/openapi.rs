@@ -63,11 +63,11 @@ pub fn read(text: &str) -> Result<Draft, String> {
     Ok(draft)
 }
 
-/// Writes the credentials that an operation wants as values that have to be given (RFC 6750, RFC 7617); the
-/// first of several ways is taken. Returns what has no counterpart.
+/// Writes the credentials that an operation requires as values that the user must supply (RFC 6750, RFC
+/// 7617); the first of several ways is used. Returns the part without a counterpart.
 fn credentials(security: &Value, document: &Value, request: &mut DraftRequest) -> Option<String> {
     let list = security.as_array()?;
-    // An empty one says that none are needed, too.
+    // An empty one also means that none are needed.
     let first = list.first()?.as_object()?;
     if list.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty)) {
         return None;

@@ -40,7 +40,7 @@ pub fn read(text: &str) -> Result<Draft, String> {
 struct Reader {
     draft: Draft,
     values: BTreeMap<String, String>,
-    /// The variable that stands for the server.
+    /// The variable for the server.
     server: Option<String>,
     session: DraftSession,
 }
@@ -98,7 +98,7 @@ impl Reader {
         };
         let Some((origin, path)) = at else {
             self.draft.notes.push(format!(
-                "{place}: left out: the server of {url:?} is not known; give the collection a variable for it"
+                "{place}: left out: the server of {url:?} is not known; define a collection variable for it"
             ));
             return;
         };
@@ -131,8 +131,8 @@ impl Reader {
         self.session.requests.push(draft);
     }
 
-    /// The path behind a variable that stands for the server, `{{baseUrl}}/path`: where the collection does
-    /// not say what it is, it is the URL that load is given.
+    /// The path after a variable for the server, `{{baseUrl}}/path`: if the collection does not define it, it
+    /// is the URL of the `load` command.
     fn at_variable(&mut self, url: &str) -> Option<String> {
         let rest = url.strip_prefix("http://").or(url.strip_prefix("https://")).unwrap_or(url);
         let (name, path) = rest.strip_prefix("${")?.split_once('}')?;
@@ -145,7 +145,7 @@ impl Reader {
             self.server = Some(name.to_string());
             self.draft
                 .notes
-                .push(format!("the variable {name} stands for the server: it is the URL that load is given"));
+                .push(format!("the variable {name} is the server: its value is the URL of the load command"));
         }
         Some(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
     }
@@ -238,7 +238,7 @@ impl Reader {
         }
     }
 
-    /// The scripts of an item: values that they keep, what they want of the answer.
+    /// The scripts of an item: the values that they keep, and their conditions on the answer.
     fn events(&mut self, item: &Value, place: &str, draft: Option<&mut DraftRequest>) {
         let mut request = draft;
         for event in item["event"].as_array().map_or(&[][..], Vec::as_slice) {
@@ -288,7 +288,7 @@ pub(crate) fn split(url: &str) -> Option<(String, String)> {
         return None;
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    // A value may hold the whole path: `http://host${next}`. One within a host or a port is none.
+    // A value may hold the whole path: `http://host${next}`. One within a host or a port is not supported.
     let value = rest[..end].find("${").filter(|&at| {
         at > 0 && !rest[..at].ends_with(['$', '.', ':', '-']) && rest[at..end].find('}') == Some(end - at - 1)
     });
@@ -301,7 +301,7 @@ pub(crate) fn split(url: &str) -> Option<(String, String)> {
     Some((format!("{scheme}://{host}"), sendable(&path)))
 }
 
-/// Percent-encodes what cannot stand in a request target; variables stay.
+/// Percent-encodes characters that are invalid in a request target; keeps variables.
 pub(crate) fn sendable(path: &str) -> String {
     let mut written = String::with_capacity(path.len());
     for character in path.chars() {

@@ -51,8 +51,8 @@ pub(crate) fn plain_name(name: &str) -> String {
     plain
 }
 
-/// Replaces `OPEN name CLOSE` by what `value` gives for the name. Text of ours that would be a variable is
-/// escaped before.
+/// Replaces `OPEN name CLOSE` by what `value` returns for the name. Literal text that looks like a variable
+/// of a session is escaped before.
 pub(crate) fn replace(
     text: &str,
     (open, close): (&str, &str),
@@ -75,7 +75,7 @@ fn escaped(text: &str, open: &str) -> String {
     if open == "${" { text.to_string() } else { text.replace("${", "$${") }
 }
 
-/// A part of a form: variables stay, and are encoded when they are put in.
+/// A part of a form: variables are kept, and are encoded when they are replaced.
 pub(crate) fn form_text(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;

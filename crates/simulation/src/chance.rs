@@ -1,5 +1,5 @@
 //! The source of all chance in a simulation, and its trace: both belong to the thread, so that a simulated
-//! disk or network deep below the product's code asks the same source as the part that drives it.
+//! disk or network below the product's code uses the same source as the part that drives it.
 //!
 //! The order of the random choices determines the simulation. So the state at the end distinguishes two runs:
 //! it is their fingerprint.

@@ -136,7 +136,7 @@ fn put_body(
     }
 }
 
-/// A message body that is being read, and what of it must come.
+/// A message body that is being read, and the part that must still arrive.
 #[derive(Debug)]
 struct Body {
     framing: Framing,
@@ -152,7 +152,7 @@ enum Framing {
 }
 
 impl Body {
-    /// Takes what belongs to the body from the front of `input`; true when it is complete.
+    /// Removes the bytes of the body from the front of `input`; true when it is complete.
     fn take(&mut self, input: &mut Vec<u8>) -> bool {
         match &mut self.framing {
             Framing::Length(left) => {
@@ -240,12 +240,12 @@ struct Reader {
     input: Vec<u8>,
     head: ResponseHead,
     body: Option<(Body, u64)>,
-    /// An interim answer has come, and the final one not yet.
+    /// An interim answer has arrived, and the final one not yet.
     is_after_interim: bool,
 }
 
 impl Reader {
-    /// Whether a part of an answer has come.
+    /// Whether a part of an answer has arrived.
     fn is_within(&self) -> bool {
         self.body.is_some() || !self.input.is_empty() || self.is_after_interim
     }
@@ -304,7 +304,7 @@ impl Chain {
         }
     }
 
-    /// One of them does something; false if it had nothing to do.
+    /// One of them takes a step; false if it had no step to take.
     fn turn(&mut self) -> bool {
         match chance::below(5) {
             0 => self.ask(),
@@ -334,7 +334,7 @@ impl Chain {
             false => (&mut self.from_origin, &self.answer_ends),
         };
         wire.cut();
-        let arrived = wire.taken_in_all();
+        let arrived = wire.total_taken();
         let whole = ends.iter().filter(|end| **end <= arrived).count() as u64;
         let is_within = arrived > ends.iter().copied().filter(|end| *end <= arrived).max().unwrap_or(0);
         chance::note(|| format!("cut at {arrived}, client {is_client}: {whole} arrived whole"));
@@ -543,7 +543,7 @@ fn rebuild(head: &RequestHead, bytes: &[u8]) {
     assert_eq!(values(&again, &its_bytes), values(head, bytes));
 }
 
-/// What a proxy sends on: the same request with a framing of its own.
+/// The request that a proxy passes on: the same with its own framing.
 fn send_on(asked: &IntendedRequest, to: &mut Wire) {
     let mut out = format!("{} {} HTTP/1.1\r\nHost: origin\r\n", asked.method, asked.target()).into_bytes();
     for (name, value) in &asked.fields {
@@ -595,7 +595,8 @@ fn run_with_changed_bits() {
     assert_eq!(verdicts(&pieces), at_once, "the verdict depends on the cuts of {}", preview(&bytes));
 }
 
-/// What a server finds in bytes that come in these pieces: heads with their targets, bodies, and the error.
+/// What a server parses from bytes that arrive in these pieces: heads with their targets, bodies, and the
+/// error.
 fn verdicts(pieces: &[&[u8]]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut input: Vec<u8> = Vec::new();

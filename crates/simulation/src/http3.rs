@@ -4,7 +4,7 @@
 //!
 //! What must hold: each request arrives as it was sent, with all of its body and its trailers, whatever
 //! arrives on other streams; frames of unknown types are ignored; an incomplete stream is an error, never a
-//! request. In some runs bits are changed: then the same is found however the bytes are cut.
+//! request. In some runs bits are changed: then the result is the same for every cut of the bytes.
 
 use std::collections::BTreeMap;
 
@@ -190,7 +190,7 @@ impl ReorderedStream {
         self.delivered == self.bytes.len()
     }
 
-    /// A packet arrives, or is lost; gives the bytes that are now there in order.
+    /// A packet arrives, or is lost; returns the bytes that are now available in order.
     fn step(&mut self) -> &[u8] {
         let from = self.delivered;
         if !self.packets.is_empty() {

@@ -85,7 +85,7 @@ pub fn run(part: Part, seed: u64) -> Result<u64, Fault> {
 }
 
 fn attempt(part: Part, seed: u64, is_traced: bool) -> Result<(), String> {
-    hear_panics();
+    capture_panics();
     chance::begin(seed, is_traced);
     MESSAGE.with_borrow_mut(|message| *message = Some(String::new()));
     let outcome = catch_unwind(AssertUnwindSafe(part.run));
@@ -104,7 +104,7 @@ thread_local! {
 }
 
 /// Notes panics of runs, and does not print them.
-fn hear_panics() {
+fn capture_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         touchstone_accelerator::store::hash_without_secret();

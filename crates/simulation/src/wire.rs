@@ -1,5 +1,5 @@
-//! A way for bytes in one direction: bytes that are put in come out in order, in pieces of any size, some
-//! time later, until it is disconnected.
+//! A simulated link for bytes in one direction: bytes that were written arrive in order, in pieces of any
+//! size, some time later, until it is disconnected.
 
 use crate::chance;
 
@@ -8,9 +8,9 @@ use crate::chance;
 pub struct Wire {
     bytes: Vec<u8>,
     taken: usize,
-    /// All bytes that were put in, and all that have come out.
+    /// All bytes that were written, and all that have arrived.
     put_in_all: u64,
-    taken_in_all: u64,
+    total_taken: u64,
     is_cut: bool,
 }
 
@@ -28,7 +28,7 @@ impl Wire {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is under way is lost, and so is all that is put in later.
+    /// The bytes under way are lost, and so are all that are written later.
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.taken = self.bytes.len();
@@ -39,9 +39,9 @@ impl Wire {
         self.put_in_all
     }
 
-    /// How many bytes have ever come out.
-    pub fn taken_in_all(&self) -> u64 {
-        self.taken_in_all
+    /// How many bytes have arrived in total.
+    pub fn total_taken(&self) -> u64 {
+        self.total_taken
     }
 
     /// How many bytes are under way.
@@ -65,7 +65,7 @@ impl Wire {
         };
         into.extend_from_slice(&self.bytes[self.taken..self.taken + length]);
         self.taken += length;
-        self.taken_in_all += length as u64;
+        self.total_taken += length as u64;
         length
     }
 

@@ -68,14 +68,14 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
         }
     }
     if recording.requests.is_empty() {
-        return Err(ImportError::new(file, 0, nothing_in_it(&left_out)));
+        return Err(ImportError::new(file, 0, no_requests(&left_out)));
     }
     recording.notes = left_out.notes();
     set_moments(&mut recording, &times);
     Ok(recording)
 }
 
-fn nothing_in_it(left_out: &OmittedEntries) -> String {
+fn no_requests(left_out: &OmittedEntries) -> String {
     let reasons = left_out.notes().join("; ");
     format!(
         "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or \
@@ -213,7 +213,7 @@ fn unescaped(text: &str) -> String {
 fn json_entry(line: &str) -> Option<Entry> {
     let value: Value = serde_json::from_str(line).ok()?;
     let object = value.as_object()?;
-    // Caddy has the request in an object of its own.
+    // Caddy has the request in a separate object.
     let request_object = object.get("request").and_then(Value::as_object);
     let get = |name: &&str| object.get(*name).or_else(|| request_object?.get(*name));
     let first = |names: &[&str]| names.iter().find_map(get).filter(|value| !value.is_null());

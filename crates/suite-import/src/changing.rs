@@ -18,8 +18,8 @@ const MAXIMUM_REQUESTS: usize = 2000;
 /// The possible prefixes of a token in a field: `Bearer `.
 const BEFORE_TOKEN: usize = 10;
 
-/// Finds the values, and notes in the requests where they come from and where they go. `entries` are those of
-/// the requests; `belongs` says of a field, by name and value, whether it can be taken over at all.
+/// Finds the values, and records in the requests their sources and their uses. `entries` are those of the
+/// requests; `belongs` returns for a field, by name and value, whether it can be imported.
 pub(super) fn propose(entries: &[&Value], recording: &mut Recording, belongs: &dyn Fn(&str, &str) -> bool) {
     recording.sets_cookies = entries.iter().any(|entry| response_field(entry, "set-cookie").is_some());
     if entries.len() > MAXIMUM_REQUESTS {

@@ -1,6 +1,6 @@
 //! A curl command line, as browsers copy it ("Copy as cURL") and as people keep it: one request, with its
-//! method, fields and body. The options have the same meaning as in curl 8; nothing is run, expanded or read
-//! from files.
+//! method, fields and body. The options have the same meaning as in curl 8; no command is run, no variable
+//! expanded, no file read.
 
 use super::fields::{is_field_value, is_secret, taken_over};
 use super::form::form_encoded;
@@ -235,7 +235,7 @@ struct Command {
     query: Vec<String>,
     method: Option<String>,
     headers: Vec<(String, String)>,
-    /// Fields that curl is told not to send, in lower case.
+    /// The fields that an option removes from the request, in lower case.
     removed: Vec<String>,
     data: Option<String>,
     is_json: bool,
@@ -320,7 +320,7 @@ impl Command {
             OptionMeaning::DataUrlencode => self.add_data("&", &url_encoded(option, &value)?),
             OptionMeaning::Files => {
                 return Err(format!(
-                    "{option} sends files or the parts of a form, which are not taken over: give the body \
+                    "{option} sends files or the parts of a form, which cannot be imported: state the body \
                      with --data-raw"
                 ));
             }
@@ -483,7 +483,7 @@ fn of_a_file(option: &str, file: &str) -> String {
     format!("{option} takes its data from the file {file}, which is not read: put the data into the command")
 }
 
-/// `name=value` with the value encoded, or all of it; after `@` comes a file.
+/// `name=value` with the value encoded, or all of it; a file name follows `@`.
 fn url_encoded(option: &str, data: &str) -> Result<String, String> {
     match data.find(['=', '@']).map(|at| (&data[..at], &data[at..at + 1], &data[at + 1..])) {
         Some((_, "@", file)) => Err(of_a_file(option, file)),
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn who_somebody_is_is_left_out_unless_it_is_wished_for() {
+    fn credentials_are_left_out_unless_requested() {
         let command = "curl http://h/ -b id=1 -u me:secret -H 'X-Trace: 1'";
         let recording = read("a command", command, false).unwrap();
         assert_eq!(recording.requests[0].headers, ["X-Trace: 1"]);

@@ -8,8 +8,8 @@ use std::io::Read;
 /// The first two bytes of a file that gzip packed (RFC 1952, section 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads all of a file; `name` stands for it in messages. Bytes that are no text become U+FFFD: logs hold
-/// what clients sent, and such bytes come from invalid requests.
+/// Reads all of a file; `name` is its name in messages. Bytes that are not text become U+FFFD: logs contain
+/// what clients sent, and such bytes are from invalid requests.
 pub fn file_text(name: &str, file: impl Read) -> Result<String, ImportError> {
     let mut bytes = read_limited(name, file)?;
     if bytes.starts_with(&GZIP) {

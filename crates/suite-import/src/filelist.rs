@@ -2,7 +2,7 @@
 //!
 //! Version 2: a line is `URL [weight] [#bytes]`; a weight that is missing or not above 0 is 1
 //! (parse_file_list.c of 2.0.1). Text after `#` is a comment, which may begin with the size of the file in
-//! bytes; otherwise a name such as `file5k.html` gives it. Version 1: the number of pages, and for each a
+//! bytes; otherwise a name such as `file5k.html` contains it. Version 1: the number of pages, and for each a
 //! line `weight files` and this many lines with a file each; the weights sum to 100 (white paper, section 7).
 //! The first line that is not a comment shows the version.
 
@@ -61,7 +61,7 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
         let weight = match words.next().map(str::parse::<i64>) {
             None => 1,
             Some(Ok(weight)) => weight.max(1),
-            Some(Err(_)) => return Err(wrong("after the URL stands its weight, a whole number".to_string())),
+            Some(Err(_)) => return Err(wrong("the weight after the URL must be a whole number".to_string())),
         };
         if words.next().is_some() {
             return Err(wrong("a line is a URL, a weight and # with the file's bytes".to_string()));
@@ -71,7 +71,7 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
             recording.requests.push(RecordedRequest { weight: weight as f64, bytes, ..request });
         }
     }
-    // Each file is a page of its own, which the report counts by itself.
+    // Each file is its own page, which the report counts separately.
     if recording.requests.len() <= PAGES_MAX {
         let page = |(place, request): (usize, &RecordedRequest)| Page {
             weight: request.weight,
@@ -196,7 +196,7 @@ mod tests {
         let pages: Vec<(f64, &[usize])> =
             recording.pages.iter().map(|page| (page.weight, &page.requests[..])).collect();
         assert_eq!(pages[..2], [(350.0, &[0][..]), (500.0, &[1])]);
-        // The names give the same sizes.
+        // The names result in the same sizes.
         for request in &recording.requests {
             assert_eq!(bytes_of_name(&request.path), request.bytes, "{}", request.path);
         }

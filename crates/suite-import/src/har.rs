@@ -68,7 +68,7 @@ pub fn read(file: &str, text: &str, wishes: &HarOptions) -> Result<Recording, Im
             }
         }
     }
-    // The lines of entries mean nothing to a reader of the JSON.
+    // The line numbers of entries do not help a reader of the JSON.
     recording.notes = left_out.notes().iter().map(|note| note.replace(" in line ", " is entry ")).collect();
     if recording.requests.is_empty() {
         let message =
@@ -109,7 +109,7 @@ fn started(entry: &Value) -> Option<OffsetDateTime> {
 }
 
 /// The duration of an entry, including waiting; the format has it in milliseconds.
-fn took(entry: &Value) -> Option<Duration> {
+fn entry_time(entry: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(entry.get("time")?.as_f64()? / 1000.0).ok()
 }
 
@@ -144,9 +144,9 @@ fn request(
         body: body(entry)?,
         kind: Kind::of_media_type(text("/response/content/mimeType"), &path),
         bytes: sent_bytes(entry).filter(|_| status == Some(200)),
-        // A client without a cache requests the answers that came from the recording's cache.
+        // A client without a cache also requests the answers that the recording had in its cache.
         status: status.map(|status| if status == 304 { 200 } else { status }),
-        took: took(entry),
+        took: entry_time(entry),
         method,
         ..RecordedRequest::get(path)
     })
@@ -194,8 +194,8 @@ fn sent_bytes(entry: &Value) -> Option<u64> {
     let number = |pointer: &str| entry.pointer(pointer)?.as_u64().filter(|bytes| *bytes > 0);
     let unpacked = number("/response/content/size");
     let saved = number("/response/content/compression");
-    // For HTTP/2, Chromium knows only the size with the head, which is more than the body of an uncompressed
-    // answer.
+    // For HTTP/2, Chromium records only the size with the head, which is more than the body of an
+    // uncompressed answer.
     let with_head =
         number("/response/_transferSize").filter(|bytes| unpacked.is_some_and(|all| *bytes < all));
     // The recorders' own figures are off by a few hundred bytes: the server's own statement is preferred.
@@ -320,7 +320,7 @@ mod tests {
                 Some(5000),
             ),
             (r#","bodySize":400,"_transferSize":700,"content":{"size":1000,"compression":600}"#, Some(400)),
-            // HTTP/2 of Chromium: the answer says its length, or only what was sent with the head is known.
+            // HTTP/2 of Chromium: the answer states its length, or only the size with the head is known.
             (
                 r#","bodySize":-1,"_transferSize":500,"headers":[{"name":"content-length","value":"410"}],"content":{"size":1000}"#,
                 Some(410),

@@ -1,6 +1,6 @@
 //! The kind of resource of a request: the classes of an imported suite.
 
-/// A kind of thing.
+/// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// HTML, and paths without a suffix.
@@ -17,7 +17,7 @@ pub enum Kind {
     Media,
     /// JSON, XML, and data that is sent to a server.
     Data,
-    /// Anything else.
+    /// Another kind.
     Other,
 }
 
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// By the media type of an answer; that of the path where it says nothing.
+    /// By the media type of an answer; by the path if the answer states none.
     pub fn of_media_type(media_type: &str, path: &str) -> Kind {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.split_once('/') {

@@ -1,10 +1,10 @@
 //! Importers: recordings and lists of requests in the forms of other tools, converted to a suite.
 //!
-//! Every reader gives back [`Recording`]: requests as they were, in their order, with what is known of their
-//! answers. [`suite_text`] makes a suite's TOML text of it; omitted parts are described in notes, one
-//! sentence each. A request that a system can answer with a file gets a file of the recorded size, so that
-//! traffic like that of a site can be measured without the site; everything else takes a server that is named
-//! by its URL.
+//! Every reader returns a [`Recording`]: the unchanged requests in their order, with the known facts about
+//! their answers. [`suite_text`] converts it to a suite's TOML text; omitted parts are described in notes,
+//! one sentence each. A request that a system can answer with a file gets a file of the recorded size, so
+//! that traffic like that of a site can be measured without the site; all other requests need a server that
+//! is named by its URL.
 
 pub mod access_log;
 mod changing;
@@ -38,11 +38,11 @@ pub const REQUESTS_MAX: usize = 5_000_000;
 /// Requests that were recorded or listed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recording {
-    /// The server that they are of, `http://host:port`; absent where the form does not say.
+    /// Their server, `http://host:port`; absent if the form does not contain it.
     pub origin: Option<String>,
     /// Whether they were made in HTTP/2.
     pub is_http2: bool,
-    /// Whether they are requested like WebStone does: in HTTP/1.0, each over a connection of its own, without
+    /// Whether they are requested like WebStone does: in HTTP/1.0, each over its own connection, without
     /// ramps.
     pub is_webstone: bool,
     /// The requests, in their order.
@@ -66,9 +66,9 @@ pub struct RecordedRequest {
     pub headers: Vec<String>,
     /// The body.
     pub body: Option<String>,
-    /// What kind of thing it asks for.
+    /// The kind of resource that it requests.
     pub kind: Kind,
-    /// How often it is asked for, relative to the others.
+    /// How often it is requested, relative to the others.
     pub weight: f64,
     /// Bytes of the answer's body, where they are known.
     pub bytes: Option<u64>,
@@ -80,11 +80,11 @@ pub struct RecordedRequest {
     pub took: Option<Duration>,
     /// The title of the page that begins with it.
     pub page_title: Option<String>,
-    /// Fields that only a session has, as it brings their values back.
+    /// Fields that only a session has, because it returns their values.
     pub session_headers: Vec<String>,
     /// Values that are taken from its answer in a session: name, and where.
     pub extract: Vec<(String, String)>,
-    /// Values of earlier answers that stand in its texts, and their names.
+    /// Values of earlier answers that its texts contain, and their names.
     pub uses: Vec<(String, String)>,
 }
 
@@ -195,7 +195,7 @@ fn is_method(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
 }
 
-/// Path and query of a target as it stands in a request line: in the origin form, or in the absolute one.
+/// Path and query of the target of a request line: in the origin form, or in the absolute one.
 fn origin_form(target: &str) -> Option<String> {
     let path = match target.split_once("://") {
         Some(("http" | "https", rest)) => match rest.find(['/', '?']) {

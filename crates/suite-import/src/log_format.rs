@@ -7,17 +7,17 @@ use std::fmt::Write;
 
 /// The longest format string, in bytes: that of a server's configuration.
 const FORMAT_BYTES_MAX: usize = 4096;
-/// The most bytes that the pattern made of it may take in memory.
+/// The most memory of its compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// A field that an importer looks for in a line.
+/// A field that an importer searches for in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// A moment: `20/Nov/2026:10:00:00 +0000`, RFC 3339, or seconds since 1970.
     Time,
-    /// A day of its own, `2026-11-20`.
+    /// A separate date, `2026-11-20`.
     Date,
-    /// A time of the day of its own, `10:00:00`, in UTC.
+    /// A separate time of the day, `10:00:00`, in UTC.
     TimeOfDay,
     /// The request line.
     Request,
@@ -33,11 +33,11 @@ pub enum Field {
     Status,
     /// Bytes of the answer.
     Bytes,
-    /// Anything else.
+    /// Another field.
     Other,
 }
 
-/// Variables by their names here and in nginx; any other name stands for a field that is ignored.
+/// Variables by their names here and in nginx; any other name is that of a field that is ignored.
 const VARIABLES: [(&str, Field); 19] = [
     ("time", Field::Time),
     ("time_rfc3339", Field::Time),
@@ -107,8 +107,8 @@ impl LogFormat {
             }
             if is_after_value {
                 return Err(format!(
-                    "nothing stands before \"${rest}\": where one value ends and the next begins \
-                     cannot be seen"
+                    "there is no text before \"${rest}\": the end of a value \
+                     cannot be determined"
                 ));
             }
             let (field, after) = variable(rest)?;
@@ -195,14 +195,12 @@ fn variable(text: &str) -> Result<(Field, &str), String> {
 fn check(fields: &[Field]) -> Result<(), String> {
     let has = |field| fields.contains(&field);
     if !(has(Field::Request) || has(Field::Method) && (has(Field::Target) || has(Field::Path))) {
-        return Err(
-            "the format does not say what was asked for: $request, or $method and $target (or $path \
+        return Err("the format does not contain the request: $request, or $method and $target (or $path \
                     and $query)"
-                .to_string(),
-        );
+            .to_string());
     }
     if !has(Field::Status) {
-        return Err("the format does not say how it was answered: $status".to_string());
+        return Err("the format does not contain the status: $status".to_string());
     }
     Ok(())
 }
@@ -266,8 +264,8 @@ mod tests {
             ("$status", "does not say what was asked for"),
             ("$method $status", "does not say what was asked for"),
             ("$request", "does not say how it was answered"),
-            ("($request)$$$status$method", "nothing stands before \"$method\""),
-            ("$request$status", "nothing stands before \"$status\""),
+            ("($request)$$$status$method", "there is no text before \"$method\""),
+            ("$request$status", "there is no text before \"$status\""),
             ("${request $status", "\"${\" has no \"}\""),
             ("$header{x $request $status", "\"$header{\" has no \"}\""),
             ("$request $status $ ", "\"$\" is followed by no name"),

@@ -1,5 +1,4 @@
-//! A recording as a session: its requests in order, with the times without a request under way as think
-//! times.
+//! A recording as a session: its requests in order, with the pauses between requests as think times.
 //!
 //! A browser makes several requests at once and a virtual client one after the other, so within a page the
 //! requests follow at once, and the user's pauses are the gaps. A gap of less than [`THINK_MIN`] is the
@@ -33,7 +32,7 @@ pub(super) struct Session<'r> {
 impl<'r> Session<'r> {
     /// The first `most` requests of a recording, in the order in which they began.
     pub(super) fn of(recording: &'r Recording, most: usize) -> Session<'r> {
-        // A request without a time stays behind the one before it.
+        // A request without a time remains after the one before it.
         let mut latest = Duration::ZERO;
         let begun = recording.requests.iter().map(|request| {
             latest = request.after.unwrap_or(latest);
@@ -53,7 +52,7 @@ impl<'r> Session<'r> {
         Session { steps: keyed.into_iter().map(&mut step).collect(), left_out }
     }
 
-    /// All think times together.
+    /// The sum of all think times.
     pub(super) fn thought(&self) -> Duration {
         self.steps.iter().map(|step| step.think).sum()
     }

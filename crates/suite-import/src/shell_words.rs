@@ -1,6 +1,5 @@
-//! The words of a command line, as a POSIX shell splits them, without anything that a shell would run or
-//! expand; and as the command line of Windows splits them, in the form that browsers copy for it (`curl
-//! ^"https://..."`).
+//! The words of a command line, as a POSIX shell splits them, without running or expanding anything; and as
+//! the command line of Windows splits them, in the form that browsers copy for it (`curl ^"https://..."`).
 
 /// The words of a command; an error has its line.
 pub(super) fn words(text: &str) -> Result<Vec<String>, (usize, String)> {

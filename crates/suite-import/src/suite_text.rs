@@ -34,7 +34,7 @@ pub struct SuiteOptions {
 pub enum Form {
     /// One session: all of them in order, with the times between.
     Session,
-    /// A mix: each by itself, weighted by its frequency.
+    /// A mix: each separately, weighted by its frequency.
     Mix,
 }
 
@@ -190,8 +190,8 @@ mixes = [
 
 ";
 
-/// The mixes. Clients that think make little load, so sessions have more clients. They begin one by one
-/// during a session, so that each is at another place in it when the counting begins.
+/// The mixes. Clients with think times make little load, so sessions have more clients. They begin one by one
+/// during a session, so that each is at another point of it when the counting begins.
 fn mixes(session: Option<&Session<'_>>) -> String {
     let thought_s = session.map_or(0.0, |session| session.thought().as_secs_f64().ceil());
     let thinks = thought_s > 0.0;
@@ -247,7 +247,7 @@ fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>,
             Some(&place) => {
                 let known = &mut distinct[place];
                 known.weight += request.weight;
-                // A complete answer has more information than one that failed or came from a cache.
+                // A complete answer has more information than one that failed or was from a cache.
                 known.status = [known.status, request.status].into_iter().flatten().min();
             }
             None => {

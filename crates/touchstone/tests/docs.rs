@@ -189,7 +189,7 @@ fn function_links(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-// The pieces below are checked too: a check that finds nothing to check must not pass.
+// The parts below are checked too: a check must not pass because it finds no input.
 
 #[test]
 fn links_are_found_in_text_and_in_html_but_not_in_code() {
@@ -325,7 +325,7 @@ fn commands() -> Vec<String> {
     listed
 }
 
-/// The help as it stands between the markers.
+/// The help between the markers.
 fn help_block(help: &str) -> String {
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     format!("\n```text\n{}\n```\n", lines.join("\n"))
@@ -344,7 +344,7 @@ fn with_help(page: &str, block: &str) -> String {
     }
 }
 
-/// Everything in a help text that looks like an option: `--clients`, `-c`.
+/// All words of a help text with the form of an option: `--clients`, `-c`.
 fn options_in(help: &str) -> BTreeSet<String> {
     help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
         .filter(|word| word.starts_with('-') && word.len() > 1)
@@ -558,7 +558,7 @@ fn check_configuration(text: &str) -> Result<(), String> {
     }
 }
 
-/// A file in MaxMind's form that knows no address: one node, and what readers must know of it.
+/// A file in MaxMind's format without addresses: one node, and the metadata that readers need.
 const EMPTY_LOCATIONS: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \xab\xcd\xefMaxMind.com\xe9\x4anode_count\xc1\x01\x4brecord_size\xa1\x18\x4aip_version\xa1\x04\
     \x5bbinary_format_major_version\xa1\x02\x5bbinary_format_minor_version\xa1\0\

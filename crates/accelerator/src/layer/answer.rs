@@ -77,7 +77,7 @@ pub fn of_object(
     Some(answer)
 }
 
-/// The bytes that a request asks for, if they are one range.
+/// The bytes that a request selects, if they are one range.
 pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<ByteRange> {
     let fields = RequestFields(&request.received);
     let of = (object.terms.date, now);
@@ -87,7 +87,7 @@ pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<Byte
     }
 }
 
-/// Whether the client wants trailers.
+/// Whether the client accepts trailers.
 fn takes_trailers(request: &Request) -> bool {
     request.received.values("te").any(|value| list_has(value, b"trailers"))
 }
@@ -167,7 +167,7 @@ pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64
     Some(answer)
 }
 
-/// A boundary that a body cannot contain unless its author knows the process's random key.
+/// A boundary that a body cannot contain, because its author cannot know the process's random key.
 fn boundary(hash: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::OnceLock;

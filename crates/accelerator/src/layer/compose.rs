@@ -187,14 +187,14 @@ impl ComposedOfCore {
         known.insert(target);
     }
 
-    /// Whether the answer is compressed, is partial, or says that the page has not changed.
+    /// Whether the answer is compressed, is partial, or states that the page has not changed.
     fn may_be_form_of_page(&self, answer: &Answer) -> bool {
         matches!(answer.status, 206 | 304)
             || (FieldText(&answer.fields).has("content-encoding")
                 && is_page(&self.route.policy, answer.status, &answer.fields))
     }
 
-    /// Parses the page and starts the fetches of its parts; the error says why that is impossible.
+    /// Parses the page and starts the fetches of its parts; the error states why that is impossible.
     async fn composed(self: &Rc<Self>, details: &Request, mut answer: Answer) -> Result<Answer, String> {
         if FieldText(&answer.fields).has("content-encoding") {
             return Err("the page is compressed, so its parts cannot be found".to_string());
@@ -343,7 +343,7 @@ impl Composition {
     }
 
     /// The request for a part: for the same client, to the same origin, and by the same route. So a text that
-    /// was injected into a page can lead only to where its client is allowed.
+    /// was injected into a page can only request resources that its client may request.
     fn request_for(&self, target: &[u8]) -> Result<Request, String> {
         let page = &self.page;
         let host = page.host.as_deref().unwrap_or_default();

@@ -461,9 +461,9 @@ impl Fetched<'_> {
     }
 
     /// Whether an answer that is not stored shows that the answers to other requests for the page will not be
-    /// stored either. A request with credentials or `no-store` never joins another fetch, and shows nothing
+    /// stored either. A request with credentials or `no-store` never joins another fetch, and is no evidence
     /// about requests without them.
-    fn tells_of_others(&self, answer: &Answer) -> bool {
+    fn applies_to_others(&self, answer: &Answer) -> bool {
         let facts = self.facts;
         let is_plain = !facts.has_cookie && !facts.is_authorized && !facts.directives.no_store;
         is_plain && !facts.has_range && is_of_page(answer.status)
@@ -476,7 +476,7 @@ impl Fetched<'_> {
             return;
         }
         let accelerator = &self.core.route.accelerator;
-        if self.tells_of_others(answer) {
+        if self.applies_to_others(answer) {
             accelerator.hit_for_miss.remember(self.facts.hash, self.core.now());
         }
         if let Some(object) = self.validating {
@@ -486,8 +486,8 @@ impl Fetched<'_> {
 }
 
 /// Whether other requests for the page would get the same answer, if one with this status is not stored.
-/// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) show nothing about
-/// other requests.
+/// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) are no evidence
+/// about other requests.
 fn is_of_page(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
 }

@@ -61,7 +61,7 @@ fn means_another_path(request: &Request) -> bool {
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
 }
 
-/// Whether the server has authenticated the client. The program may then give each client another answer.
+/// Whether the server has authenticated the client. The program may then send each client another answer.
 fn is_known(request: &Request) -> bool {
     request.user.is_some()
         || request.is_admitted
@@ -461,7 +461,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// The stored response although it is stale, if this status says that the origin has failed.
+    /// The stored response although it is stale, if this status means that the origin has failed.
     fn instead_of_error(
         &self,
         failed: u16,

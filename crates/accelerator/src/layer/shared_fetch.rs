@@ -58,7 +58,7 @@ pub enum Phase {
     },
     /// The response is only for the request for which it was fetched.
     NotShared {
-        /// The status of an answer; `None`: the handler sends the request elsewhere.
+        /// The status of an answer; `None`: the handler sends the request to the origin.
         status: Option<u16>,
     },
     /// The fetch has ended without a response.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_everything_whenever_they_come() {
+    fn every_reader_gets_the_whole_body_at_any_time() {
         let shared_fetches = SharedFetches::default();
         let JoinResult::Own(shared_fetch) = shared_fetches.join(b"a", |_| false) else {
             panic!("joined another fetch")

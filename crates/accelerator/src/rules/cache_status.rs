@@ -10,7 +10,7 @@ pub enum CacheOutcome {
     Hit,
     /// A stale stored response was the answer.
     HitStale,
-    /// The request was forwarded: nothing was stored under its key.
+    /// The request was forwarded: no response was stored under its key.
     Miss,
     /// The request was forwarded: only responses for other values of the selecting fields were stored.
     VaryMiss,
@@ -24,7 +24,8 @@ pub enum CacheOutcome {
     Method,
     /// Only a part of the answer was stored.
     Partial,
-    /// The request was forwarded: no stored response could answer, and the client had asked for nothing else.
+    /// The request was forwarded: no stored response could answer, and the client had allowed only stored
+    /// ones.
     OnlyIfCached,
 }
 

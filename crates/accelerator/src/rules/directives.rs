@@ -107,7 +107,7 @@ impl RequestDirectives {
         for Directive { name, argument } in Members::new(value) {
             let number = argument.and_then(seconds);
             match Name::of(name) {
-                // An invalid argument never asks for a stale response.
+                // An invalid argument never permits a stale response.
                 Name::MaxAge => _ = self.max_age.get_or_insert(number.unwrap_or(0)),
                 Name::MaxStale if argument.is_none() => _ = self.max_stale.get_or_insert(MOST_SECONDS),
                 Name::MaxStale => _ = self.max_stale.get_or_insert(number.unwrap_or(0)),

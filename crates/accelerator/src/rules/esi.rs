@@ -1,7 +1,7 @@
 //! Edge Side Includes: the language of pages that are composed from parts (W3C Note "ESI Language
 //! Specification 1.0", 2001): `include`, `remove`, `comment`, `try` and `<!--esi -->`.
 //!
-//! There are no variables and no expressions: nothing from a request is inserted into a page, or into the
+//! There are no variables and no expressions: no part of a request is inserted into a page, or into the
 //! address of a part.
 
 use bytes::Bytes;
@@ -171,7 +171,7 @@ impl Parser<'_> {
             b"comment" | b"remove" if !tag.is_empty => self.skip(&tag.name).map(|()| Vec::new()),
             b"try" if !tag.is_empty => self.try_block(depth).map(|node| vec![node]),
             b"attempt" | b"except" => Err(self.fault("`attempt` and `except` are allowed only in `try`")),
-            // Tags of unknown elements are removed, and their contents stay.
+            // Tags of unknown elements are removed, and their contents are kept.
             _ => Ok(Vec::new()),
         }
     }

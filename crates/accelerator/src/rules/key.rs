@@ -16,7 +16,7 @@ use super::policy::Policy;
 pub struct Target<'a> {
     /// Keys of different spaces are always different.
     pub space: u64,
-    /// The request came over TLS.
+    /// The request arrived over TLS.
     pub is_secure: bool,
     /// The host, with its port if it was given.
     pub host: &'a [u8],

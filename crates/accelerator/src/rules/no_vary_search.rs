@@ -1,8 +1,8 @@
 //! `No-Vary-Search`: the parts of a query that do not matter to a response
 //! (draft-ietf-httpbis-no-vary-search-05).
 //!
-//! The response itself says so, and only for its own path. An invalid field is the same as no field: every
-//! part matters, byte by byte.
+//! The response itself states this, and only for its own path. An invalid field is the same as no field:
+//! every part matters, byte by byte.
 
 use super::fields::{FieldText, Fields};
 use super::structured::{Value, dictionary};
@@ -30,7 +30,7 @@ impl Default for Variance {
 }
 
 impl Variance {
-    /// What a response says (sections 4.1 and 4.2); `None`: everything matters, byte by byte.
+    /// What a response states (sections 4.1 and 4.2); `None`: everything matters, byte by byte.
     pub fn of_response(fields: &[u8]) -> Option<Variance> {
         let mut values = Vec::new();
         let fields = FieldText(fields);
@@ -252,7 +252,7 @@ mod tests {
             prop_assert!(is_same("params=(\"x\")", &query, &query));
             let variance = variance("key-order").unwrap();
             let plain = Variance::default();
-            // Queries that are equal byte by byte are always equivalent, whatever a response says.
+            // Queries that are equal byte by byte are always equivalent, whatever a response states.
             prop_assert_eq!(variance.canonical(query.as_bytes()), variance.canonical(query.as_bytes()));
             let moved = query.split('&').rev().collect::<Vec<_>>().join("&");
             if plain.canonical(query.as_bytes()) == plain.canonical(moved.as_bytes()) {

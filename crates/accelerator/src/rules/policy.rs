@@ -6,7 +6,7 @@ use touchstone_expression::{Condition, Text};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// How long a response without freshness information and `Last-Modified` is fresh, in seconds. With more
-    /// than 0, dynamic answers are cached that have not asked for it.
+    /// than 0, dynamic answers are cached although they did not request it.
     pub default_freshness: u32,
     /// The minimum freshness of a response that may be stored, unless it must be validated each time.
     pub minimum_freshness: u32,
@@ -18,9 +18,9 @@ pub struct Policy {
     pub heuristic_percent: u32,
     /// The maximum heuristic freshness.
     pub heuristic_maximum: u32,
-    /// How long a stale response is served while it is validated, if the response does not say it.
+    /// How long a stale response is served while it is validated, if the response does not state it.
     pub stale_while_revalidate: u32,
-    /// How long a stale response is served when the origin fails, if the response does not say it.
+    /// How long a stale response is served when the origin fails, if the response does not state it.
     pub stale_if_error: u32,
     /// Whether the query is excluded from the key.
     pub ignore_query: bool,

@@ -11,7 +11,7 @@ pub enum Reuse {
     Fresh,
     /// It answers the request although it is stale, because the client accepts that.
     Stale,
-    /// It answers the request, and is validated meanwhile (RFC 5861 section 3).
+    /// It answers the request, and is validated at the same time (RFC 5861 section 3).
     StaleWhileRevalidate,
     /// It must be validated first.
     Validate,

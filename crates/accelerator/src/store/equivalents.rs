@@ -1,5 +1,4 @@
-//! Finds stored responses that also answer other queries of their path, because they say so in
-//! `No-Vary-Search`.
+//! Finds stored responses that also answer other queries of their path, as their `No-Vary-Search` states.
 //!
 //! A response is always stored under its own URL. In addition this table has, for its path, the response's
 //! field, and for the query without the parts that do not matter, the response's key. So a request whose own
@@ -91,7 +90,7 @@ impl Equivalents {
     }
 }
 
-/// Whether the response with these fields, stored under `key`, says that it answers `wanted`.
+/// Whether the response with these fields, stored under `key`, states that it answers `wanted`.
 pub fn is_equivalent(key: &[u8], fields: &[u8], wanted: &[u8]) -> bool {
     let (Some((path, query)), Some((wanted_path, wanted_query))) = (split(key), split(wanted)) else {
         return false;

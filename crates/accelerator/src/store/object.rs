@@ -229,7 +229,7 @@ impl Object {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Appends the fields of an answer from it at this time: the stored ones, `Age` and, if wanted,
+    /// Appends the fields of an answer from it at this time: the stored ones, `Age` and, if requested,
     /// `Cache-Status`.
     pub fn append_fields(&self, now: i64, cache_status: Option<CacheStatus>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.fields());

@@ -165,7 +165,7 @@ impl Shard {
 }
 
 /// Objects in order of insertion. Removed objects stay in the queue until they are reached, or until there
-/// are too many of them; meanwhile they keep only their own memory.
+/// are too many of them; until then they keep only their own memory.
 #[derive(Default)]
 struct Queue {
     objects: VecDeque<Weak<Object>>,

@@ -4,7 +4,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use touchstone_accelerator::rules::policy::SetCookie;
 
-/// Who asks, and what the request carries for that.
+/// Which client sends the request, and its credentials.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
     /// Field lines of its requests.
@@ -48,7 +48,7 @@ pub const USERS: [User; 11] = [
     User { has_certificate: true, ..User::with("Cookie: u=ivan\r\n") },
 ];
 
-/// What a client asks of caches, conditions and ranges included.
+/// A client's directives for caches, with its conditions and ranges.
 pub const WISHES: [&str; 21] = [
     "Cache-Control: max-stale\r\n",
     "Cache-Control: max-stale=30\r\n",
@@ -96,7 +96,7 @@ const CACHE_CONTROL: [&str; 20] = [
     "proxy-revalidate, max-age=5",
 ];
 
-/// What the origin says of one of its pages.
+/// What the origin states about one of its pages.
 #[derive(Debug, Clone)]
 pub struct Resource {
     /// Its `Cache-Control`; empty: none.
@@ -107,9 +107,9 @@ pub struct Resource {
     pub has_etag: bool,
     /// It has a Last-Modified, some days old.
     pub has_modified: bool,
-    /// It says `Vary: X-Lang`.
+    /// It has `Vary: X-Lang`.
     pub varies: bool,
-    /// The body is made for the user that asks, and so is its ETag.
+    /// The body is made for the user of the request, and so is its ETag.
     pub is_personal: bool,
     /// It sets a cookie with 200.
     pub sets_cookie: bool,
@@ -117,14 +117,14 @@ pub struct Resource {
     pub sets_cookie_later: bool,
     /// It answers conditional requests with 304 for every user.
     pub answers_304: bool,
-    /// Its body comes in two pieces.
+    /// Its body arrives in two pieces.
     pub streams: bool,
 }
 
 /// Something that happens.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A client asks.
+    /// A client sends a request.
     Ask { user: usize, path: usize, wish: usize, is_head: bool, is_bad: bool },
     /// The origin continues with one of the requests that wait there.
     Release { which: usize },
@@ -138,7 +138,7 @@ pub enum Operation {
     Pass { seconds: i64 },
     /// An operator purges a page.
     Purge { path: usize },
-    /// The origin has a new version of a page, and the cache is not told.
+    /// The origin has a new version of a page, and the cache is not notified.
     Deploy { path: usize },
     /// A client changes a page.
     Change { path: usize },

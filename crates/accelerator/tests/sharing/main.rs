@@ -1,12 +1,12 @@
 //! Nothing of one visitor reaches another: random histories on the real layer, judged by a model.
 //!
 //! A history has several users with and without cookies, authorization, client certificates and names that
-//! the server has found out, concurrent requests, ranges, HEAD, conditions and directives of clients, clients
-//! that leave, and an origin whose answers come when the history says so: with every mix of freshness,
-//! validators, `Vary`, `Set-Cookie` (refused, removed or stored), private fields, 304, 5xx and bodies that
-//! are cut; purges, changes by POST, evictions, a clock that jumps, and, with a disk, restarts. Every body
-//! names what it is and for whom it was made. [`oracle`] says of every answer whether that client may have
-//! it.
+//! the server has determined, concurrent requests, ranges, HEAD, conditions and directives of clients,
+//! clients that disconnect, and an origin whose answers arrive when the history states: with every mix of
+//! freshness, validators, `Vary`, `Set-Cookie` (refused, removed or stored), private fields, 304, 5xx and
+//! bodies that are cut; purges, changes by POST, evictions, a clock that jumps, and, with a disk, restarts.
+//! Every body names its page, its version and its user. [`oracle`] decides for every answer whether that
+//! client may get it.
 //!
 //! ```sh
 //! # 100,000 histories, the same ones each time
@@ -22,10 +22,10 @@
 //! Each of these faults was put back into the layer, and was found within a minute:
 //!
 //! - answers to cookies stored with a validator alone;
-//! - requests that have waited not being asked whether they may have the answer;
+//! - no check whether requests that have waited may get the answer;
 //! - `max-stale` for answers to credentials;
-//! - `Set-Cookie` of a 304 merged into what is stored, with the refusal to store it taken out as well;
-//! - the failure of one request given to those that waited for it.
+//! - `Set-Cookie` of a 304 merged into the stored response, with the refusal to store it removed as well;
+//! - the failure of one request returned to those that waited for it.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,19 +2,19 @@
 //! layer's own rules.
 //!
 //! An answer is right if the origin made it for this very request, or if some fetch of the same
-//! representation may be shared with this client and is not too old. What counts for a stored response is the
-//! newest word of the origin: a 304 or an answer to HEAD that was there before the request came replaces what
-//! was said before it.
+//! representation may be shared with this client and is not too old. The newest statement of the origin
+//! counts for a stored response: a 304 or an answer to HEAD that arrived before the request replaces earlier
+//! statements.
 
 use touchstone_accelerator::rules::policy::SetCookie;
 
 use super::history::{USERS, User, WISHES};
 use super::world::{Asked, Fetch, Got, Record, body, number_of};
 
-/// How long the policy of the route lets stale responses stand in for errors.
+/// How long the policy of the route lets stale responses replace errors.
 const STALE_IF_ERROR: i64 = 300;
 
-/// Looks at every answer; the error says what is wrong with one.
+/// Checks every answer; the error states what is wrong with one.
 pub fn judge(record: &Record) -> Result<(), String> {
     for (id, asked) in record.asked.iter().enumerate() {
         if let Some(got) = &asked.got {
@@ -25,7 +25,7 @@ pub fn judge(record: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// What `Cache-Control` says.
+/// The directives of `Cache-Control`.
 struct Word<'a>(&'a str);
 
 impl Word<'_> {
@@ -142,7 +142,7 @@ impl<'a> Judged<'a> {
         Ok(())
     }
 
-    /// An answer without a body says of a representation that it is the one.
+    /// An answer without a body confirms a representation.
     fn judge_head(&self) -> Result<(), String> {
         match self.field("ETag").and_then(number_of) {
             Some(representation) => self.judge_representation(representation),
@@ -212,7 +212,7 @@ impl<'a> Judged<'a> {
         if self.record.purges.iter().any(was_purged) {
             return Err("it was asked for before a purge");
         }
-        // What has not ended yet is given as it comes, and is as new as can be.
+        // An answer that has not ended yet is passed on as it arrives, and is as new as possible.
         let ended = fetch.ended.unwrap_or(usize::MAX);
         if self.asked.began <= ended {
             return word.is_for(USERS[self.asked.user]);
@@ -232,8 +232,8 @@ impl<'a> Judged<'a> {
         Err(wrong)
     }
 
-    /// What counts by the answer `said`: what it says itself. Where it has no `Cache-Control`, that of an
-    /// answer before it stays (RFC 9111 section 3.2).
+    /// The directives that count for the answer `said`: its own. If it has no `Cache-Control`, that of an
+    /// earlier answer remains (RFC 9111 section 3.2).
     fn words(&self, fetch: &'a Fetch, said: &'a Fetch) -> Vec<Word<'a>> {
         if !said.resource.cache_control.is_empty() {
             return vec![Word(said.resource.cache_control)];
@@ -243,7 +243,7 @@ impl<'a> Judged<'a> {
         all.map(|other| Word(other.resource.cache_control)).collect()
     }
 
-    /// Whether the answer to `fetch` may be stored at all.
+    /// Whether the answer to `fetch` may be stored.
     fn may_be_stored(&self, fetch: &Fetch) -> Result<(), &'static str> {
         let word = Word(fetch.resource.cache_control);
         let maker = self.maker(fetch);
@@ -261,7 +261,7 @@ impl<'a> Judged<'a> {
         word.is_for(USERS[maker.user])
     }
 
-    /// Answers that say of what `fetch` has brought that it is right still.
+    /// Answers that confirm that the response of `fetch` is still valid.
     fn renewals(&self, fetch: &'a Fetch) -> impl Iterator<Item = &'a Fetch> {
         let last = self.got.ended;
         self.record.fetches.iter().filter(move |other| {
@@ -279,8 +279,8 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// Whether an answer that was there before the request came has taken the place of `fetch`: one that is
-    /// certainly stored. Where the origin has confirmed `fetch` since then, either may be the newest.
+    /// Whether an answer that arrived before the request has replaced that of `fetch`: one that is certainly
+    /// stored. If the origin has confirmed `fetch` since then, either may be the newest.
     fn is_replaced(&self, fetch: &'a Fetch) -> bool {
         let language = speaks_german(self.maker(fetch));
         self.record.fetches.iter().any(|newer| {
@@ -305,13 +305,13 @@ impl<'a> Judged<'a> {
         !self.record.purges.iter().any(disturbs)
     }
 
-    /// Whether what `said` says has been replaced by a newer word before the request came.
+    /// Whether a newer answer has replaced the statement of `said` before the request arrived.
     fn is_outdated(&self, fetch: &'a Fetch, said: &Fetch) -> bool {
         let language = speaks_german(self.maker(fetch));
         self.renewals(fetch).any(|newer| {
             let maker = self.maker(newer);
             let counts = match newer.is_head {
-                // Others may have asked without regard to what is stored.
+                // Others may have sent requests that ignore the stored response.
                 true => !USERS[maker.user].has_credentials(),
                 false => newer.confirmed == Some(fetch.representation),
             };
@@ -323,7 +323,7 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// Whether what `fetch` has brought may be given by the word of `said`.
+    /// Whether the response of `fetch` may be returned by the directives of `said`.
     fn may_share_as(&self, fetch: &'a Fetch, said: &Fetch, word: &Word<'_>) -> Result<(), &'static str> {
         let window = self.asked.began..=self.got.ended;
         let is_validation = said.status == 304 && said.ended.is_some_and(|ended| window.contains(&ended));

@@ -29,24 +29,24 @@ pub const START: i64 = 1_700_000_000;
 /// The length of a body: whole blocks of 16 bytes, each with the representation and its own position.
 const BLOCKS: usize = 8;
 
-/// What the origin was asked, and what it has answered.
+/// A request to the origin, and its answer.
 #[derive(Debug, Clone)]
 pub struct Fetch {
-    /// The request of the client for whose sake it was asked.
+    /// The client's request that caused it.
     pub asked_by: usize,
     pub path: usize,
     /// What the body is: see [`World::representation`].
     pub representation: usize,
     pub status: u16,
     pub began: usize,
-    /// The step in which the end of its answer came; none: it has not come.
+    /// The step in which the end of its answer arrived; none: it has not arrived.
     pub ended: Option<usize>,
     pub time: i64,
     /// The resource as it was then.
     pub resource: Resource,
     pub is_head: bool,
     pub was_cut: bool,
-    /// What a 304 says of: the entity tag that was asked for; none: its date, which all versions have.
+    /// What a 304 confirms: the entity tag of the request; none: its date, which all versions have.
     pub confirmed: Option<usize>,
 }
 
@@ -69,20 +69,20 @@ pub struct Got {
     pub status: u16,
     pub fields: String,
     pub body: String,
-    /// The body came to its proper end.
+    /// The body was complete.
     pub is_whole: bool,
     pub ended: usize,
     pub time: i64,
 }
 
-/// What the recorded world looks like.
+/// The format of the recorded world.
 #[derive(Default)]
 pub struct Record {
     pub fetches: Vec<Fetch>,
     pub asked: Vec<Asked>,
     /// Purges and changes: the path and the step.
     pub purges: Vec<(usize, usize)>,
-    /// What the clock said at each step.
+    /// The time of the clock at each step.
     pub clock: Vec<i64>,
     pub set_cookie: Option<SetCookie>,
 }
@@ -330,7 +330,7 @@ impl Shared {
     }
 }
 
-/// The representation whose entity tag the cache has asked for.
+/// The representation whose entity tag the cache has requested.
 fn named(request: &Request) -> Option<usize> {
     number_of(field(request, "if-none-match")?)
 }
@@ -346,7 +346,7 @@ pub fn body(representation: usize) -> Bytes {
     text.into_bytes().into()
 }
 
-/// The world of a history, as far as it has come.
+/// The world of a history, until its present step.
 pub struct World {
     pub shared: Rc<Shared>,
     handler: Option<Rc<dyn Handler>>,
@@ -478,7 +478,7 @@ impl World {
         })));
     }
 
-    /// Lets everything go as far as it goes.
+    /// Runs everything until no task can continue.
     pub async fn settle(&self) {
         let rounds = if self.disk.is_some() { 3 } else { 0 };
         for round in 0..=rounds {
@@ -494,7 +494,7 @@ impl World {
         }
     }
 
-    /// Lets the origin answer whatever it is asked, until nothing is asked.
+    /// Lets the origin answer all requests, until there are no more.
     pub async fn end(&mut self, history: &History) {
         for _ in 0..40 {
             self.carry_out(history, &Operation::ReleaseAll, None).await;

@@ -81,7 +81,7 @@ pub enum Test {
     SettingsFirst,
 }
 
-/// Parses alternatives; an error says what is wrong.
+/// Parses alternatives; an error states what is wrong.
 pub fn alternatives(texts: &[String]) -> Result<Vec<Alternative>, String> {
     texts.iter().map(|text| text.split(" & ").map(|part| condition(part.trim())).collect()).collect()
 }

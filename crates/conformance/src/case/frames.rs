@@ -230,7 +230,7 @@ fn payload(text: &str) -> Option<(Vec<Piece>, Option<u64>)> {
     Some((pieces, length))
 }
 
-/// `GET` and `POST` stand for the four pseudo-fields of such a request; more fields follow after `; `.
+/// `GET` and `POST` are short for the four pseudo-fields of such a request; more fields follow after `; `.
 fn read_fields(text: &str) -> Option<Vec<(String, String)>> {
     let mut fields = Vec::new();
     for part in text.split("; ").filter(|part| !part.is_empty()) {

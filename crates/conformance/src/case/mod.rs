@@ -79,7 +79,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word of RFC 2119.
+    /// The keyword of RFC 2119.
     pub fn name(self) -> &'static str {
         match self {
             Level::Must => "MUST",

@@ -64,7 +64,7 @@ struct CaseText {
     http2: Option<Vec<String>>,
     /// Steps of HTTP/3.
     http3: Option<Vec<String>>,
-    /// Whether nothing is sent before the steps.
+    /// Whether no bytes are sent before the steps.
     #[serde(default)]
     bare: bool,
     answer: Vec<String>,

@@ -22,7 +22,7 @@ pub(super) fn connection(address: SocketAddr, text: &str, watch: &Watch<'_>) -> 
         let (now, then) = pause.map_or((rest, ""), |at| (&rest[..at], &rest[at + "{pause}".len()..]));
         let ends = now.ends_with("{fin}");
         let piece = bytes(now.trim_end_matches("{fin}")).ok_or("a character above U+00FF")?;
-        // A server may close the connection before it has read everything.
+        // A server may close the connection before it has read the whole request.
         if write(&stream, &piece).is_err() {
             break;
         }

@@ -40,7 +40,7 @@ pub(super) fn connection(
             }
             action => {
                 let bytes = http2_bytes(action, facts, now());
-                // A server may close the connection before it has read everything.
+                // A server may close the connection before it has read all frames.
                 if open.stream.write_all(&bytes).and_then(|()| open.stream.flush()).is_err() {
                     break;
                 }

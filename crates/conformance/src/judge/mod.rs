@@ -1,5 +1,5 @@
 //! Computes a verdict from a case and a transcript. It does no input or output and does not wait: the same
-//! transcript gives the same verdict.
+//! transcript always has the same verdict.
 
 mod http1;
 mod http2;

@@ -1,5 +1,5 @@
-//! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders
-//! and beats never wait for it.
+//! One mix on an agent, from the assignment to the result in the spool: a separate thread, so that orders and
+//! beats never wait for it.
 
 use super::AgentLog;
 use crate::allow::AllowList;
@@ -23,9 +23,9 @@ const TARGET_TIME: Duration = Duration::from_millis(1500);
 /// The most bytes of a result on the disk: a constant, and a number for each client.
 const RESULT_BYTES: u64 = 1024 * 1024;
 const CLIENT_RESULT_BYTES: u64 = 2048;
-/// How often a probe looks at its machine.
+/// How often a probe reads the state of its machine.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
-/// How often a mix that waits looks whether it was stopped.
+/// How often a waiting mix checks whether it was stopped.
 const CHECK_PERIOD: Duration = Duration::from_millis(10);
 
 /// The parts of an agent that all its tasks use.
@@ -40,7 +40,7 @@ pub(crate) struct AgentContext {
     pub(crate) notes: AgentLog,
 }
 
-/// What is to be done.
+/// The work of the mix.
 #[derive(Debug, Clone)]
 pub(crate) struct Assignment {
     pub(crate) run: String,
@@ -48,11 +48,11 @@ pub(crate) struct Assignment {
     pub(crate) plan_sha256: String,
     /// Of a probe `None`.
     pub(crate) portion: Option<Portion>,
-    /// The classes whose figures are told while it runs.
+    /// The classes whose figures are reported while it runs.
     pub(crate) watched: Option<Vec<usize>>,
 }
 
-/// A running mix, as the agent's main thread sees it.
+/// The agent's main thread's handle of a running mix.
 pub(crate) struct MixTask {
     assignment: Assignment,
     shared: Arc<SharedTask>,
@@ -125,7 +125,7 @@ impl MixTask {
         (read(&progress.requests), read(&progress.errors), read(&progress.bytes))
     }
 
-    /// The figures so far, where they are wanted and the mix continues.
+    /// The figures so far, if they were requested and the mix continues.
     pub(crate) fn figures(&self) -> Option<Report> {
         let watched = self.assignment.watched.as_ref().filter(|_| self.state() == AgentState::Running)?;
         let figures = self.shared.progress.live_figures.sum()?.of_classes(watched);
@@ -153,7 +153,7 @@ impl MixThread {
         let reason = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = outcome.err().or(reason) {
             self.context.notes.add(format!("mix {mix}: {reason}"));
-            self.context.tell(&Report::Failed { run: run.clone(), mix: *mix, reason });
+            self.context.send_report(&Report::Failed { run: run.clone(), mix: *mix, reason });
         }
     }
 
@@ -202,7 +202,7 @@ impl MixThread {
             "mix {mix} of the run {run} has ended: {} requests, {} errors",
             outcome.total_requests, outcome.total_errors
         ));
-        self.hand_in(&outcome, room)
+        self.spool_result(&outcome, room)
     }
 
     /// Watches this machine for as long as the plan takes.
@@ -228,11 +228,11 @@ impl MixThread {
         while !self.is_stopped() && since(start) < plan.length {
             sleep(CHECK_PERIOD);
         }
-        self.hand_in(&monitor.finish(), room)
+        self.spool_result(&monitor.finish(), room)
     }
 
     /// Puts a result into the spool, from where it is sent.
-    fn hand_in<T: Serialize>(&self, result: &T, mut room: ReservedSpace) -> Result<(), String> {
+    fn spool_result<T: Serialize>(&self, result: &T, mut room: ReservedSpace) -> Result<(), String> {
         self.enter(AgentState::Reporting);
         let Assignment { run, mix, .. } = &self.assignment;
         let parts = Part::of_result(run, *mix, &self.context.name, result)?;
@@ -272,7 +272,7 @@ impl MixThread {
         })
     }
 
-    /// Held from before the mix, so that no disk that fills meanwhile costs the result.
+    /// Reserved before the mix, so that the result is not lost if the disk becomes full in that time.
     fn take_room(&self, bytes: u64) -> Result<ReservedSpace, String> {
         let AgentContext { spool, name, .. } = &*self.context;
         spool.reserve(name, bytes).map_err(|error| {
@@ -280,11 +280,11 @@ impl MixThread {
         })
     }
 
-    /// Says that everything is ready, and waits for the order to start; `None` when the mix was stopped.
+    /// Reports that it is ready, and waits for the order to start; `None` when the mix was stopped.
     fn wait_for_order(&self, time_to_prepare_ns: u64) -> Option<u64> {
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
         self.enter(AgentState::Ready);
-        self.context.tell(&Report::Ready { run, mix, time_to_prepare_ns });
+        self.context.send_report(&Report::Ready { run, mix, time_to_prepare_ns });
         loop {
             match self.start.recv_timeout(CHECK_PERIOD) {
                 Ok(start_ns) => return Some(start_ns),

@@ -1,6 +1,6 @@
 //! The agent: the one process on a load machine. It connects to the controller's broker, never the other way
 //! round; runs orders within the limits of its own machine; reports its state four times a second; and stops
-//! by itself when it no longer receives the controller's lease.
+//! on its own when it no longer receives the controller's lease.
 
 mod mix;
 mod usage;
@@ -24,7 +24,7 @@ use usage::ProcessorUse;
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often an agent reports its state.
 pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
-/// The longest interval between two looks at orders, the lease and the interrupt.
+/// The longest interval between two checks of orders, the lease and the interrupt.
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// How often parts of results that the broker did not take are sent again.
 const REPLAY_PERIOD: Duration = Duration::from_millis(200);
@@ -44,7 +44,7 @@ pub struct AgentOptions {
     /// Where it may send load.
     pub allow: AllowList,
     /// The directory for results that the broker does not have yet; `None`: a new one for this agent, which
-    /// is removed at its end unless it holds something.
+    /// is removed at its end unless it contains files.
     pub spool: Option<PathBuf>,
     /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
     pub pids: Vec<u32>,
@@ -55,11 +55,11 @@ pub struct AgentOptions {
 /// Why an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEnd {
-    /// The controller asked it to.
+    /// The controller ordered it.
     Drained,
-    /// The controller does not want it, for this reason.
+    /// The controller refused it, for this reason.
     Refused(String),
-    /// Its own machine asked it to.
+    /// A signal on its own machine requested it.
     Interrupted,
 }
 
@@ -159,7 +159,7 @@ impl Agent {
         let own = self.context.subjects.to(&self.context.name);
         let orders = self.context.fabric.subscribe(&own)?;
         let to_all = self.context.fabric.subscribe(&self.context.subjects.all())?;
-        self.tell(&Report::Here(Box::new(self.facts.clone())));
+        self.send_report(&Report::Here(Box::new(self.facts.clone())));
         if self.context.spool.is_temporary() {
             // After a crash, this line shows which agent a stored result belongs to.
             say(&format!("results that the broker does not have yet are in {}", self.directory().display()));
@@ -176,8 +176,8 @@ impl Agent {
                 self.obey(&message);
             }
             let turn = now();
-            self.look_at_broker(turn);
-            self.look_at_lease(turn, turn - last_turn);
+            self.check_broker(turn);
+            self.check_lease(turn, turn - last_turn);
             last_turn = turn;
             if turn >= next_beat {
                 next_beat = turn + BEAT_PERIOD;
@@ -205,7 +205,7 @@ impl Agent {
         self.context.spool.directory()
     }
 
-    /// Ends the work under way and says goodbye; returns which results the broker does not have.
+    /// Ends the work under way and announces its end; returns which results the broker does not have.
     fn end(mut self, end: AgentEnd) -> (AgentEnd, Option<String>) {
         if let Some(task) = self.task.take() {
             task.stop("the agent was ended");
@@ -221,7 +221,7 @@ impl Agent {
             AgentEnd::Refused(reason) => reason.clone(),
             AgentEnd::Interrupted => "it was ended on its own machine".to_string(),
         };
-        self.tell(&Report::Gone { reason });
+        self.send_report(&Report::Gone { reason });
         let left = (self.context.spool.len() > 0).then(|| {
             format!(
                 "{LEFT_WORDS} {}: an agent of this name with this --spool sends them",
@@ -232,9 +232,9 @@ impl Agent {
         (end, left)
     }
 
-    /// A report that cannot be sent now is dropped: the controller asks again, or notices.
-    fn tell(&self, report: &Report) {
-        self.context.tell(report);
+    /// A report that cannot be sent now is dropped: the controller repeats its order, or detects the loss.
+    fn send_report(&self, report: &Report) {
+        self.context.send_report(report);
     }
 
     fn obey(&mut self, message: &Message) {
@@ -252,10 +252,10 @@ impl Agent {
                     }
                 }
             }
-            Order::Muster => self.tell(&Report::Here(Box::new(self.facts.clone()))),
+            Order::Muster => self.send_report(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
                 let answered = self.clock.now();
-                self.tell(&Report::Pong { exchange, came: message.received, answered });
+                self.send_report(&Report::Pong { exchange, came: message.received, answered });
             }
             Order::Prepare { run, mix, plan_sha256, portion, watched } => {
                 self.prepare(Assignment { run, mix, plan_sha256, portion, watched });
@@ -284,7 +284,7 @@ impl Agent {
             }
             Order::Logs => {
                 let (_, lines) = self.context.notes.since(0);
-                self.tell(&Report::Logs { lines });
+                self.send_report(&Report::Logs { lines });
             }
         }
     }
@@ -292,7 +292,7 @@ impl Agent {
     fn prepare(&mut self, assignment: Assignment) {
         if let Some(task) = self.task.take() {
             if task.is(&assignment.run, assignment.mix) {
-                // The order came twice.
+                // The order arrived twice.
                 self.task = Some(task);
                 return;
             }
@@ -303,12 +303,14 @@ impl Agent {
         let (run, mix) = (assignment.run.clone(), assignment.mix);
         match MixTask::begin(Arc::clone(&self.context), assignment) {
             Ok(task) => self.task = Some(task),
-            Err(error) => self.tell(&Report::Failed { run, mix, reason: format!("no thread: {error}") }),
+            Err(error) => {
+                self.send_report(&Report::Failed { run, mix, reason: format!("no thread: {error}") })
+            }
         }
     }
 
     /// Notes when the broker cannot be reached, and for how long that lasted.
-    fn look_at_broker(&mut self, now: Instant) {
+    fn check_broker(&mut self, now: Instant) {
         match (self.context.fabric.is_connected(), self.away_since) {
             (false, None) => {
                 self.away_since = Some(now);
@@ -323,9 +325,9 @@ impl Agent {
         }
     }
 
-    /// Ends the mix when the lease is over. An agent that was itself suspended cannot know what was published
-    /// meanwhile: its lease is over as well.
-    fn look_at_lease(&self, now: Instant, stood_still: Duration) {
+    /// Ends the mix when the lease has expired. An agent that was itself suspended cannot know what was
+    /// published in that time: its lease has expired as well.
+    fn check_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {
             task.stop(&format!("this agent was suspended for {:.1} s", stood_still.as_secs_f64()));
@@ -354,9 +356,9 @@ impl Agent {
             spooled,
             draining: self.draining,
         };
-        self.tell(&Report::Beat(beat));
+        self.send_report(&Report::Beat(beat));
         if let Some(report) = self.task.as_ref().and_then(MixTask::figures) {
-            self.tell(&report);
+            self.send_report(&report);
         }
     }
 }
@@ -379,7 +381,7 @@ fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentF
     }
 }
 
-/// Sends the parts in the spool whenever the broker can be reached, for as long as the process lives.
+/// Sends the parts in the spool whenever the broker can be reached, until the process ends.
 fn send_spooled(context: &AgentContext) {
     let AgentContext { fabric, subjects, name, spool, .. } = context;
     loop {
@@ -395,7 +397,7 @@ fn send_spooled(context: &AgentContext) {
 
 impl AgentContext {
     /// Sends a report to the controller, if that is possible now.
-    pub(crate) fn tell(&self, report: &Report) {
+    pub(crate) fn send_report(&self, report: &Report) {
         let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
         // Beats are repeated, and the controller notices what is missing.
         drop(said);

@@ -1,9 +1,9 @@
-//! How busy the machine's processors are, between two looks.
+//! Measures how busy the machine's processors are, between two readings.
 
 use crate::runtime::simulator;
 use touchstone_lab::recording::MachineReading;
 
-/// The counters at the last look.
+/// The counters at the last reading.
 pub(crate) struct ProcessorUse {
     busy: u64,
     total: u64,
@@ -16,7 +16,7 @@ impl ProcessorUse {
         first
     }
 
-    /// The share of all processors' time that was used since the last look, 0 to 1.
+    /// The share of all processors' time that was used since the last reading, 0 to 1.
     pub(crate) fn since_last(&mut self) -> f64 {
         if simulator().is_some() {
             return 0.0;

@@ -1,5 +1,5 @@
-//! The lease: states twice a second that the controller lives and which run is under way, and holds the claim
-//! that it is the only controller. This stops when it is dropped or the controller dies.
+//! The lease: states twice a second that the controller runs and which run is under way, and holds the claim
+//! that it is the only controller. This stops when the lease is dropped or the controller ends.
 
 use super::FleetError;
 use crate::fabric::{Fabric, FabricError, Inbox, Message};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(500);
 /// How often the claim is renewed.
 const CLAIM_PERIOD: Duration = Duration::from_secs(1);
-/// How long a claim holds for certain after it was asked for.
+/// How long a claim is certainly valid after it was requested.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
 /// The key of the claim.
 const CLAIM: &str = "controller";
@@ -40,8 +40,8 @@ impl Lease {
         let hold = ClaimTime::default();
         while let Err(error) = hold.renew(&*fabric, run) {
             let FabricError::Held(other) = error else { return Err(error.into()) };
-            // A controller that died publishes nothing, and its claim soon expires.
-            if says_it_lives(&words, run) || now() > until {
+            // A controller that has ended publishes no messages, and its claim soon expires.
+            if lease_arrives(&words, run) || now() > until {
                 return Err(FleetError(format!(
                     "another controller uses the fleet {fleet} (its run {other}): wait until it has ended"
                 )));
@@ -52,8 +52,8 @@ impl Lease {
         let (claiming, releasing, releasing_run) = (Arc::clone(&fabric), Arc::clone(&fabric), run.clone());
         let shared = Arc::new(hold);
         let hold = Arc::clone(&shared);
-        // Without the broker nothing can be published, and agents stop then, as a lease requires. A process
-        // that has stood still may have lost the claim: it says nothing until it has renewed it.
+        // Without the broker no message can be published, and agents stop then, as a lease requires. A
+        // suspended process may have lost the claim: it publishes none until it has renewed it.
         let publish = move || {
             if hold.is_certain() {
                 drop(fabric.publish(&subject, order.clone()));
@@ -68,7 +68,7 @@ impl Lease {
             move || drop(shared.renew(&*claiming, &run)),
             move || {
                 drop(releasing.release(CLAIM, &releasing_run));
-                // The receiver may be gone already.
+                // The receiver may have ended already.
                 release.send(());
             },
         )?;
@@ -90,7 +90,7 @@ impl ClaimTime {
         match &outcome {
             Ok(()) => *until = Some(asked + CLAIM_TIME),
             Err(FabricError::Held(_)) => *until = None,
-            // It may have been renewed, and holds until then in any case.
+            // It may have been renewed, and is valid until then in any case.
             Err(_) => {}
         }
         outcome
@@ -110,7 +110,7 @@ impl Drop for Lease {
 }
 
 /// Whether another run's lease arrives within its period.
-fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
+fn lease_arrives(words: &Inbox<Message>, run: &str) -> bool {
     let until = now() + PERIOD;
     while let Some(message) = words.next(until.saturating_duration_since(now())) {
         if matches!(decode::<Order>(&message.body), Some(Order::Lease { run: other }) if other != run) {

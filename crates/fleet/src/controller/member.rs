@@ -1,4 +1,4 @@
-//! An agent as the controller knows it.
+//! The controller's record of an agent.
 
 use crate::clock::ClockEstimate;
 use crate::fabric::Traffic;
@@ -24,7 +24,7 @@ const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 /// The state of an agent without recent messages.
 const NO_BROKER: &str = "no broker";
 
-/// What the controller knows of an agent.
+/// The controller's record of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) entry: AgentEntry,
@@ -34,7 +34,7 @@ pub(crate) struct Member {
     pub(crate) heard: Option<Instant>,
     pub(crate) beat: Option<Beat>,
     pub(crate) clock: Option<ClockEstimate>,
-    /// The place of the mix that it is ready for, and how long before the start it must be told.
+    /// The index of the mix that it is ready for, and how long before the start it must get the order.
     pub(crate) ready: Option<(u64, u64)>,
     /// Why the mix of this place failed there.
     pub(crate) failed: Option<(u64, String)>,
@@ -101,7 +101,7 @@ impl Member {
 
     /// The agent introduces itself. A process that replaces one that has ended is the same agent; a second
     /// one beside it is not.
-    pub(crate) fn is_here(&mut self, facts: AgentFacts) {
+    pub(crate) fn introduce(&mut self, facts: AgentFacts) {
         let other = self.facts.as_ref().is_some_and(|known| known.instance != facts.instance);
         if other && self.gone.is_none() && self.heard.is_some_and(|heard| since(heard) < LOST_AFTER / 2) {
             self.is_double = true;
@@ -177,7 +177,7 @@ impl Member {
     }
 
     /// Whether its clocks are known to within this bound.
-    pub(crate) fn knows_clock_within(&self, bound: Duration) -> bool {
+    pub(crate) fn has_clock_within(&self, bound: Duration) -> bool {
         self.clock.is_some_and(|clock| u128::from(clock.bound_ns) <= bound.as_nanos())
     }
 
@@ -268,16 +268,16 @@ fn is_unsteady(clock: &ClockEstimate) -> bool {
 
 impl MemberView {
     /// Whether it is there now.
-    pub fn is_here(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.gone.is_none() && self.heard_s.is_some_and(|heard_s| heard_s < LOST_AFTER.as_secs_f64())
     }
 
-    /// Its state in a word or two.
+    /// The name of its state.
     pub fn state_word(&self) -> &'static str {
         match self.state {
             _ if self.heard_s.is_none() => "not there",
             _ if self.gone.is_some() => "gone",
-            _ if !self.is_here() => "lost",
+            _ if !self.is_present() => "lost",
             Some(AgentState::Running) if self.draining => "running, draining",
             _ if self.draining => "draining",
             None | Some(AgentState::Idle) => "idle",

@@ -29,7 +29,7 @@ const STOPPED_TIME: Duration = Duration::from_secs(5);
 /// How long to receive messages between two checks of all agents: often enough for time limits of seconds,
 /// and seldom enough for thousands of agents.
 const LISTEN_PERIOD: Duration = Duration::from_millis(50);
-/// A larger spread of the starts gives a warning.
+/// A larger spread of the starts causes a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
 /// A larger spread of the starts makes the mix invalid.
 const SPREAD_INVALID: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub(super) struct Mix {
     left_out: Vec<String>,
 }
 
-/// A mix that has just begun, as a bench sees it.
+/// A mix that has just begun, for the bench.
 pub(super) struct PreparedMix<'a> {
     pub(super) controller: &'a Controller,
     pub(super) plan: &'a Plan,
@@ -71,7 +71,7 @@ impl PreparedLoad for PreparedMix<'_> {
             stopped: None,
             interrupted: None,
         };
-        watch.until_all_is_there(&mut session, progress);
+        watch.wait_for_results(&mut session, progress);
         watch.result(&session).map_err(PlanError)
     }
 }
@@ -93,7 +93,7 @@ impl Session {
         self.fold = Some(MixResults::new(&self.run, number, parts.iter().map(|(name, _)| name.as_str())));
         let document = serde_json::to_vec(&Plan { cores: Vec::new(), ..plan.clone() })
             .map_err(|error| format!("the plan cannot be written: {error}"))?;
-        let plan_sha256 = self.fabric.hand_out(&document).map_err(|error| error.to_string())?;
+        let plan_sha256 = self.fabric.store_document(&document).map_err(|error| error.to_string())?;
         for (name, portion) in &parts {
             let run = self.run.clone();
             let (plan_sha256, portion, watched) = (plan_sha256.clone(), portion.clone(), watched.cloned());
@@ -104,7 +104,7 @@ impl Session {
             return Err(problem);
         }
         let traffic = parts.iter().map(|(name, _)| self.traffic_of(name)).collect();
-        let start = self.give_start(number, &parts);
+        let start = self.send_start(number, &parts);
         while now() < start {
             if interrupt.load(Ordering::Relaxed) {
                 self.stop(number, &parts);
@@ -156,7 +156,7 @@ impl Session {
                 return Err("interrupted while the agents prepared a mix".to_string());
             }
             if self.away_since.is_some() {
-                return Err(self.away());
+                return Err(self.connection_loss());
             }
             let mut late = None;
             for (name, _) in parts {
@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// Sends one start moment to all agents, to each in its own clock.
-    fn give_start(&self, number: u64, parts: &[PartOfMix]) -> Instant {
+    fn send_start(&self, number: u64, parts: &[PartOfMix]) -> Instant {
         let members = || parts.iter().filter_map(|(name, _)| self.members.get(name));
         let round_trip_ns = members().filter_map(|it| it.clock).map(|clock| clock.round_trip_ns).max();
         let prepare_ns = members().filter_map(|it| it.ready).map(|(_, ns)| ns).max().unwrap_or(0);
@@ -238,20 +238,20 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Waits until every agent that is not lost has delivered its result, or its time is over.
-    fn until_all_is_there(&mut self, session: &mut Session, progress: &Progress) {
+    fn wait_for_results(&mut self, session: &mut Session, progress: &Progress) {
         let end = self.mix.start + self.plan.length + self.plan.timeout;
         let mut next_show = self.mix.start;
         loop {
             session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
-            self.hand_figures_over(session, progress);
+            self.publish_figures(session, progress);
             if now() >= next_show {
                 next_show = now() + BEAT_PERIOD;
                 self.controller.show(session.machines());
             }
-            self.look_at_agents(session);
-            self.look_at_broker(session);
-            self.look_at_thresholds(session, progress);
+            self.check_agents(session);
+            self.check_broker(session);
+            self.check_thresholds(session, progress);
             if self.interrupted.is_none() && progress.stop.load(Ordering::Relaxed) {
                 self.interrupted = Some(now());
                 self.stop(session);
@@ -305,8 +305,8 @@ impl Watch<'_> {
         progress.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Puts what agents have told of the mix so far where the caller looks at it.
-    fn hand_figures_over(&self, session: &mut Session, progress: &Progress) {
+    /// Writes the agents' reports of the mix so far to the caller's live figures.
+    fn publish_figures(&self, session: &mut Session, progress: &Progress) {
         for (place, (name, _)) in self.mix.parts.iter().enumerate() {
             let figures = session.members.get_mut(name).and_then(|member| member.figures.take());
             if let Some((_, figures)) = figures.filter(|(mix, _)| *mix == self.mix.number) {
@@ -315,7 +315,7 @@ impl Watch<'_> {
         }
     }
 
-    fn look_at_agents(&mut self, session: &Session) {
+    fn check_agents(&mut self, session: &Session) {
         let since = self.mix.start.max(session.connected_since);
         for part in 0..self.mix.parts.len() {
             if self.is_done(session, part) {
@@ -370,7 +370,7 @@ impl Watch<'_> {
 
     /// Without the broker the lease does not reach the agents either; they finish a mix only if the broker
     /// returns in time or the mix ends before.
-    fn look_at_broker(&mut self, session: &Session) {
+    fn check_broker(&mut self, session: &Session) {
         let Some(away) = session.away_since else {
             // An order to stop that was sent while the broker was away is repeated.
             if self.stopped.is_some_and(|stopped| stopped < session.connected_since) {
@@ -382,11 +382,11 @@ impl Watch<'_> {
         let is_loaded = since(self.mix.start) < self.plan.length;
         if is_loaded && self.invalid.is_none() && since(away) > LEASE {
             let at_s = self.at_s();
-            self.fail(session, format!("{} (at {at_s:.1} s)", session.away()));
+            self.fail(session, format!("{} (at {at_s:.1} s)", session.connection_loss()));
         }
     }
 
-    fn look_at_thresholds(&mut self, session: &Session, progress: &Progress) {
+    fn check_thresholds(&mut self, session: &Session, progress: &Progress) {
         let Some(most) = session.options.abort_error_share.filter(|_| self.stopped.is_none()) else { return };
         let errors = progress.errors.load(Ordering::Relaxed);
         let all = errors + progress.requests.load(Ordering::Relaxed);
@@ -441,7 +441,7 @@ impl Watch<'_> {
     fn judge_end(&mut self, session: &Session, name: &str, outcome: Option<&Outcome>) {
         if self.stopped.is_none() && outcome.is_some_and(|outcome| outcome.interrupted) {
             let failed = session.members.get(name).and_then(|member| member.failed.clone());
-            let reason = failed.map_or("it gave no reason".to_string(), |(_, reason)| reason);
+            let reason = failed.map_or("it stated no reason".to_string(), |(_, reason)| reason);
             self.invalid.get_or_insert(format!("agent {name} stopped before the end: {reason}"));
         }
     }

@@ -1,7 +1,7 @@
 //! The controller: takes the place of the load engine in a bench, and has a fleet of agents make the load.
 //!
-//! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given
-//! to another agent. It only receives reports, and names a problem and its agent at once.
+//! It makes no decisions while a mix runs: portions and the start are fixed before, and a portion is never
+//! moved to another agent. It only receives reports, and reports a problem with its agent immediately.
 
 mod lease;
 mod member;
@@ -166,20 +166,20 @@ impl Visitor {
     }
 
     /// Listens for a while, and returns the state of every agent.
-    pub fn look(&mut self, time: Duration) -> Vec<MemberView> {
+    pub fn listen(&mut self, time: Duration) -> Vec<MemberView> {
         self.session.order_all(&Order::Muster);
         self.session.listen_for(time);
         self.session.members()
     }
 
     /// The same with their clocks.
-    pub fn look_at_clocks(&mut self, time: Duration) -> Vec<MemberView> {
-        self.look(time);
-        self.session.look_at_clocks();
+    pub fn measure_clocks(&mut self, time: Duration) -> Vec<MemberView> {
+        self.listen(time);
+        self.session.measure_clocks();
         self.session.members()
     }
 
-    /// The members that the broker has refused meanwhile, and its other notices.
+    /// The members that the broker has refused since then, and its other notices.
     pub fn notices(&mut self) -> Vec<Notice> {
         self.session.take_notices()
     }
@@ -192,7 +192,7 @@ impl Visitor {
     /// The recent notes of agents, by their names.
     pub fn logs(&mut self, names: &[String], time: Duration) -> Vec<(String, Vec<String>)> {
         self.session.order_some(names, &Order::Logs);
-        self.look(time);
+        self.listen(time);
         self.session.logs()
     }
 

@@ -28,14 +28,14 @@ const HEARD_AT_ONCE: usize = 1000;
 /// Exchanges with every agent when clocks are compared.
 const EXCHANGES: u64 = 10;
 /// The most exchanges with agents whose clocks are not known well enough by then: on a busy machine most
-/// messages are delayed somewhere, and one without a delay is needed.
+/// messages are delayed, and one without a delay is needed.
 const MOST_EXCHANGES: u64 = 30;
 /// The same for agents whose clocks are not even known well enough for a start.
 const MOST_EXCHANGES_FOR_START: u64 = 150;
 /// Clocks that are known this well need no more exchanges than others.
 const WELL_KNOWN: Duration = Duration::from_millis(1);
-/// The number of agents that are asked at once: the answers of more would delay each other, and that delay
-/// would be measured.
+/// The number of agents that get the question at the same time: the answers of more would delay each other,
+/// and that delay would be measured.
 const ASKED_AT_ONCE: usize = 20;
 /// The least time between two exchanges with one agent.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
@@ -184,7 +184,7 @@ impl Session {
                          fleet; give it the file {name}.credentials of the fleet's directory"
                     )));
                 }
-                Notice::Disconnected => return Err(FleetError(self.away())),
+                Notice::Disconnected => return Err(FleetError(self.connection_loss())),
                 _ => {}
             }
         }
@@ -227,7 +227,7 @@ impl Session {
         let began = now().max(self.connected_since);
         for turn in 0..MOST_EXCHANGES_FOR_START {
             let wanted = if turn < MOST_EXCHANGES { WELL_KNOWN } else { MAXIMUM_BOUND };
-            let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(wanted);
+            let is_asked = |member: &&Member| turn < EXCHANGES || !member.has_clock_within(wanted);
             let names: Vec<String> =
                 self.members.values().filter(is_asked).map(|member| member.entry.name.clone()).collect();
             // No exchange makes the clocks of these agents known.
@@ -253,11 +253,11 @@ impl Session {
     }
 
     /// Compares clocks with the agents that are there, as well as is possible in a short time.
-    pub(super) fn look_at_clocks(&mut self) {
+    pub(super) fn measure_clocks(&mut self) {
         let names: Vec<String> = self
             .members
             .values()
-            .filter(|member| member.view().is_here())
+            .filter(|member| member.view().is_present())
             .map(|member| member.entry.name.clone())
             .collect();
         for _ in 0..EXCHANGES {
@@ -282,15 +282,15 @@ impl Session {
 
     /// Handles messages for at most this time.
     pub(super) fn listen(&mut self, wait: Duration) {
-        self.look_at_connection();
+        self.check_connection();
         let mut message = self.inbox.next(wait);
         for _ in 0..HEARD_AT_ONCE {
             let Some(heard) = message else { break };
-            self.hear(&heard);
+            self.handle_report(&heard);
             message = self.inbox.next(Duration::ZERO);
         }
         if let Some(heard) = message {
-            self.hear(&heard);
+            self.handle_report(&heard);
         }
         while let Some(kept) = self.kept.as_ref().and_then(|kept| kept.next(Duration::ZERO)) {
             if let (Some(agent), Some(part), Some(fold)) =
@@ -299,7 +299,7 @@ impl Session {
                 fold.take(agent, part);
             }
             if let Some(acknowledge) = &self.acknowledge {
-                // A message that is not acknowledged comes again, and changes nothing then.
+                // A message that is not acknowledged is delivered again, without an effect.
                 acknowledge.send(kept);
             }
         }
@@ -314,7 +314,7 @@ impl Session {
         }
     }
 
-    fn look_at_connection(&mut self) {
+    fn check_connection(&mut self) {
         self.notices.extend(self.fabric.notices());
         match (self.fabric.is_connected(), self.away_since) {
             (false, None) => self.away_since = Some(now()),
@@ -326,18 +326,18 @@ impl Session {
         }
     }
 
-    fn hear(&mut self, message: &Message) {
+    fn handle_report(&mut self, message: &Message) {
         let Some(member) = sender(&message.subject).and_then(|name| self.members.get_mut(name)) else {
             return;
         };
         let Some(report) = decode::<Report>(&message.body) else { return };
         match report {
-            Report::Here(facts) => member.is_here(*facts),
+            Report::Here(facts) => member.introduce(*facts),
             Report::Pong { exchange, came, answered } => {
                 let Some(asked) = self.pings.remove(&(member.entry.name.clone(), exchange)) else { return };
                 let exchange = Exchange { asked, came, answered, received: message.received };
                 match (ClockEstimate::of(&exchange), &mut member.clock) {
-                    (Some(new), Some(clock)) => clock.take_in(&new),
+                    (Some(new), Some(clock)) => clock.merge(&new),
                     (new, clock) => *clock = clock.or(new),
                 }
             }

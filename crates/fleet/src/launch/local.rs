@@ -74,8 +74,8 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // The links would go with the namespaces that they lead to, but some time later: the next ones have
-        // the same names.
+        // The kernel would remove the links with their namespaces, but later: the next ones have the same
+        // names.
         for link in &self.links {
             let _ = ip(&["link", "delete", link]);
         }
@@ -87,13 +87,13 @@ impl Drop for Namespaces {
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
-    let said = || format!("ip {}", words.join(" "));
+    let command_line = || format!("ip {}", words.join(" "));
     let Output { status, stderr, .. } = Command::new("ip")
         .args(words)
         .output()
-        .map_err(|error| format!("{}: {error} (install iproute2)", said()))?;
+        .map_err(|error| format!("{}: {error} (install iproute2)", command_line()))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("{}: {}", said(), String::from_utf8_lossy(&stderr).trim()))
+    Err(format!("{}: {}", command_line(), String::from_utf8_lossy(&stderr).trim()))
 }

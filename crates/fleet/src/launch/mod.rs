@@ -1,7 +1,7 @@
 //! Starts a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under
-//! Slurm. The agent works the same under each: it reads its credentials from standard input, so that they are
-//! on no other machine's disk, and ends when standard input closes, so that no process is left when the
-//! controller dies.
+//! Slurm. The agent works in the same way under each: it reads its credentials from standard input, so that
+//! they are on no other machine's disk, and ends when standard input closes, so that no process is left when
+//! the controller ends.
 
 mod local;
 mod ssh;
@@ -30,7 +30,7 @@ pub struct Launched {
     namespaces: Option<Namespaces>,
 }
 
-/// An agent that was started here, or the local process that stands for it: nsenter, ssh, srun.
+/// An agent that was started here, or the local process that represents it: nsenter, ssh, srun.
 struct LaunchedAgent {
     name: String,
     /// How and where it was started.
@@ -40,13 +40,13 @@ struct LaunchedAgent {
 }
 
 impl LaunchedAgent {
-    /// The last output of the agent, or of the process that stands for it.
-    fn last_words(&self) -> String {
-        let said = self.said();
-        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_string()
+    /// The last output of the agent, or of the process that represents it.
+    fn last_output(&self) -> String {
+        let said = self.output_text();
+        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").to_string()
     }
 
-    fn said(&self) -> String {
+    fn output_text(&self) -> String {
         // The output of ssh may be in any encoding.
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -76,7 +76,7 @@ impl Launched {
             let command = self.command(launch, file, agent).map_err(of_agent)?;
             let log = directory.join(format!("{}.log", agent.name));
             let mut child = spawn(command, &log).map_err(of_agent)?;
-            let handed = hand_credentials(directory, agent, &mut child);
+            let handed = send_credentials(directory, agent, &mut child);
             let started = match (launch.by, &agent.host) {
                 (Launcher::Local, _) => "was started in a namespace of this machine".to_string(),
                 (by, Some(host)) => format!("was started on {host} by {}", by.name()),
@@ -94,8 +94,10 @@ impl Launched {
         for agent in &mut self.agents {
             if let Some(status) = agent.child.try_wait().ok().flatten() {
                 let LaunchedAgent { name, started, .. } = &*agent;
-                ended
-                    .push(format!("agent {name} {started} and has ended ({status}): {}", agent.last_words()));
+                ended.push(format!(
+                    "agent {name} {started} and has ended ({status}): {}",
+                    agent.last_output()
+                ));
             }
         }
         (!ended.is_empty()).then(|| ended.join("; "))
@@ -104,13 +106,13 @@ impl Launched {
     /// The state of a started agent that the controller waits for.
     pub fn waited_for(&self, name: &str) -> Option<String> {
         let agent = self.agents.iter().find(|agent| agent.name == name)?;
-        Some(format!("agent {name} {}; its last message is: {}", agent.started, agent.last_words()))
+        Some(format!("agent {name} {}; its last message is: {}", agent.started, agent.last_output()))
     }
 
     /// Ends the agents, and waits for each; returns which of them have results that the broker does not have,
     /// and where.
     pub fn end(&mut self) -> Vec<String> {
-        // The end of standard input tells an agent to end.
+        // At the end of standard input an agent ends.
         self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
         let until = Instant::now() + END_TIME;
         for LaunchedAgent { child, .. } in &mut self.agents {
@@ -121,7 +123,7 @@ impl Launched {
             let _ = child.wait();
         }
         let left = |agent: &LaunchedAgent| {
-            let said = agent.said();
+            let said = agent.output_text();
             let line = said.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
             Some(format!("agent {}: {line}", agent.name))
         };
@@ -129,7 +131,7 @@ impl Launched {
     }
 
     fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
-        let words = agent_words(launch, file, agent);
+        let words = agent_arguments(launch, file, agent);
         match (launch.by, &self.namespaces) {
             (Launcher::Local, None) => Err("the namespaces do not exist".to_string()),
             (Launcher::Local, Some(namespaces)) => {
@@ -168,7 +170,7 @@ impl Drop for Launched {
 }
 
 /// The arguments after the program's name.
-fn agent_words(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
+fn agent_arguments(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
     let mut words = vec!["agent", "--controller", &file.controller, "--credentials", "-"];
     if agent.role == Role::Probe {
         words.extend(["--role", "probe"]);
@@ -191,8 +193,8 @@ fn spawn(mut command: Command, log: &Path) -> Result<Child, String> {
     child.map_err(|error| format!("{program} cannot be started: {error}"))
 }
 
-/// The credentials, and the line that ends them; the pipe stays open.
-fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
+/// The credentials, and the line that ends them; the pipe remains open.
+fn send_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
     debug_assert!(agent.name != CONTROLLER);
     let path = directory.join(format!("{}.credentials", agent.name));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

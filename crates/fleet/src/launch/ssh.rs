@@ -1,5 +1,5 @@
-//! Agents on machines that are reached over ssh. The machine that answers is sent an agent's credentials, so
-//! ssh must know its host key.
+//! Agents on machines that are reached over ssh. The machine that answers gets an agent's credentials, so ssh
+//! must verify its host key.
 
 use super::Launch;
 use crate::setup::AgentEntry;
@@ -27,6 +27,6 @@ pub(super) fn command(launch: &Launch, agent: &AgentEntry, words: &[String]) -> 
     }
     let program = launch.program.as_deref().unwrap_or("touchstone");
     let words = [program].into_iter().chain(words.iter().map(String::as_str));
-    // No shell stays between sshd and the agent, so that the agent sees the end of its standard input.
+    // No shell remains between sshd and the agent, so that the agent gets the end of its standard input.
     Ok(ssh_command(&ssh, &host, &format!("exec {}", shell::line(words))))
 }

@@ -19,8 +19,8 @@ const SPOOL_PLACE: &str = "/spool";
 const MAXIMUM_NAME_BYTES: usize = 40;
 /// The most bytes that a Secret holds.
 const MAXIMUM_SECRET_BYTES: usize = 1024 * 1024;
-/// The user and the group of a pod's process, which no image need know: the highest of those that are
-/// commonly free.
+/// The user and the group of a pod's process, which no image needs to define: the highest of the numbers that
+/// are commonly free.
 const USER: u32 = 65_532;
 /// The memory of a pod with its own processors: an agent's results are some hundred bytes a client.
 const MEMORY: &str = "1Gi";
@@ -142,7 +142,7 @@ impl Objects<'_> {
             // The agent does not use the cluster's API.
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
-            // With the container's, what the Pod Security Standard "restricted" asks for.
+            // With the container's, what the Pod Security Standard "restricted" requires.
             "securityContext": {
                 "runAsNonRoot": true,
                 "runAsUser": USER,
@@ -188,7 +188,7 @@ impl Objects<'_> {
                 "capabilities": { "drop": ["ALL"] },
             },
             "volumeMounts": [
-                // The cluster replaces the variable, which it sets in every pod of an Indexed Job: a pod sees
+                // The cluster replaces the variable, which it sets in every pod of an Indexed Job: a pod gets
                 // the credentials of its own agent and no others.
                 {
                     "name": "credentials",
@@ -200,8 +200,8 @@ impl Objects<'_> {
             ],
         });
         if let Some(processors) = self.options.processors {
-            // Whole processors, with equal requests and limits: the kubelet's static policy gives such a pod
-            // exclusive processors.
+            // Whole processors, with equal requests and limits: the kubelet's static policy assigns such a
+            // pod exclusive processors.
             let resources = json!({ "cpu": processors.to_string(), "memory": MEMORY });
             container["resources"] = json!({ "requests": resources, "limits": resources });
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// An object as its type knows it, which loses what the type does not know.
+/// An object as its type defines it, which loses the fields that the type does not have.
 fn of_schema<T: DeserializeOwned + Serialize>(document: &Value) -> T {
     let object: T =
         serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{error}: {document:#}"));
@@ -78,7 +78,7 @@ fn a_fleet_s_manifests_are_of_kubernetes_schema() {
     assert_eq!(ports[0].port, 4222);
 }
 
-/// What the Pod Security Standard "restricted" asks for.
+/// What the Pod Security Standard "restricted" requires.
 fn assert_restricted(pod: &PodSpec) {
     let security = pod.security_context.as_ref().expect("a security context");
     assert_eq!(security.run_as_non_root, Some(true));

@@ -13,7 +13,7 @@ pub(super) fn text(document: &Value) -> String {
     text
 }
 
-/// Writes a value on lines of its own.
+/// Writes a value on separate lines.
 fn write(text: &mut String, value: &Value, depth: usize) {
     let margin = "  ".repeat(depth);
     match value {

@@ -22,7 +22,8 @@ pub struct Access {
     needed: Vec<String>,
     /// Variables of the environment that requests must not have.
     refused: Vec<String>,
-    /// What the fields above cannot say: until it is added by hand, too many or too few clients are allowed.
+    /// What the fields above cannot express: until it is added by hand, too many or too few clients are
+    /// allowed.
     problems: Vec<(usize, String)>,
 }
 
@@ -46,7 +47,8 @@ pub fn refusals<'d>(area: &Area<'_>, environment: &Environment<'d>) -> Vec<(Stri
     refused.chain(needed).filter_map(Result::ok).collect()
 }
 
-/// Writes which clients are allowed; returns whether all are refused. The routes of [`refusals`] come before.
+/// Writes which clients are allowed; returns whether all are refused. The routes of [`refusals`] must be
+/// before it.
 pub fn write(
     area: &Area<'_>,
     environment: &Environment<'_>,
@@ -121,7 +123,7 @@ fn users(area: &Area<'_>, claims: &[String], route: &mut Section, account: &mut 
     }
 }
 
-/// What directives say; with `all_are_asked` each of them must hold, as in `<RequireAll>`.
+/// The meaning of directives; with `all_are_asked` each of them must hold, as in `<RequireAll>`.
 fn decide(directives: &[&Directive], all_are_asked: bool) -> Access {
     let mut access = Access::default();
     let mut grants_all = false;

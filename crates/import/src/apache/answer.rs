@@ -152,8 +152,8 @@ pub fn write(
     }
 }
 
-/// The directory below which an alias lies under its own path, where scripts are found; `None`: there is
-/// none.
+/// The directory that contains an alias's target under the alias's own path, so that scripts are found in it;
+/// `None`: there is none.
 pub fn root_of_alias<'d>(answer: &Answer<'_, 'd>) -> Option<&'d str> {
     let alias = answer.alias.filter(|_| answer.php.is_some())?;
     let directory = alias.argument(1).trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! `SetEnvIf`, `BrowserMatch` and the directives that ask for their variables.
+//! `SetEnvIf`, `BrowserMatch` and the directives that read their variables.
 
 use super::condition::of_attribute;
 use crate::directive::Directive;

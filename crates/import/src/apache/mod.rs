@@ -11,12 +11,12 @@
 //! | `area` | a part of the paths, and the sections that apply to it |
 //! | `variant` | parts of an area with other settings: files, expressions, conditions, methods |
 //! | `condition` | expressions of `<If>` as conditions |
-//! | `environment` | `SetEnvIf`, and what asks for its variables |
+//! | `environment` | `SetEnvIf`, and the directives that read its variables |
 //! | `oidc` | mod_auth_openidc as a login |
 //! | `access` | `Require`, `Order`, `Auth...`: which clients are allowed |
 //! | `rewrite` | `Redirect`, `RewriteCond`, `RewriteRule` |
-//! | `rewrite_map` | `RewriteMap`, and what rules look up |
-//! | `answer` | what answers: another server, PHP, CGI, files, with fields and error pages |
+//! | `rewrite_map` | `RewriteMap`, and the keys that rules look up |
+//! | `answer` | the handler: another server, PHP, CGI, files, with fields and error pages |
 //! | `site` | a virtual host: addresses, names, certificates, its areas |
 //! | `translate` | the whole configuration |
 

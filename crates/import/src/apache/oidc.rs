@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
-/// Writes the login of an area; the error says what is missing.
+/// Writes the login of an area; the error states what is missing.
 pub fn login(
     area: &Area<'_>,
     claims: &[String],

@@ -15,7 +15,7 @@ use crate::toml_text::{toml_string, toml_strings};
 pub struct Context<'c> {
     /// The path of the directory, with a slash at its end; `None`: the rules belong to the server.
     pub directory: Option<&'c str>,
-    /// Clients of the site speak HTTPS.
+    /// Clients of the site use HTTPS.
     pub is_secure: bool,
     /// The maps that rules may use.
     pub maps: &'c RewriteMaps<'c>,

@@ -1,7 +1,7 @@
 //! `RewriteMap` as `[[map]]`.
 //!
-//! A map of Apache has no text that is looked up: each use, `${name:key|default}`, says it. So each use with
-//! another key or default becomes a `[[map]]` of its own, with the same file.
+//! A map of Apache does not contain the key that is looked up: each use, `${name:key|default}`, contains it.
+//! So each use with another key or default becomes its own `[[map]]`, with the same file.
 
 use std::cell::RefCell;
 
@@ -46,8 +46,8 @@ impl<'m> RewriteMaps<'m> {
         RewriteMaps { defined: maps.map(|map| (map.argument(0), source(map))).collect(), uses }
     }
 
-    /// The variable for what stands between the braces of `${name:key|default}`. `translate` translates the
-    /// key and the default.
+    /// The variable for the text between the braces of `${name:key|default}`. `translate` translates the key
+    /// and the default.
     ///
     /// # Errors
     /// What has no counterpart.
@@ -162,7 +162,7 @@ fn split_default(text: &str) -> (&str, &str) {
     split_outside_braces(text, '|').unwrap_or((text, ""))
 }
 
-/// What stands before the closing brace of a text that follows an opening one, and what follows it.
+/// Splits a text that follows an opening brace: the part before the closing brace, and the part after it.
 pub fn to_closing_brace(text: &str) -> Option<(&str, &str)> {
     split_outside_braces(text, '}')
 }

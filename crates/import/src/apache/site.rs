@@ -21,7 +21,7 @@ pub struct Host<'d> {
     pub block: &'d [Directive],
     /// The directives outside all hosts.
     pub outside: Vec<&'d Directive>,
-    /// Clients speak HTTPS.
+    /// Clients use HTTPS.
     pub is_secure: bool,
 }
 
@@ -154,7 +154,7 @@ struct Surroundings<'a, 'd> {
     is_secure: bool,
 }
 
-/// The routes of an area: those for a part of its requests come first.
+/// The routes of an area: those for a part of its requests are first.
 fn area_routes<'d>(
     area: &Area<'d>,
     answer: &Answer<'_, 'd>,
@@ -185,7 +185,7 @@ fn area_routes<'d>(
         routes.push(route);
     }
     for (sections, keys) in combined(&found) {
-        // Sections that refuse clients come before the scripts, all others behind.
+        // Sections that refuse clients are before the scripts, all others after them.
         if !sections.iter().all(|section| restricts(section)) {
             routes.extend(scripts.take().map(|root| script_route(area, root, answer, around, account)));
         }

@@ -14,7 +14,7 @@ use crate::toml_text::{toml_string, toml_strings};
 pub struct Variant<'d> {
     /// The section.
     pub section: &'d Directive,
-    /// Which requests are of it; the error says why a route cannot say that.
+    /// Which requests belong to it; the error states why a route cannot express that.
     pub keys: Result<Keys, String>,
 }
 
@@ -23,7 +23,7 @@ const MOST_COMBINED: usize = 4;
 
 /// What several sections make together: a request to which all of them apply has the settings of all.
 ///
-/// Those that refuse clients come first and alone. Of more than four others, each stands alone.
+/// Those that refuse clients are first and alone. If there are more than four others, each is alone.
 pub fn combined<'d>(variants: &[Variant<'d>]) -> Vec<(Vec<&'d Directive>, Keys)> {
     let usable = |variant: &&Variant<'d>| variant.keys.is_ok();
     let (refusing, others): (Vec<_>, Vec<_>) =
@@ -175,7 +175,7 @@ pub fn rules(section: &Directive, route: &mut Section, account: &mut Account) {
     }
 }
 
-/// Whether a section says which clients are allowed.
+/// Whether a section states which clients are allowed.
 pub fn restricts(section: &Directive) -> bool {
     const NAMES: [&str; 8] =
         ["require", "requireall", "requireany", "requirenone", "order", "allow", "deny", "authtype"];
@@ -278,7 +278,7 @@ fn forbids(section: &Directive) -> bool {
     !inside.is_empty() && inside.iter().all(is_refusal)
 }
 
-/// The endings of files of a media type, as this server knows them.
+/// The endings of files of a media type, from this server's table.
 pub fn suffixes_of(kind: &str) -> Option<&'static [&'static str]> {
     const TYPES: [(&str, &[&str]); 40] = [
         ("text/html", &[".html", ".htm", "/"]),

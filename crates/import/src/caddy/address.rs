@@ -7,7 +7,7 @@ pub struct Address {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Clients speak HTTPS.
+    /// Clients use HTTPS.
     pub is_secure: bool,
     /// The address had a path, which is part of the site's routes instead.
     pub path: String,
@@ -20,12 +20,12 @@ pub struct Ports {
     pub http: u16,
     /// `https_port`
     pub https: u16,
-    /// `auto_https off`: a name without a scheme uses plain HTTP unless the port or scheme says HTTPS.
+    /// `auto_https off`: a name without a scheme uses plain HTTP unless the port or scheme is that of HTTPS.
     pub is_manual: bool,
 }
 
 impl Address {
-    /// Parses an address; the error says what is wrong.
+    /// Parses an address; the error states what is wrong.
     pub fn parse(text: &str, ports: Ports) -> Result<Address, String> {
         if text.contains("{$") {
             return Err("replace the environment variable by its value".to_string());
@@ -43,8 +43,8 @@ impl Address {
             (None, "http") => ports.http,
             (None, _) => ports.https,
         };
-        // Like Caddy: HTTPS, unless the scheme or the port says HTTP, or the address is only a port, which
-        // has no name for a certificate.
+        // Like Caddy: HTTPS, unless the scheme or the port is that of HTTP, or the address is only a port,
+        // which has no name for a certificate.
         let is_secure = match scheme {
             "http" => false,
             "https" => true,

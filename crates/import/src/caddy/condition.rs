@@ -109,8 +109,8 @@ fn list(texts: &[String]) -> Result<String, String> {
     Ok(format!("[{}]", texts?.join(", ")))
 }
 
-/// The same written as several words, whose quotes are gone: what is neither a sign nor a placeholder is a
-/// text.
+/// The same written as several words, without their quotes: a word that is neither an operator nor a
+/// placeholder is a text.
 fn expression_of_words(words: &[String]) -> Result<String, String> {
     let of = |word: &String| match word.as_str() {
         "==" | "!=" => Ok(word.clone()),

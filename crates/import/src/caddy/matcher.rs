@@ -206,7 +206,7 @@ impl Matcher {
         Ok(Some(both))
     }
 
-    /// Writes the keys; the error says why the matcher cannot be written.
+    /// Writes the keys; the error states why the matcher cannot be written.
     pub fn keys(&self, route: &mut Section) -> Result<(), String> {
         match self.paths.as_slice() {
             [] => {}

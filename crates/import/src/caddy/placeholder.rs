@@ -3,12 +3,12 @@
 /// The context in which a template is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// Clients of the site speak HTTPS.
+    /// Clients of the site use HTTPS.
     pub is_secure: bool,
 }
 
-/// Converts the target of a redirect or a rewrite. Caddy keeps the query of the request only if a placeholder
-/// says so; this server keeps it unless the target has a `?`.
+/// Converts the target of a redirect or a rewrite. Caddy keeps the query of the request only if the target
+/// has its placeholder; this server keeps it unless the target has a `?`.
 ///
 /// # Errors
 /// The name of the placeholder that has no counterpart.

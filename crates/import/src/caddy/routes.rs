@@ -153,14 +153,14 @@ impl<'d> Routing<'_, 'd> {
         match directive.name.as_str() {
             "handle" | "route" => {
                 let below = Level { outer: inner.clone(), ..level.clone() };
-                self.tell(directive);
+                self.count_translated(directive);
                 self.routes(directive.inside(), &below, directive.name == "route")
             }
             "handle_path" => {
                 let prefix = step.matcher.as_ref().ok().and_then(|m| m.paths.first().cloned());
                 let prefix = prefix.unwrap_or_default().trim_end_matches(['*', '/']).to_string();
                 let below = Level { outer: inner.clone(), stripped: prefix, ..level.clone() };
-                self.tell(directive);
+                self.count_translated(directive);
                 self.routes(directive.inside(), &below, false)
             }
             _ => {
@@ -212,10 +212,10 @@ impl<'d> Routing<'_, 'd> {
             changes.extend(level.changes.iter().filter(|change| chosen.contains(&&change.matcher)));
             let mut route = Section::new("[[site.route]]");
             for change in &changes {
-                self.tell_in(change.directive, &mut route);
+                self.count_as_comment(change.directive, &mut route);
             }
             if let Some(directive) = directive {
-                self.tell_in(directive, &mut route);
+                self.count_as_comment(directive, &mut route);
             }
             match both.keys(&mut route).and_then(|()| answer(self, &mut route, &changes)) {
                 Ok(()) => {
@@ -249,7 +249,7 @@ impl<'d> Routing<'_, 'd> {
                         .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
                 }
                 ChangeKind::BodyBytes(bytes) => route.key("body_bytes", bytes),
-                // A route asks one server, and has one log.
+                // A route has one server and one log.
                 ChangeKind::ForwardAuth(url, _) if route.has_section("[site.route.forward_auth]") => {
                     route.note(format!("NOT TRANSLATED: {url} is not asked, too: one server decides"));
                 }

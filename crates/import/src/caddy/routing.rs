@@ -71,20 +71,20 @@ pub struct Routing<'a, 'd> {
     /// Directives that were not translated, to be noted at their place in the text.
     pub notes: Section,
     /// Directives that have been counted.
-    pub told: BTreeSet<Place>,
+    pub handled: BTreeSet<Place>,
 }
 
 impl Routing<'_, '_> {
     /// Counts a directive as translated, once.
-    pub fn tell(&mut self, directive: &Directive) {
-        if self.told.insert(directive.place.clone()) {
+    pub fn count_translated(&mut self, directive: &Directive) {
+        if self.handled.insert(directive.place.clone()) {
             self.account.translated(directive, &mut Section::default());
         }
     }
 
     /// Counts a directive as translated and adds its line as a comment.
-    pub fn tell_in(&mut self, directive: &Directive, section: &mut Section) {
-        self.tell(directive);
+    pub fn count_as_comment(&mut self, directive: &Directive, section: &mut Section) {
+        self.count_translated(directive);
         section.note(directive.to_string());
     }
 

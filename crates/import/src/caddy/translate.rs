@@ -248,7 +248,7 @@ fn site(
         }
     }
     let mut routing =
-        Routing { named: &named, facts, account, notes: Section::new(""), told: BTreeSet::new() };
+        Routing { named: &named, facts, account, notes: Section::new(""), handled: BTreeSet::new() };
     let outer = match addresses[0].path.as_str() {
         "" => Matcher::default(),
         path => Matcher::of_path(path),
@@ -382,7 +382,7 @@ fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
 }
 
 /// `handle_errors [STATUS ...] { rewrite * PAGE; file_server }`: the statuses and the page, in which
-/// `{status}` stands for the status.
+/// `{status}` is replaced by the status.
 fn error_pages(handler: &Directive) -> Result<(Vec<u16>, String), String> {
     const USUAL: [u16; 14] = [400, 401, 403, 404, 405, 408, 410, 413, 429, 431, 500, 502, 503, 504];
     let other = "an error page is a file of the site: see 'error_pages' (docs/content.md)";

@@ -8,7 +8,7 @@ use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
-/// How long a stale answer may be sent while a new one is fetched, if nginx is told to do so.
+/// How long a stale answer may be sent while a new one is fetched, if nginx is configured to do so.
 const WHILE_UPDATING: &str = "10s";
 
 /// How long a stale answer may be sent if the origin fails.
@@ -170,7 +170,7 @@ fn conditions(
             match language.any_of(directive.arguments.iter().map(String::as_str)) {
                 Ok(condition) => {
                     account.translated(directive, table);
-                    // With the same condition nothing is stored then either.
+                    // With the same condition the answer is not stored either.
                     if key == "bypass" || !table.has_value("bypass", &toml_string(&condition)) {
                         table.key(key, toml_string(&condition));
                     }

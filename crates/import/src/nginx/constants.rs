@@ -1,4 +1,4 @@
-//! `set` of a server whose value is always the same: the value stands in the place of the variable.
+//! `set` of a server whose value is always the same: the value replaces the variable.
 
 use super::language::{UpToVariable, first_variable};
 use crate::directive::Directive;

@@ -34,7 +34,7 @@ fn sets(directive: &Directive) -> impl Iterator<Item = &Directive> {
     inside.iter().filter(|inner| inner.name == "set")
 }
 
-/// The variables that are set by nothing but fixed values, in the server and in its conditions.
+/// The variables that are set only to fixed values, in the server and in its conditions.
 fn names(server: &Directive) -> Vec<&str> {
     let is_fixed = |set: &Directive| {
         set.arguments.len() == 2 && (!set.argument(1).contains('$') || appended(set).is_some())

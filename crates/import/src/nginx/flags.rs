@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::directive::Directive;
 
-/// A variable has at most this many values, so that the conditions stay readable.
+/// A variable has at most this many values, so that the conditions remain readable.
 const MOST_VALUES: usize = 8;
 
 /// The longest condition, which is half of what the language allows.
@@ -33,7 +33,7 @@ pub struct Flags {
 /// The values of a variable, each with its condition.
 type States = BTreeMap<String, Truth>;
 
-/// When something is so.
+/// When a condition holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Truth {
     /// For all requests.

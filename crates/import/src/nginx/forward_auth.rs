@@ -1,8 +1,9 @@
 //! Translates `auth_request`: the origin of the location that it names decides which requests are allowed,
 //! which is `forward_auth` here.
 //!
-//! nginx asks by a request inside the server, and `error_page 401` says what a client without a session gets.
-//! Here the authority is asked directly, and `sign_in` is where such a client is sent.
+//! nginx sends the authority a request inside the server, and `error_page 401` determines the answer for a
+//! client without a session. This server sends the request directly, and redirects such a client to
+//! `sign_in`.
 
 use super::matching::Match;
 use super::scope::Scope;
@@ -15,7 +16,7 @@ use crate::toml_text::{toml_string, toml_strings};
 /// The directives that are handled here.
 pub const DIRECTIVES: [&str; 2] = ["auth_request", "auth_request_set"];
 
-/// Authelia's answer for nginx, and the one that redirects by itself.
+/// Authelia's path for nginx, and the one that redirects on its own.
 const AUTHELIA: (&str, &str) = ("/api/authz/auth-request", "/api/authz/forward-auth");
 
 /// The requested URL, as configurations write it.
@@ -29,8 +30,8 @@ const REQUESTED: [&str; 7] = [
     "$request_uri",
 ];
 
-/// Writes which authority is asked. `own` has the directives of the site or location, and `scope` also those
-/// of the blocks around it.
+/// Writes the authority that decides. `own` has the directives of the site or location, and `scope` also
+/// those of the blocks around it.
 pub fn forward_auth(
     own: &Scope<'_>,
     scope: &Scope<'_>,
@@ -83,7 +84,7 @@ pub fn forward_auth(
     section.push(table);
 }
 
-/// Where the authority is asked, and the server of an `upstream` that this is.
+/// The URL of the authority, and the server of an `upstream` that it names.
 fn authority<'d>(question: &str, site: &Site<'d>) -> Result<(String, Vec<&'d Directive>), String> {
     if question.contains('$') {
         return Err("its address has no variables".to_string());
@@ -125,11 +126,11 @@ fn location_of<'d>(path: &str, site: &Site<'d>) -> Option<(Match, &'d Directive)
     matching.max_by_key(|(length, ..)| *length).map(|(_, how, location)| (how, location))
 }
 
-/// Whether requests inside the server ask by this location.
+/// Whether requests inside the server use this location.
 pub fn is_question(location: &Directive, site: &Site<'_>) -> bool {
     questions(site.server.inside()).iter().any(|path| {
         let found = location_of(path.split('?').next().unwrap_or_default(), site);
-        // It may be a copy, and several locations may stand on one line.
+        // It may be a copy, and several locations may be on one line.
         found.is_some_and(|(_, found)| found.place == location.place && found.arguments == location.arguments)
     })
 }
@@ -140,7 +141,7 @@ fn questions(block: &[Directive]) -> Vec<&str> {
     own.chain(block.iter().flat_map(|one| questions(one.inside()))).filter(|path| *path != "off").collect()
 }
 
-/// Whether requests are asked about in this block, or in one inside it.
+/// Whether this block, or one inside it, asks the authority about requests.
 pub fn asks(block: &[Directive]) -> bool {
     !questions(block).is_empty()
 }
@@ -159,7 +160,7 @@ pub fn without_body(location: &Directive, route: &mut Section, account: &mut Acc
     whole
 }
 
-/// A location inside the server that only asks: 404 for clients, as in nginx.
+/// A location inside the server that only sends requests to the authority: 404 for clients, as in nginx.
 pub fn inner_question(location: &Directive, route: &mut Section, account: &mut Account) {
     for inner in location.inside() {
         match inner.name.as_str() {
@@ -270,20 +271,20 @@ pub fn is_of_cookies(scope: &Scope<'_>, name: &str, text: &str) -> bool {
     name.eq_ignore_ascii_case("set-cookie") && source(scope, text).is_some_and(|field| field == "Set-Cookie")
 }
 
-/// The directives that give values to origins and programs.
-const GIVING: [&str; 4] = ["proxy_set_header", "fastcgi_param", "scgi_param", "uwsgi_param"];
+/// The directives that send values to origins and programs.
+const VALUE_DIRECTIVES: [&str; 4] = ["proxy_set_header", "fastcgi_param", "scgi_param", "uwsgi_param"];
 
 /// The names and values that origins and programs get in the innermost block and the blocks in it.
 fn given<'d>(scope: &Scope<'d>) -> Vec<(&'d str, &'d str)> {
     fn within<'d>(block: &'d [Directive], given: &mut Vec<(&'d str, &'d str)>) {
         for one in block {
-            if GIVING.contains(&one.name.as_str()) {
+            if VALUE_DIRECTIVES.contains(&one.name.as_str()) {
                 given.push((one.argument(0), one.argument(1)));
             }
             within(one.inside(), given);
         }
     }
-    let all = GIVING.iter().flat_map(|name| scope.all(name));
+    let all = VALUE_DIRECTIVES.iter().flat_map(|name| scope.all(name));
     let mut given: Vec<(&str, &str)> = all.map(|one| (one.argument(0), one.argument(1))).collect();
     within(scope.innermost(), &mut given);
     given

@@ -81,7 +81,7 @@ pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut 
             others(location.inside(), &mut answer, account);
             own_logs(location.inside(), &site.scope.within(location.inside()), &mut answer, account);
             if site.scope.one("auth_request").is_some_and(|asks| asks.argument(0) != "off") {
-                // nginx answers before it asks.
+                // nginx answers before it asks the authority.
                 let mut table = Section::new("[site.route.forward_auth]");
                 table.key("url", toml_string("off"));
                 answer.push(table);
@@ -191,7 +191,7 @@ fn is_answering_if(directive: &Directive) -> bool {
         && inside().all(|inner| matches!(inner.name.as_str(), "return" | "rewrite"))
 }
 
-/// Reports the directives that need no keys of their own.
+/// Reports the directives that need no separate keys.
 fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
     for directive in block {
         match directive.name.as_str() {

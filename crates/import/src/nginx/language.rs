@@ -4,14 +4,14 @@ use super::flags::Flags;
 use crate::directive::Directive;
 use crate::expression::check_groups;
 
-/// What variables may stand for besides those of every request.
+/// The values of variables besides those of every request.
 #[derive(Default, Clone)]
 pub struct Language<'l> {
     /// The names of the maps.
     pub maps: Vec<&'l str>,
     /// The first name of the server; empty: there is none.
     pub server_name: &'l str,
-    /// Names that the expression beside the text gives to its groups.
+    /// The names of the groups of the expression beside the text.
     pub groups: Vec<&'l str>,
     /// The groups of an expression may be used by number.
     pub has_groups: bool,
@@ -79,7 +79,7 @@ impl Language<'_> {
         Ok(out)
     }
 
-    /// What stands between the braces for a variable of nginx.
+    /// The text between the braces for a variable of nginx.
     fn variable(&self, name: &str) -> Result<String, String> {
         if self.groups.contains(&name) || self.has_groups && is_number(name) {
             return Ok(name.to_string());
@@ -112,7 +112,7 @@ impl Language<'_> {
     /// The condition of an `if`, given as its words.
     ///
     /// # Errors
-    /// What it asks for that has no counterpart.
+    /// The feature without a counterpart.
     pub fn condition(&self, directive: &Directive) -> Result<String, String> {
         let text = directive.arguments.join(" ");
         let text = text.trim();
@@ -205,7 +205,7 @@ pub fn variables(text: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(first_variable(text), |found| first_variable(found.rest)).map(|found| found.name)
 }
 
-/// A text in quotes. A backslash stays one, as expressions need it.
+/// A text in quotes. A backslash is kept, because expressions need it.
 fn quoted(text: &str) -> String {
     match text.contains('\'') {
         false => format!("'{text}'"),

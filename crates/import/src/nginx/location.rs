@@ -128,7 +128,7 @@ fn collect<'d>(
     locations.push((how, location));
 }
 
-/// An `alias` that a nested location inherits leads to what lies below it.
+/// An `alias` that a nested location inherits maps to the part below it.
 fn directive_below(directive: &mut Directive, outer: &Match, inner: &Match) {
     if let (Match::Prefix { path, .. }, Match::Inside { .. }, "alias") =
         (outer, inner, directive.name.as_str())

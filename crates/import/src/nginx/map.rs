@@ -20,7 +20,7 @@ pub fn maps<'d>(scope: &Scope<'d>) -> Vec<&'d Directive> {
     named.filter(|map| is_translated(map)).collect()
 }
 
-/// The names of the variables that they give values to.
+/// The names of the variables that they set.
 pub fn names<'d>(scope: &Scope<'d>) -> Vec<&'d str> {
     maps(scope).into_iter().filter_map(name).collect()
 }
@@ -35,7 +35,7 @@ fn name(map: &Directive) -> Option<&str> {
     name.strip_prefix('$').filter(|name| !name.is_empty())
 }
 
-/// What is looked up. A `geo` without it looks at the client.
+/// The text that is looked up. A `geo` without it uses the client's address.
 fn from(map: &Directive) -> &str {
     match map.name == "geo" && map.arguments.len() == 1 {
         true => "$remote_addr",
@@ -57,7 +57,7 @@ pub fn sections(scope: &Scope<'_>, account: &mut Account) -> Vec<Section> {
     sections
 }
 
-/// Whether a map has a variable to which another one of these gives its value.
+/// Whether a map has a variable that another one of these sets.
 fn uses_one_of(map: &Directive, maps: &[&Directive]) -> bool {
     let values = map.inside().iter().flat_map(|entry| &entry.arguments).map(String::as_str);
     let mut used = values.chain([from(map)]).flat_map(variables);
@@ -86,7 +86,7 @@ fn section(map: &Directive, known: &[&str], account: &mut Account) -> Section {
 }
 
 fn values(map: &Directive, language: &Language<'_>, section: &mut Section, account: &mut Account) {
-    // As in nginx, where only expressions without an asterisk look at the case.
+    // As in nginx, where only expressions without an asterisk are case-sensitive.
     section.key("ignore_case", true);
     let has_hosts = map.inside().iter().any(|entry| entry.name == "hostnames" && entry.arguments.is_empty());
     let mut patterns = Vec::new();
@@ -207,7 +207,7 @@ fn networks_of_range(range: &str, ranges: &mut BTreeMap<u32, u32>) -> Result<Vec
     Ok(networks)
 }
 
-/// A text in which nothing stands for a variable.
+/// A text without variables.
 fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }

@@ -49,7 +49,7 @@ impl Match {
         matches!(self, Match::Expression { expression, .. } if expression.starts_with("/\\.(?!well-known"))
     }
 
-    /// Whether it may match a directory; nginx looks for the index file among all locations.
+    /// Whether it may match a directory; nginx searches all locations for that of the index file.
     pub fn may_be_directory(&self) -> bool {
         match self {
             Match::Exact(path) => path.ends_with('/'),
@@ -77,7 +77,7 @@ impl Match {
     pub fn rank(&self) -> (u8, usize) {
         match self {
             Match::Exact(_) => (0, 0),
-            // A nested location comes before the location around it.
+            // A nested location is before the location around it.
             Match::Prefix { path, is_first: true } | Match::Inside { path, is_first: true, .. } => {
                 (1, usize::MAX - path.len())
             }
@@ -89,7 +89,7 @@ impl Match {
         }
     }
 
-    /// Writes the keys that match the same paths; the error says why that is impossible.
+    /// Writes the keys that match the same paths; the error states why that is impossible.
     pub fn keys(&self, route: &mut Section) -> Result<(), String> {
         let has_wildcards = |path: &str| path.contains('*');
         match self {

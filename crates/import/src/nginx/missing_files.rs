@@ -2,12 +2,13 @@
 
 use crate::directive::Directive;
 
-/// The name of a directive that stands for such an `if` around a `proxy_pass`: files come before the origin.
+/// The name of a directive that replaces such an `if` around a `proxy_pass`: files have precedence over the
+/// origin.
 pub const FILES_FIRST: &str = "files before the origin";
 
-/// The directives that stand for an `if` of missing files; `None`: it is something else.
+/// The directives that replace an `if` of missing files; `None`: it is another `if`.
 ///
-/// A rewrite becomes `try_files`. A target with groups of the expression stays an `if`, because `try_files`
+/// A rewrite becomes `try_files`. A target with groups of the expression remains an `if`, because `try_files`
 /// has none.
 pub fn missing_files(condition: &Directive) -> Option<Vec<Directive>> {
     if condition.name != "if" {
@@ -67,7 +68,7 @@ fn has_group(target: &str) -> bool {
     (1..=9).any(|number| target.contains(&format!("${number}")))
 }
 
-/// A block with what stands for such conditions in their places; `None`: it has none.
+/// A block with such conditions replaced; `None`: it has none.
 pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
     if !block.iter().any(|directive| missing_files(directive).is_some()) {
         return None;
@@ -76,7 +77,7 @@ pub fn replaced(block: &[Directive]) -> Option<Vec<Directive>> {
     Some(block.iter().flat_map(of).collect())
 }
 
-/// Whether a location has something that answers, so that a condition of the server cannot be added to it.
+/// Whether a location has a handler, so that a condition of the server cannot be added to it.
 pub fn has_answer(block: &[Directive]) -> bool {
     block.iter().any(|one| one.name.ends_with("_pass") || matches!(one.name.as_str(), "try_files" | "return"))
 }

@@ -100,7 +100,7 @@ fn rewrite(
         Some(how) => how.keys(route)?,
     }
     route.key("pattern", toml_string(&expression::whole_path(directive.argument(0), false)?));
-    // A group that is the whole path may stand behind a host.
+    // A group that is the whole path may follow a host.
     let is_whole = matches!(directive.argument(0), "^(.*)$" | "^(.*)" | "(.*)" | "^(.+)$" | "^(/.*)$");
     let to = &if is_whole {
         directive.argument(1).replace("$1", "$uri")

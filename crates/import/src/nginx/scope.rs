@@ -102,7 +102,7 @@ const OF_LOCATIONS: [&str; 6] =
 pub fn inherited(outer: &[Directive], inner: &[Directive]) -> Vec<Directive> {
     let has = |name: &str| inner.iter().any(|directive| directive.name == name);
     let is_inherited = |name: &str| INHERITED.contains(&name) || OF_LOCATIONS.contains(&name);
-    // A directory of its own replaces one of either kind, and so do rules for clients.
+    // The block's own directory replaces one of either kind, and so do rules for clients.
     let replaced = |name: &str| match name {
         "root" | "alias" => has("root") || has("alias"),
         "allow" | "deny" => has("allow") || has("deny"),

@@ -14,7 +14,7 @@ pub struct Site<'d> {
     pub server: &'d Directive,
     /// The block and its enclosing blocks.
     pub scope: Scope<'d>,
-    /// Clients speak HTTPS.
+    /// Clients use HTTPS.
     pub is_secure: bool,
     /// Its first name.
     pub name: &'d str,
@@ -26,7 +26,7 @@ impl<'d> Site<'d> {
         value::Facts { is_secure: self.is_secure, name: self.name, drops_query }
     }
 
-    /// What variables stand for in texts of the language.
+    /// The values of variables in texts of the language.
     pub fn language(&self) -> Language<'d> {
         self.language_at(None)
     }

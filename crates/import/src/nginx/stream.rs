@@ -385,7 +385,7 @@ fn origins(
 
 /// The routes of a map by the name or the protocol of the ClientHello.
 struct ByHello<'d> {
-    /// Where the rest goes.
+    /// The destination of the rest.
     rest: Option<&'d str>,
     /// The key of the route, its values, and where they go.
     named: Vec<(&'static str, Vec<String>, &'d str)>,

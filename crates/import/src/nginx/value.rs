@@ -56,7 +56,7 @@ pub fn size(bytes: u64) -> String {
 
 /// The context in which a template is written.
 pub struct Facts<'f> {
-    /// Clients of the site speak HTTPS.
+    /// Clients of the site use HTTPS.
     pub is_secure: bool,
     /// The first name of the site.
     pub name: &'f str,

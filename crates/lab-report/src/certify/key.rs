@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const BYTES_MAX: u64 = 4096;
 
 /// Makes a pair: the secret key at `path`, readable by its owner alone and without a password, the public one
-/// beside it with `.pub`. Neither file may be there. Gives the public key's path.
+/// beside it with `.pub`. Neither file may exist. Returns the public key's path.
 pub fn generate(path: &Path) -> Result<PathBuf, String> {
     let pair = KeyPair::generate_unencrypted_keypair().map_err(|error| error.to_string())?;
     let mut public_path = path.as_os_str().to_owned();
@@ -42,7 +42,7 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
     let key = match SecretKey::from_unencrypted_box(key_box()?) {
         Ok(key) => Ok(key),
         Err(error) => match password {
-            // An empty password would make the library ask at the terminal.
+            // With an empty password the library would prompt at the terminal.
             Some(password) if !password.is_empty() => {
                 SecretKey::from_box(key_box()?, Some(password.to_owned()))
             }
@@ -54,8 +54,8 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
     })
 }
 
-/// A key as `minisign -G -W` writes it: without a password, and with zeros where the checksum of the others
-/// stands, which the library takes for damage.
+/// A key as `minisign -G -W` writes it: without a password, and with zeros in the place of the checksum,
+/// which the library reports as damage.
 fn without_checksum(text: &str) -> Option<SecretKey> {
     /// The value for no key derivation, its place, and the place of the checksum.
     const NO_DERIVATION: [u8; 2] = [0, 0];

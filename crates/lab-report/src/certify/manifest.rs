@@ -10,7 +10,7 @@ use touchstone_lab::regular_file;
 
 /// The manifest's own file.
 pub const FILE_NAME: &str = "manifest.json";
-/// The files that come after the manifest and are not in it.
+/// The files that are written after the manifest and are not in it.
 pub const LATER_FILES: [&str; 3] = [FILE_NAME, STATEMENT_FILE, SIGNATURE_FILE];
 /// The statement's file.
 pub const STATEMENT_FILE: &str = "statement.json";
@@ -95,12 +95,12 @@ impl Manifest {
 pub(super) struct Listing {
     /// Files, with their lengths.
     pub(super) files: Vec<(String, u64)>,
-    /// Directories in which there is nothing.
+    /// Empty directories.
     empty: Vec<String>,
 }
 
-/// Lists a directory without reading a file. The text says what a result does not have: a link, a special
-/// file, a name that is not text, too many files or too long ones.
+/// Lists a directory without reading a file. The text of an error states what a result may not have: a link,
+/// a special file, a name that is not text, too many files or too long ones.
 pub(super) fn list(directory: &Path) -> Result<Listing, String> {
     let mut listing = Listing { files: Vec::new(), empty: Vec::new() };
     collect(directory, "", 0, &mut listing)?;
@@ -111,7 +111,7 @@ pub(super) fn list(directory: &Path) -> Result<Listing, String> {
     Ok(listing)
 }
 
-/// The directories in which there is nothing.
+/// The empty directories.
 fn empty_directories(directory: &Path) -> Vec<String> {
     list(directory).map(|listing| listing.empty).unwrap_or_default()
 }
@@ -132,7 +132,7 @@ pub(super) fn remove_empty_directories(directory: &Path) -> Result<(), String> {
 fn collect(directory: &Path, prefix: &str, depth: usize, listing: &mut Listing) -> Result<(), String> {
     let place = directory.display();
     if depth > DEPTH_MAX {
-        return Err(format!("{place} lies too deep"));
+        return Err(format!("{place} is nested too deeply"));
     }
     let entries = fs::read_dir(directory).map_err(|error| format!("{place} cannot be read: {error}"))?;
     let mut is_empty = true;

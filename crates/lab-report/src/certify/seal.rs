@@ -65,7 +65,7 @@ impl fmt::Display for SealError {
     }
 }
 
-/// Signs a directory as it is.
+/// Signs a directory in its present state.
 pub fn seal(
     directory: &Path,
     result: &ResultFile,
@@ -95,7 +95,7 @@ pub fn seal(
     Ok(Sealed { class, files: manifest.files.len(), key: key::number(&public) })
 }
 
-/// Checks the seal of a directory with a key that the reader gives, or else with the one in the directory.
+/// Checks the seal of a directory with the reader's key, or otherwise with the one in the directory.
 pub fn check_seal(directory: &Path, known: Option<&PublicKey>) -> Result<Signature, SealError> {
     if !super::manifest::LATER_FILES.iter().any(|name| directory.join(name).symlink_metadata().is_ok()) {
         return Err(SealError::None);

@@ -60,7 +60,7 @@ pub(super) struct Stated {
     pub(super) class: Class,
 }
 
-/// Reads a statement; the text says what is wrong with it.
+/// Reads a statement; the text of an error states what is wrong with it.
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let statement: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     if statement["_type"] != STATEMENT || statement["predicateType"] != TEST_RESULT {

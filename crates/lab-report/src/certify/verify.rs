@@ -109,8 +109,8 @@ fn check(what: &'static str, holds: bool, finding: String) -> Check {
     Check { what, holds: Some(holds), finding }
 }
 
-/// The verdicts on the rules of HTTP are those that follow from what came back; nothing where the rules were
-/// not tried.
+/// The verdicts on the rules of HTTP must follow from the recorded answers; empty if the rules were not
+/// tested.
 fn conformance_check(directory: &Path, result: &ResultFile) -> Option<Check> {
     const WHAT: &str = "conformance";
     let stated = result.conformance.as_ref();
@@ -226,7 +226,7 @@ fn configuration_check(directory: &Path, result: &ResultFile, listing: &Listing)
     for system in &result.systems {
         for file in &system.configuration {
             let path = format!("systems/{}/{}", output::file_name(&system.name), file.name);
-            // The output of a program, and companion programs, have no file of their own.
+            // The output of a program, and companion programs, have no separate file.
             if !listing.files.iter().any(|(listed, _)| *listed == path) {
                 continue;
             }

@@ -33,7 +33,7 @@ pub(super) fn median<'a>(runs: &[&'a MixResult]) -> &'a MixResult {
     runs[(runs.len() - 1) / 2]
 }
 
-/// The median run of the load of so many clients.
+/// The median run of the load with this many clients.
 pub(super) fn at(system: &SystemResult, clients: u64) -> Option<&MixResult> {
     loads(system).iter().find(|runs| runs[0].clients == clients).map(|runs| median(runs))
 }
@@ -57,7 +57,7 @@ pub(super) fn other_work(mix: &MixResult) -> Option<f64> {
 }
 
 /// Whether the load engine and not the server decided a rate: there is a sign, the engine ran or could have
-/// run for 70 % of the time, and the server's processors were not full (95 %), with whatever work.
+/// run for 70 % of the time, and the server's processors were not full (95 %), with any work.
 pub(super) fn engine_decided(system: &SystemResult, mix: &MixResult) -> bool {
     let used = mix.load.busiest_thread + mix.load.longest_waiting_thread.unwrap_or(1.0);
     mix.generator_saturated.is_some() && used >= 0.7 && !is_full(system, mix)
@@ -100,7 +100,7 @@ pub(super) fn time_us(told: &str, unit: &str) -> (f64, f64) {
     (value * scale, half * scale)
 }
 
-/// The users that a rate serves, by what the answer states: a page a minute of so many requests.
+/// The users that a rate serves, by what the answer states: a page of this many requests per minute.
 pub(super) fn users(rate: f64, requests_a_page: f64) -> f64 {
     rate * 60.0 / requests_a_page
 }

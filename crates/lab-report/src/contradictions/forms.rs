@@ -1,5 +1,6 @@
-//! What a result says in its forms, piece by piece: the blocks and tables of the page, the lines of the
-//! terminal, the last sheet and the remarks of the workbook, the rows of Markdown, the messages of JUnit.
+//! The statements of a result in all its forms, piece by piece: the blocks and tables of the page, the lines
+//! of the terminal, the last sheet and the remarks of the workbook, the rows of Markdown, the messages of
+//! JUnit.
 
 use crate::export::{junit, markdown, remarks_in_workbook, told_in_workbook};
 use crate::planning::{Assumptions, plan};
@@ -7,7 +8,7 @@ use crate::{answers, report, run_rules, table};
 use touchstone_lab::result::ResultFile;
 use touchstone_lab::{series, verdict, warnings};
 
-/// A statement and where it stands.
+/// A statement and its place.
 #[derive(Debug, Clone)]
 pub(super) struct Statement {
     pub(super) place: String,

@@ -1,8 +1,8 @@
 //! Hundreds of results of many kinds, in every form: no two sentences contradict each other or the figures.
 //!
-//! Each sentence is read by its form ([`sentences`]), each row of figures by its columns ([`tables`]); what
-//! they say is compared with the figures of the result, found again by plain means ([`figures`]), and with
-//! what other sentences say of the same. The checks below ask further for what must be said.
+//! Each sentence is read by its form ([`sentences`]), each row of figures by its columns ([`tables`]); their
+//! facts are compared with the figures of the result, computed again in a simple way ([`figures`]), and with
+//! other sentences about the same facts. The checks below also require the sentences that must exist.
 
 mod figures;
 mod forms;
@@ -46,8 +46,8 @@ fn lines(html: &str) -> Vec<String> {
 }
 
 /// Every statement of a result: of the page, and of the terminal and the workbook, which have the same
-/// sentences. (What the run rules find of the load engine is told run by run, in words of its own, and has
-/// its test beside the rules.)
+/// sentences. (The run rules report on the load engine run by run, in their own words, and have a test of
+/// their own.)
 fn statements(result: &ResultFile) -> Vec<String> {
     let mut all = lines(&report::html(result, None));
     all.extend(verdict::sentences(result, &[]));
@@ -77,7 +77,7 @@ fn no_two_sentences_of_a_hundred_reports_contradict_each_other_or_the_figures() 
     assert!(read >= 100);
 }
 
-/// Reads all that a result says, in every form. Gives the number of facts, and the faults.
+/// Reads all statements of a result, in every form. Returns the number of facts, and the faults.
 fn read(result: &ResultFile) -> (usize, Vec<String>) {
     let (statements, page_tables) = forms::of(result);
     let mut reader = Reader::new(result);
@@ -126,7 +126,7 @@ fn every_sentence_and_row_of_any_report_agrees_with_the_figures_and_with_the_oth
     assert!(facts > 10_000, "{facts}");
 }
 
-/// The reader finds what is wrong: without this the test above would show nothing.
+/// The reader finds wrong statements: without this the test above would prove nothing.
 #[test]
 fn false_sentences_and_rows_are_found() {
     let result = made(&KINDS[0], 1);
@@ -266,7 +266,7 @@ fn rest(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<String> {
             .iter()
             .filter(|line| line.starts_with(&format!("{}: ", plan.system)) && line.ends_with('.'))
             .collect();
-        let held = format!("{}: {}", plan.system, plan.bottleneck.told());
+        let held = format!("{}: {}", plan.system, plan.bottleneck.clause());
         check(&mut found, told.iter().any(|line| **line == held), &format!("{held} is not said"));
         let causes = ["were used up", "own limit: the figures", "cannot be told", "was used up while"];
         for cause in causes.iter().filter(|cause| told.iter().any(|line| line.contains(**cause))) {
@@ -332,7 +332,11 @@ fn first_screen(result: &ResultFile, plans: &[Plan], said: &[String]) -> Vec<Str
     );
     // What breaks and what to change are about the stated bottleneck.
     let (breaks, change) = (answer("What breaks"), answer("What to change"));
-    check(&mut found, breaks.because.contains(&plan.bottleneck.told()), "what breaks is another bottleneck");
+    check(
+        &mut found,
+        breaks.because.contains(&plan.bottleneck.clause()),
+        "what breaks is another bottleneck",
+    );
     let remedy = match plan.bottleneck.verdict {
         Verdict::ServerCpu => "Twice the processors",
         Verdict::Generator => "More processors or machines for the load engine",

@@ -57,7 +57,7 @@ fn with_room(mix: &mut MixResult) {
     }
 }
 
-/// The server was paused for 0.3 s of a window of 5 s: no client got an answer meanwhile.
+/// The server was paused for 0.3 s of a window of 5 s: no client got an answer in that time.
 fn stall(mix: &mut MixResult) {
     mix.latency.max_us = 300_000.0;
 }
@@ -65,7 +65,7 @@ fn stall(mix: &mut MixResult) {
 /// Other work takes half of every processor, and each client once waits for 0.2 s.
 fn busy_machine(mix: &mut MixResult) {
     mix.latency.max_us = 200_000.0;
-    // At the edges of the window some requests are counted whose time lies outside.
+    // At the edges of the window some requests are counted whose time is partly outside.
     mix.littles_law_clients *= 0.95;
     mix.latency.mean_us *= 0.95;
     mix.server.as_mut().unwrap().cpu_share = 0.5;
@@ -87,9 +87,9 @@ pub(super) fn chance(seed: &mut u64) -> f64 {
 pub(super) fn made(kind: &Kind, mut seed: u64) -> ResultFile {
     let mut result = sample::result();
     result.method.runs = kind.runs;
-    // As a bench sets it: no more runs are asked for than there are.
+    // As a bench sets it: the required runs are no more than the runs that exist.
     result.method.useful.runs_min = result.method.useful.runs_min.min(kind.runs as usize);
-    // Without the limit, and with few loads: a hundred pages are to be made in little time.
+    // Without the limit, and with few loads: a hundred pages must be made in little time.
     result.systems.truncate(2);
     for (system, top) in result.systems.iter_mut().zip([40_000.0 * kind.ratio, 40_000.0]) {
         system.mixes.clear();
@@ -116,7 +116,7 @@ impl Dice {
         chance(&mut self.0)
     }
 
-    /// Whether one in so many.
+    /// True once in this many times.
     fn one_in(&mut self, number: u64) -> bool {
         self.share() * (number as f64) < 1.0
     }
@@ -131,9 +131,9 @@ impl Dice {
 }
 
 /// Any result that a bench could have written: one to four systems and perhaps the limit, one to six runs of
-/// one to five loads, curves that rise, stay level or fall, noise, engines at their limit or disturbed, full
-/// servers and such with room, other work, failures, stalls, unequal clients, mixes that were cut short,
-/// systems that were not measured or gave no answer, runs that ended early.
+/// one to five loads, curves that rise, stay level or fall, noise, engines at their limit or disturbed,
+/// servers that are full and others that are not, other work, failures, stalls, unequal clients, mixes that
+/// were cut short, systems that were not measured or gave no answer, runs that ended early.
 pub(super) fn any_result(seed: u64) -> ResultFile {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed);
     let mut result = sample::result();
@@ -202,7 +202,7 @@ fn on_a_known_machine(result: &mut ResultFile) {
     machine.sysctls.clear();
 }
 
-/// No answer at all.
+/// No answer.
 fn silence(mix: &mut MixResult) {
     let silent = sample::mix(mix.clients, 0.2);
     *mix = MixResult {
@@ -225,7 +225,8 @@ fn silence(mix: &mut MixResult) {
 /// What a system is like.
 struct Shape {
     top: f64,
-    /// How the rate goes with the loads: the exponent of its rise, and how much of it is lost at the last.
+    /// How the rate depends on the load: the exponent of its rise, and how much of it is lost at the last
+    /// load.
     rise: f64,
     fall: f64,
     server_share: f64,
@@ -263,7 +264,7 @@ impl Shape {
         let lost = if place + 1 == of && of > 1 { self.fall } else { 0.0 };
         let rate = self.top * part.powf(self.rise) * (1.0 - lost) * (1.0 + noise * (dice.share() - 0.5));
         let mut mix = MixResult { run, ..sample::mix(clients, rate) };
-        // The audit's sums come out right, as in a result that was measured.
+        // The audit's sums are correct, as in a measured result.
         mix.requests_per_second = mix.requests as f64 / mix.window_s;
         let share = (self.server_share * dice.between(0.98, 1.01)).min(1.0);
         let used = share * mix.window_s;

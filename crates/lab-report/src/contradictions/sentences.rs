@@ -1,8 +1,8 @@
-//! Every sentence of a report, read by its form: what it says of whom is compared with the figures of the
-//! result, and kept as a fact, so that two sentences that say different things of the same are found.
+//! Every sentence of a report, read by its form: its statement about a system is compared with the figures of
+//! the result, and kept as a fact, so that two contradictory sentences are found.
 //!
-//! A sentence whose form is not known here is a fault of the test: a new sentence needs its form, or, if it
-//! only explains, a line in `explanations.txt`.
+//! A sentence of unknown form fails the test: a new sentence needs a form here, or, if it only explains, a
+//! line in `explanations.txt`.
 
 use super::figures::{at, engine_decided, loads, median, number, other_work, peak, system, time_us, users};
 use super::forms::Statement;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
 
-/// Sentences that explain, and say nothing of the result at hand.
+/// Sentences that explain, and state nothing about this result.
 const EXPLANATIONS: &str = include_str!("explanations.txt");
 
-/// What was said: of each fact its values, with the tolerance of their last digits and the sentence.
+/// The statements: for each fact its values, with the tolerance of their last digits and the sentence.
 #[derive(Debug, Default)]
 pub(super) struct Facts(BTreeMap<String, Vec<(f64, f64, String)>>);
 
@@ -24,7 +24,7 @@ impl Facts {
         self.0.entry(what).or_default().push((value, tolerance, sentence.to_owned()));
     }
 
-    /// Two sentences that say different things of the same.
+    /// Two sentences that contradict each other.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (what, told) in &self.0 {
@@ -56,9 +56,9 @@ pub(super) struct Reader<'a> {
     pub(super) class: Class,
     /// The sentence at hand.
     sentence: String,
-    /// The system whose name was last read by itself: a heading.
+    /// The system whose name was last read on its own: a heading.
     heading: String,
-    /// The number that was last read by itself.
+    /// The number that was last read on its own.
     number: Option<String>,
 }
 
@@ -447,7 +447,7 @@ impl<'a> Reader<'a> {
         self.problems.push(format!("a sentence of no known form: {}", self.sentence));
     }
 
-    /// A figure that is told of a system: it is that of the result.
+    /// A figure of a system: it must be that of the result.
     pub(super) fn figure(&mut self, what: &str, of: &str, told: &str, value: Option<f64>) {
         self.told(what, of, number(told), value);
     }
@@ -478,7 +478,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// For what is no sentence of its own: where it stands.
+    /// For text that is not a sentence: its place.
     pub(super) fn at(&mut self, place: String) {
         self.sentence = place;
     }
@@ -519,7 +519,7 @@ impl<'a> Reader<'a> {
         self.fact("the class", value);
     }
 
-    /// The title of the system that leads, by the figure of the ranking.
+    /// The title of the first system, by the figure of the ranking.
     fn first(&self) -> Option<String> {
         self.first.clone()
     }
@@ -640,7 +640,7 @@ fn useful(it: &mut Reader<'_>, title: &str, told: Option<(&str, &str)>) {
     it.holds(it.peak(title).is_some_and(|peak| peak.clients != load), "it is not the peak");
 }
 
-/// Whether all clients were served alike.
+/// Whether all clients were served equally.
 fn is_fair(mix: &MixResult, jain_min: f64, slowest_max: f64) -> bool {
     let requests = || mix.client_rows.iter().map(|row| row.requests as f64);
     let (sum, squares) = (requests().sum::<f64>(), requests().map(|value| value * value).sum::<f64>());
@@ -652,7 +652,7 @@ fn is_fair(mix: &MixResult, jain_min: f64, slowest_max: f64) -> bool {
     sum * sum / (mix.client_rows.len() as f64 * squares) >= jain_min && slowest / middle <= slowest_max
 }
 
-/// What is said of a system after its name: what held it back, or a warning.
+/// The text after the name of a system: its bottleneck, or a warning.
 fn of_system(it: &mut Reader<'_>, title: &str, told: &str) {
     let system = it.system(title);
     let engine = ["the load engine was at its own limit", "the load engine was disturbed"];
@@ -895,7 +895,7 @@ fn stall(it: &mut Reader<'_>, told: &Captures<'_>) {
     it.time("mean wait of the stall", &title, (&told[6], &told[7]), Some(mix.latency.max_us / 2.0));
 }
 
-/// "In 3 of 12 runs ...": the runs, and of the load engine that it decided in so many.
+/// "In 3 of 12 runs ...": the runs, and that the load engine decided in this many.
 fn runs_of_a_rule(it: &mut Reader<'_>, some: &str, all: &str) {
     let runs = it.mixes().count() as f64;
     it.figure("runs in all", "", all, Some(runs));

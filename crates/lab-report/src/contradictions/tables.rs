@@ -7,7 +7,7 @@ use super::sentences::Reader;
 use touchstone_lab::result::{Figure, MixResult, SystemResult};
 use touchstone_lab::statistics::paired::Conclusion;
 
-/// Every row of every table that has figures of systems; gives how many rows were read.
+/// Every row of every table that has figures of systems; returns how many rows were read.
 pub(super) fn read(reader: &mut Reader<'_>, tables: &[PageTable]) -> usize {
     let mut rows = 0;
     for table in tables {

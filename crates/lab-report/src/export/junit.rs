@@ -3,7 +3,7 @@
 //!
 //! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, because it is
 //! not a fault. A mix fails when it was cut short, gave no answer, or failed more than one request of a
-//! thousand. Each threshold of a mix is a test of its own.
+//! thousand. Each threshold of a mix is a separate test.
 
 use crate::report;
 use crate::run_rules::{self, ERRORS_MAX, Evidence};

@@ -48,8 +48,8 @@ impl Format {
         }
     }
 
-    /// A result in this form; the text says why it cannot be made. `raw` is its raw data; without it (empty),
-    /// less is known of the bottlenecks.
+    /// A result in this form; the text of an error states why it cannot be written. `raw` is its raw data;
+    /// without it (empty), the bottlenecks have less evidence.
     pub fn write(self, result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, String> {
         match self {
             Format::Xlsx => workbook(result, raw),

@@ -14,8 +14,8 @@
 //! | Average client thruput | 8 (B / R) / 2^20 |
 //!
 //! WebStone makes a connection for each file; where connections were kept, C is the number of answers, and
-//! the report says so. The blocks of the pages of a mix are before its results, as with `-v`: a class of the
-//! suite is a page.
+//! the report states so. The blocks of the pages of a mix are before its results, as with `-v`: a class of
+//! the suite is a page.
 
 use std::fmt::Write as _;
 use touchstone_lab::result::{
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn the_tables_of_1996_follow_from_the_formulas() {
         // Each row of the report is a WebStone run of 15 minutes: from its rate, its latency and the mean
-        // size that its throughput implies, rate, load factor and throughput come out again.
+        // size that its throughput implies, the same rate, load factor and throughput are computed.
         for table in reference::report("fasttrack-1996")
             .unwrap()
             .tables
@@ -293,7 +293,7 @@ mod tests {
                 assert!((run.connection_rate() - rate.value).abs() < 1.0 / 900.0);
                 assert!((run.throughput() / megabits.value - 1.0).abs() < 1e-9);
                 assert!((run.average_response_time() / 1000.0 - latency.value).abs() < 1e-9);
-                // The load factor stays close to the number of clients.
+                // The load factor is close to the number of clients.
                 let rounding = latency.half_unit / latency.value + rate.half_unit / rate.value + 0.02;
                 assert!(
                     (run.littles_load_factor() / clients.value - 1.0).abs() < rounding,

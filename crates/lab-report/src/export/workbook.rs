@@ -60,7 +60,7 @@ const CLIENT_COLUMNS: [(&str, f64); 9] = [
     ("Maximum Latency (ms)", 14.0),
 ];
 
-/// The workbook's bytes; the text says why it cannot be made.
+/// The workbook's bytes; the text of an error states why it cannot be written.
 pub fn workbook(result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, String> {
     make(result, raw).map_err(|error| error.to_string())
 }
@@ -68,7 +68,7 @@ pub fn workbook(result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, String> 
 fn make(result: &ResultFile, raw: &[RawMix]) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     let mut properties = DocProperties::new().set_title(&result.suite.title).set_author("touchstone");
-    // The time of the run and not of the writing: the same result gives the same workbook.
+    // The time of the run, not the time of writing: the same result gives the same workbook.
     if let Ok(time) = ExcelDateTime::parse_from_str(result.started_at.trim_end_matches('Z')) {
         properties = properties.set_creation_datetime(&time);
     }
@@ -344,7 +344,7 @@ fn on_paper(sheet: &mut Worksheet) {
 /// The number of lines of a text in a column of this many characters. Rows have their heights stated: not
 /// every program finds them out.
 fn lines(text: &str, width: f64) -> f64 {
-    // Bold letters are wider, and a line holds a little less than its width says.
+    // Bold letters are wider, and a line holds slightly less than its nominal width.
     let most = (width * 0.9).max(1.0);
     let (mut lines, mut used) = (1.0, 0.0);
     for word in text.split(' ') {
@@ -353,7 +353,7 @@ fn lines(text: &str, width: f64) -> f64 {
             lines += 1.0;
             used = 0.0;
         }
-        // A word that is longer than a line goes on in the next.
+        // A word that is longer than a line continues in the next.
         lines += ((length / most).ceil() - 1.0).max(0.0);
         used += length + if used > 0.0 { 1.0 } else { 0.0 };
     }
@@ -383,7 +383,7 @@ fn insert_charts(sheet: &mut Worksheet, across: &str, spans: &[Span], below: u32
     let groups = spans.len().div_ceil(CURVES);
     // Evenly: eight and one would leave a chart with one curve.
     let curves = spans.len().div_ceil(groups.max(1)).max(1);
-    // On paper each group of four has a page of its own, so that no chart is cut.
+    // On paper each group of four has its own page, so that no chart is cut.
     let pages = (0..groups).map(|group| below + (group * charts.len() / 2) as u32 * HEIGHT);
     sheet.set_page_breaks(&pages.collect::<Vec<_>>())?;
     // A chart without a series would be refused, so it is not made.
@@ -447,7 +447,7 @@ fn fairness_chart(span: &Span) -> Chart {
 mod tests {
     use super::*;
 
-    /// The names of the files in the archive: they stand in it uncompressed.
+    /// The names of the files in the archive: they are not compressed.
     fn holds(bytes: &[u8], name: &str) -> bool {
         bytes.windows(name.len()).any(|window| window == name.as_bytes())
     }

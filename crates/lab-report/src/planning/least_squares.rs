@@ -20,7 +20,7 @@ const ARRIVED: f64 = 1e-14;
 
 type Matrix = [[f64; 3]; 3];
 
-/// Fits `curve` to (x, y), beginning at `start`. `None` where it leads to no finite sum.
+/// Fits `curve` to (x, y), beginning at `start`. `None` if no sum is finite.
 pub(super) fn fit(
     points: &[(f64, f64)],
     start: [f64; 3],
@@ -41,8 +41,8 @@ pub(super) fn fit(
         let next = step.map(|step| [0, 1, 2].map(|index| (parameters[index] + step[index]).max(0.0)));
         match next.map(|next| (next, sum_of_squares(&next))) {
             Some((next, next_sum)) if next_sum.is_finite() && next_sum <= sum => {
-                // A few steps that change nothing, and not one: a parameter at its border may have to come
-                // loose first.
+                // Several steps without a change, not only one: a parameter at its border may first have to
+                // leave it.
                 quiet = if sum - next_sum <= ARRIVED * sum { quiet + 1 } else { 0 };
                 (parameters, sum) = (next, next_sum);
                 damping = (damping * 0.3).max(1e-12);
@@ -86,7 +86,7 @@ fn normal_equations(
     (normal, gradient)
 }
 
-/// Cramer's rule on a matrix whose rows and columns were first made alike in size.
+/// Cramer's rule on a matrix whose rows and columns were first scaled to similar sizes.
 fn solve(matrix: &Matrix, right: &[f64; 3]) -> Option<[f64; 3]> {
     let scale = [0, 1, 2].map(|index| 1.0 / matrix[index][index].sqrt());
     let scaled: Matrix =

@@ -2,7 +2,7 @@
 //!
 //! [`plan()`] finds for every system of a result its bottleneck ([`touchstone_lab::bottleneck`]), whether a
 //! law describes its curve ([`usl`], [`mva`]), how many users its rate would serve ([`users`]), and what to
-//! change first ([`advice`]). If the data is not sufficient, it says so instead of giving a number.
+//! change first ([`advice`]). If the data is not sufficient, it states so instead of a number.
 
 pub mod advice;
 mod least_squares;
@@ -32,7 +32,7 @@ pub struct Assumptions {
     pub requests_per_page: f64,
     /// Share of them that go to this server.
     pub first_party_share: f64,
-    /// The time within which 95 % of the answers must come, microseconds.
+    /// The time within which 95 % of the answers must arrive, microseconds.
     pub p95_max_us: Option<f64>,
     /// What the accelerator spends on an answer from its cache, microseconds; absent: its data in the result.
     pub accelerator_us: Option<f64>,
@@ -60,7 +60,7 @@ pub struct Plan {
     pub peak_rate: f64,
     /// Mean latency at the peak, microseconds.
     pub peak_latency_us: f64,
-    /// The useful peak; absent where nothing was measured.
+    /// The useful peak; absent without measurements.
     pub useful_peak: Option<UsefulPeak>,
     /// Its bottleneck.
     pub bottleneck: Bottleneck,

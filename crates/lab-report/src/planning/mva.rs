@@ -14,7 +14,7 @@ pub struct Station {
     pub name: String,
     /// Time of it that a request needs, seconds.
     pub demand_s: f64,
-    /// How many requests it can work on at once.
+    /// How many requests it can process at the same time.
     pub servers: u32,
 }
 
@@ -88,7 +88,7 @@ pub enum Outcome {
 pub struct Model {
     /// The resources.
     pub stations: Vec<Station>,
-    /// Time that a request spends elsewhere, seconds.
+    /// Time that a request spends outside the stations, seconds.
     pub delay_s: f64,
     /// Think time, seconds.
     pub think_s: f64,
@@ -106,7 +106,7 @@ impl Model {
 /// A measured load: clients, requests a second, mean response time in seconds.
 pub type Measured = (u32, f64, f64);
 
-/// The model of the measured loads: the stations' demands come from the monitor (utilisation / rate), the
+/// The model of the measured loads: the stations' demands are from the monitor (utilisation / rate), the
 /// delay from the lightest load, where requests hardly queue.
 pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
     let mut reasons = Vec::new();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn bounds_are_those_of_the_operational_laws() {
-        // Seed 002: D = 1/1072 s and R0 = 31 ms give a knee near 33 clients.
+        // Seed 002: with D = 1/1072 s and R0 = 31 ms the knee is near 33 clients.
         let demand = 1.0 / 1072.0;
         assert!((knee(&[station(demand)], 0.031 - demand, 0.0).unwrap() - 33.2).abs() < 0.1);
         let cores = Station { servers: 4, ..station(0.004) };
@@ -209,7 +209,7 @@ mod tests {
         let Outcome::Identified(model) = of(&stations, 0.0, &measured) else { panic!() };
         assert!((model.delay_s - 0.002).abs() < 1e-12 && model.error < 1e-9);
         assert!((model.rate(32).unwrap() / measured[5].1 - 1.0).abs() < 1e-9);
-        // A lock that the processors do not show: the rate stays at 300.
+        // A lock without effect on processor time: the rate remains 300.
         let locked: Vec<Measured> = measured.iter().map(|(n, rate, r)| (*n, rate.min(300.0), *r)).collect();
         let Outcome::NotIdentified { reasons } = of(&stations, 0.0, &locked) else { panic!() };
         assert!(reasons[0].contains("differ from those measured"), "{reasons:?}");

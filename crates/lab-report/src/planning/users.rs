@@ -27,7 +27,7 @@ const REQUESTS_PER_MINUTE_1997: f64 = 5.0;
 const MINUTES_1997: f64 = 10.0;
 
 /// Users = rate / (pages a second x requests of a page x share that misses the cache x share of this server).
-/// Absent where the assumptions ask for nothing.
+/// Absent if the assumptions contain no requests.
 pub fn users(requests_per_second: f64, assumed: &Assumptions) -> Option<f64> {
     let a_second = assumed.pages_per_minute / 60.0
         * assumed.requests_per_page

@@ -135,8 +135,8 @@ fn doubts(usl: &Usl) -> Vec<String> {
     let mut doubts = Vec::new();
     let share = usl.gamma.standard_error / usl.gamma.estimate;
     if !share.is_finite() {
-        // As many loads as parameters: the curve passes through all of them, so that nothing is left to judge
-        // it by.
+        // As many loads as parameters: the curve passes through all of them, so that no data remains to judge
+        // it.
         doubts.push("gamma is not identified: too few loads for a standard error".to_owned());
     } else if share > ERROR_MAX {
         doubts.push(format!(

@@ -66,8 +66,8 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
 fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows = Vec::new();
     for acceleration in all {
-        // What is left for the origin stands in the order of the accelerated mixes; of several runs the one
-        // that represents the mix is shown.
+        // The requests that reach the origin are in the order of the accelerated mixes; of several runs the
+        // one that represents the mix is shown.
         let accelerated = acceleration.accelerated;
         let told = |mix: &MixResult| {
             let own = view.systems.iter().filter(|system| std::ptr::eq(system.system, accelerated));
@@ -124,7 +124,7 @@ fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
         }
     }
     Table::new(
-        "Hits per class: after each mix everything was asked for once",
+        "Hits per class: after each mix each file was requested once",
         &["Class", "share of the load", "asked", "hits", "hit"],
         rows,
     )

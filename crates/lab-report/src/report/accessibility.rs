@@ -2,7 +2,7 @@
 //! of the reports of 1996 to 2000, and the live page; in light and dark colours, on a wide screen and on a
 //! telephone.
 //!
-//! axe-core comes from `scripts/setup-axe.sh`.
+//! `scripts/setup-axe.sh` installs axe-core.
 
 use super::browser::{self, LOOKS, Look};
 use super::{fixture, html, reference_html};
@@ -32,13 +32,13 @@ addEventListener("load", async () => {
 "#;
 
 fn axe() -> Option<String> {
-    // The test's own program lies in deps/ of a profile below the target directory.
+    // The test's own program is in deps/ of a profile below the target directory.
     let program = std::env::current_exe().ok()?;
     let target = program.ancestors().nth(3)?;
     fs::read_to_string(target.join("axe/node_modules/axe-core/axe.min.js")).ok()
 }
 
-/// The live page during a run: its own script is given a state in the place of events.
+/// The live page during a run: its own script gets a state instead of events.
 fn live_page() -> String {
     let state = serde_json::to_string(&live::sample::state()).expect("a state is JSON");
     let page = include_str!("../../../lab-run/src/live/page.html");

@@ -55,8 +55,8 @@ pub(super) fn workload(view: &View) -> Markup {
     }
 }
 
-/// The share of the requests that used TLS or were answered by a program, at each system's peak; nothing
-/// where all requests are of one kind.
+/// The share of the requests that used TLS or were answered by a program, at each system's peak; empty if all
+/// requests are of one kind.
 fn shares(view: &View) -> Markup {
     let part = |system: &SystemView| {
         let mix = system.peak?;
@@ -160,7 +160,7 @@ fn one_system(view: &SystemView) -> Markup {
     }
 }
 
-/// A text unchanged, in a region that scrolls by itself.
+/// An unchanged text, in a region with its own scroll bar.
 pub(super) fn verbatim(name: &str, text: &str) -> Markup {
     html! {
         pre class="scroll" role="region" tabindex="0" aria-label=(name) { code { (words::visible(text)) } }
@@ -185,7 +185,7 @@ fn one_machine(source: &Source) -> Markup {
     let known = |text: &str| {
         if text.trim().is_empty() { number::NOT_MEASURED.to_owned() } else { words::visible(text) }
     };
-    let not_told = || "not told by the machine".to_owned();
+    let not_told = || "not reported by the machine".to_owned();
     html! {
         dl class="facts-grid small" {
             div { dt { "Host" } dd { (known(&machine.host)) } }
@@ -268,14 +268,14 @@ pub(super) fn repeat(view: &View) -> Markup {
     }
 }
 
-/// What the words mean.
+/// The definitions of terms.
 pub(super) fn glossary() -> Markup {
     const WORDS: [(&str, &str); 20] = [
-        ("Audit", "Sums that must come out right if the figures are true, such as Little\u{2019}s law."),
+        ("Audit", "Sums that must be right if the figures are true, such as Little\u{2019}s law."),
         (
             "Closed loop",
             "A client sends its next request only when the last one is answered. When the server slows down, \
-             so does the load; latencies of a closed loop do not tell what users see at a given rate.",
+             so does the load; latencies of a closed loop do not show what users see at a given rate.",
         ),
         (
             "Delay",
@@ -294,7 +294,7 @@ pub(super) fn glossary() -> Markup {
         ),
         (
             "Limit",
-            "What a program that does nothing but answer reaches with this kernel: about the least that a \
+            "What a program that only answers reaches with this kernel: about the least that a \
              server can spend. The closer, the better.",
         ),
         (

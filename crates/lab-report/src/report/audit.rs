@@ -17,7 +17,7 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="audit" {
             h2 id="audit" { "Audit" }
             p class="lead" {
-                "Sums that must come out right if the figures are true. Anyone can do them again from the \
+                "Sums that must be right if the figures are true. They can be computed again from the \
                  tables above."
             }
             (summary(view, suite).write())
@@ -44,7 +44,7 @@ fn summary(view: &View, suite: &SuiteRecord) -> Table {
         rows.push(Row::new(name, vec![rule.to_owned(), overall(&findings), worst(&findings)]));
     }
     Table::new(
-        "What was checked, and what came of it",
+        "What was checked, and the outcome",
         &["Check", "What must hold", "Outcome", "Farthest off, of all mixes"],
         rows,
     )

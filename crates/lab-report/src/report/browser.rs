@@ -1,5 +1,5 @@
 //! A real browser for tests of pages: it opens a copy of a page with a script in it, in a frame of a certain
-//! width, and the script says what it found.
+//! width, and the script returns what it found.
 //!
 //! A window of Chromium has at least 500 pixels, so a telephone is a frame of 390 in it. The pages forbid
 //! every script but their own, so the copy is without that policy.
@@ -51,14 +51,14 @@ fn with_scripts(page: &str, scripts: &[&str]) -> String {
     without.replacen("</head>", &format!("{scripts}</head>"), 1)
 }
 
-/// Opens a page with scripts, of which the last gives what it found to `parent.postMessage(text, "*")`: JSON,
+/// Opens a page with scripts. The last one passes what it found to `parent.postMessage(text, "*")`: JSON,
 /// with `encodeURIComponent` around it.
 pub(super) fn run(program: &str, directory: &Path, page: &str, scripts: &[&str], look: Look) -> Value {
     run_all(program, directory, &[page], scripts, &[look]).remove(0)
 }
 
-/// The same for several pages, each with several looks of the same colours, in one browser: its start takes
-/// longer than most pages. What was found for each page with each look, in that order.
+/// The same for several pages, each with several styles of the same colours, in one browser: its start takes
+/// longer than most pages. Returns what was found for each page with each style, in that order.
 pub(super) fn run_all(
     program: &str,
     directory: &Path,

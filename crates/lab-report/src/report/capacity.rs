@@ -1,5 +1,5 @@
 //! Capacity: the peak and the useful peak with the reason why they differ, the bottleneck of each system with
-//! the evidence of every rule, the law of its curve if the figures give one, how many users the rate serves,
+//! the evidence of every rule, the law of its curve if one fits the figures, how many users the rate serves,
 //! and what to change.
 
 use maud::{Markup, html};
@@ -53,8 +53,8 @@ pub(super) fn section(view: &View) -> Markup {
                 p { (number::NOT_MEASURED) }
             } @else {
                 p class="lead" {
-                    "Each rule looks at one figure at the peak and holds it against its limit; the first \
-                     that speaks decides. A figure that was not measured speaks neither for nor against."
+                    "Each rule compares one figure at the peak with its limit; the first \
+                     that applies decides. A figure that was not measured counts neither for nor against."
                 }
                 (verdicts(&plans).write())
                 @for (label, plan) in &plans {
@@ -78,7 +78,7 @@ fn lead(view: &View) -> Markup {
              at which, in at least "
             (runs) " (each load was run " (times(view.result.method.runs)) "), at most one request of "
             (number::grouped(1.0 / criteria.errors_max, 0))
-            " failed, all clients were served alike (Jain\u{2019}s index at least " (criteria.jain_min)
+            " failed, all clients were served equally (Jain\u{2019}s index at least " (criteria.jain_min)
             ", the slowest client at most " (criteria.slowest_over_median_max)
             " times the median one), the load engine had room, "
             @if let Some(most) = criteria.level_wait_max {
@@ -226,7 +226,7 @@ fn laws(plans: &[(&str, &Plan)]) -> Table {
     let row =
         |(label, plan): &(&str, &Plan)| Row::new(*label, vec![scalability(&plan.usl), queues(&plan.mva)]);
     Table::new(
-        "The laws of the curves: what the figures tell, or why they do not",
+        "The laws of the curves: what the figures show, or why they show none",
         &["System", "Universal Scalability Law", "Queues (mean value analysis)"],
         plans.iter().map(row).collect(),
     )

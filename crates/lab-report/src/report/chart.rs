@@ -1,5 +1,5 @@
-//! The line chart: one drawing routine for every "something against something" of the report, as an SVG that
-//! is complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
+//! The line chart: one drawing routine for all charts of one quantity against another, as an SVG that is
+//! complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
 
 use maud::{Markup, html};
 
@@ -50,7 +50,7 @@ pub(super) struct Upward {
 pub(super) struct Series {
     /// Its name, printed at its right end.
     pub(super) label: String,
-    /// How it looks.
+    /// Its style.
     pub(super) style: Style,
     /// Its place among the curves where they do not all go into one drawing.
     pub(super) rank: usize,
@@ -63,9 +63,9 @@ pub(super) struct Series {
 pub(super) struct Point {
     /// Its place on the horizontal axis.
     pub(super) across: f64,
-    /// Its value; absent where nothing was measured, which breaks the line.
+    /// Its value; absent if it was not measured, which breaks the line.
     pub(super) value: Option<f64>,
-    /// The words that stand for it; with them it gets a marker.
+    /// Its text; with a text it gets a marker.
     pub(super) words: Option<String>,
     /// The figure is only a lower bound: the marker is hollow.
     pub(super) lower_bound: bool,
@@ -115,7 +115,7 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;
 /// The least distance of two names at the line ends.
 const LABEL_GAP: f64 = 17.0;
-/// With more curves than these no bands are drawn: they would hide each other. The bars stay.
+/// With more curves than these no bands are drawn: they would hide each other. The bars remain.
 const BANDS_MAX: usize = 4;
 /// Half the width of the ends of a bar.
 const BAR_END: f64 = 4.0;
@@ -123,7 +123,7 @@ const BAR_END: f64 = 4.0;
 const BAR_MIN: f64 = 1.0;
 
 impl LineChart {
-    /// True when there is nothing to draw.
+    /// True if it has no point to draw.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|series| series.points.iter().all(|point| point.value.is_none()))
     }
@@ -138,7 +138,7 @@ impl LineChart {
         self.series.iter().all(|series| canvas.fits(&series.label))
     }
 
-    /// The chart as several, each with as many curves as a reader can tell apart, in the order of their
+    /// The chart as several, each with as many curves as a reader can distinguish, in the order of their
     /// ranks. All have the same axes.
     pub(super) fn parts(mut self) -> Vec<LineChart> {
         if self.series.len() <= CURVES_MAX {
@@ -312,7 +312,7 @@ impl LineChart {
         pieces
     }
 
-    /// The curves' names at their right ends, moved apart where they would meet.
+    /// The curves' names at their right ends, moved where they would overlap.
     fn names(&self, frame: &Frame) -> Markup {
         if frame.label_room <= 0.0 {
             return html! {};
@@ -357,7 +357,7 @@ impl LineChart {
 }
 
 impl Across {
-    /// Where a value lies, 0 to 1.
+    /// The position of a value, 0 to 1.
     fn position(&self, value: f64) -> f64 {
         match self {
             Across::Clients(scale) => scale.position(value),
@@ -418,7 +418,7 @@ impl Frame {
         if let Some((unit, factor)) = &chart.upward.second {
             let labels = scale.ticks().into_iter().map(|tick| second_label(scale, tick, *factor));
             second_left = left + widest(&mut labels.chain([unit.clone()]));
-            // The two units stand side by side over their columns.
+            // The two units are side by side over their columns.
             left = second_left + 8.0 + (width(&chart.upward.unit, TICK_SIZE) - first).max(0.0);
         }
         left += first + 10.0;

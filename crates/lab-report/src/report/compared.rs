@@ -1,6 +1,6 @@
 //! The systems beside one another: how many times faster one is than another over the mixes that both
-//! completed, with the interval of the ratio, and whether a difference is shown at all. Several results stand
-//! here as well, each system with the others.
+//! completed, with the interval of the ratio, and whether a difference is shown. If there are several
+//! results, this section compares each system with the others.
 
 use maud::{Markup, html};
 
@@ -15,7 +15,7 @@ use touchstone_lab::statistics::paired::{Conclusion, FEWEST_PAIRS};
 /// The most pairs of systems that are shown; with more, only those of the first systems.
 const PAIRS_MAX: usize = 40;
 
-/// The section; nothing where there is nothing to compare.
+/// The section; empty if there is no comparison.
 pub(super) fn section(view: &View) -> Markup {
     let compared = all(view);
     html! {
@@ -23,10 +23,10 @@ pub(super) fn section(view: &View) -> Markup {
             section aria-labelledby="compared" {
                 h2 id="compared" { "Beside one another" }
                 p class="lead" {
-                    "Each mix that two systems completed with the same interface is a pair; what is told is \
+                    "Each mix that two systems completed with the same interface is a pair; the result is \
                      the median of the pairs\u{2019} ratios, with its interval of 95 %. A difference is \
-                     shown where the whole interval lies beyond 1 %; \
-                     fewer than " (FEWEST_PAIRS) " pairs show nothing."
+                     shown where the whole interval is outside 1 %; \
+                     fewer than " (FEWEST_PAIRS) " pairs are too few."
                 }
                 (table(&compared).write())
             }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_system_is_beside_nobody() {
+    fn a_single_system_has_no_comparison() {
         let mut result = touchstone_lab::sample::result();
         result.systems.truncate(1);
         assert!(!page(&result).contains("id=\"compared\""));

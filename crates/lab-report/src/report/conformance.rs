@@ -10,10 +10,10 @@ use super::view::View;
 use crate::number;
 use crate::words;
 
-/// The longest text of what came back.
+/// The longest text of a received answer.
 const SEEN_MAX: usize = 60;
 
-/// The section; nothing where the rules were not tried.
+/// The section; empty if the rules were not tested.
 pub(super) fn section(view: &View) -> Markup {
     let Some(conformance) = &view.result.conformance else { return html! {} };
     let cases = conformance.cases.len() as u64;
@@ -51,7 +51,7 @@ fn is_broken(case: &CaseRecord) -> bool {
     case.level != Level::May && case.outcomes.iter().flatten().any(|one| one.verdict == Verdict::Broken)
 }
 
-/// The documents of which a rule was tried on some system.
+/// The documents with a rule that was tested on some system.
 fn tried(conformance: &Conformance) -> Vec<Document> {
     let systems = 0..conformance.systems.len();
     let is_tried = |document: &Document| {
@@ -133,7 +133,7 @@ fn row(case: &CaseRecord) -> Row {
     Row::new(format!("{} {}", case.section, case.level.name()), cells)
 }
 
-/// Why servers differ, where a case says it.
+/// Why servers differ, if a case has an explanation.
 fn notes(cases: &[&CaseRecord]) -> Markup {
     let mut noted: Vec<(&str, String)> = Vec::new();
     for case in cases {

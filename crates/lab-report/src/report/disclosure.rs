@@ -1,4 +1,4 @@
-//! Facts that a reader must know before trusting a figure: whether the run is complete, what was run, when,
+//! The facts that a reader needs before trusting a figure: whether the run is complete, what was run, when,
 //! where and how, and the warnings.
 
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use super::{Source, number, words};
 use crate::hardware::{disks, network_cards, sponsor, switch};
 use touchstone_lab::result::{MachineFacts, RunStatus, TlsRecord};
 
-/// The banner of a run that ended early; nothing for a complete one.
+/// The banner of a run that ended early; empty for a complete one.
 pub(super) fn banner(view: &View) -> Markup {
     let incomplete: Vec<(&Source, &str)> = view
         .sources
@@ -99,7 +99,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-/// The notes of the person who measured; nothing where there are none.
+/// The notes of the person who measured; empty if there are none.
 fn notes(view: &View) -> Markup {
     html! {
         @for source in view.sources {
@@ -120,7 +120,7 @@ pub(super) fn tls(offered: &TlsRecord) -> String {
     let resumed = match offered.resumption_share {
         share if share <= 0.0 => "full handshakes".to_owned(),
         share if share >= 1.0 => "sessions resumed wherever possible".to_owned(),
-        share => format!("{} % of the handshakes took up a session", number::grouped(share * 100.0, 0)),
+        share => format!("{} % of the handshakes resumed a session", number::grouped(share * 100.0, 0)),
     };
     format!("{version}; {resumed}")
 }
@@ -178,9 +178,9 @@ fn status(view: &View) -> String {
 fn load(view: &View) -> &'static str {
     let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
     if view.clients.is_open() {
-        "open load: when each request is due stands fixed before the run, however the server answers"
+        "open load: the time of each request is fixed before the run, however the server answers"
     } else if view.result.suite.classes.iter().any(|class| class.session_think_s > 0.0) {
-        "closed loop of sessions: each virtual client is a visitor who asks for one thing after the other, \
+        "closed loop of sessions: each virtual client is a visitor who sends one request after the other, \
          with think times between"
     } else if mixes.into_iter().any(|mix| mix.think_time_s > 0.0) {
         "closed loop with think times: each virtual client sends its next request some time after the last \

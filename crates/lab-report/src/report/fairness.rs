@@ -1,6 +1,6 @@
-//! The fairness strip: at each system's peak, one dot a virtual client, by the requests that it was answered
-//! and by its mean latency. Dots in one heap mean that every client was served alike; dots far apart, that
-//! some waited for others.
+//! The fairness strip: at each system's peak, one dot for each virtual client, by its number of answers and
+//! its mean latency. Dots in one heap mean that all clients were served equally; distant dots mean that some
+//! clients waited for others.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ use super::view::{SystemView, View, drawable};
 use super::words::{self, fitted, width};
 use touchstone_lab::result::{ClientRow, MixResult};
 
-/// The most dots in a strip; with more clients each dot stands for several.
+/// The most dots in a strip; with more clients each dot represents several.
 const DOTS_MAX: usize = 500;
 /// The smallest radius of a dot, pixels.
 const RADIUS_MIN: f64 = 2.0;
@@ -25,7 +25,7 @@ pub(super) fn section(view: &View) -> Markup {
             h2 id="fair" { "Fairness between clients" }
             @if view.clients.is_open() {
                 p { "The load is open: an arrival takes any client that is free, so that clients are not \
-                     users and need not be served alike." }
+                     users and need not be served equally." }
             } @else {
                 (figure(view).write())
             }
@@ -81,7 +81,7 @@ fn figure(view: &View) -> Figure {
     Figure {
         id: "fairness".to_owned(),
         heading: "Every client at the peak".to_owned(),
-        caption: format!("{each} Close together is fair: all were served alike. {}", evenness(&peaks)),
+        caption: format!("{each} Close together is fair: all were served equally. {}", evenness(&peaks)),
         drawing: (!peaks.is_empty()).then(|| {
             html! {
                 div class="figures two" {
@@ -95,7 +95,7 @@ fn figure(view: &View) -> Figure {
     }
 }
 
-/// The requests of a client, were all alike.
+/// The requests of a client if all were served equally.
 fn mean_requests(peak: &MixResult) -> f64 {
     let sum: f64 = peak.client_rows.iter().map(|row| row.requests as f64).sum();
     (sum / peak.client_rows.len().max(1) as f64).max(f64::MIN_POSITIVE)
@@ -240,9 +240,9 @@ fn told(measure: &Measure, rows: &[(f64, &ClientRow)]) -> String {
     }
 }
 
-/// Heaps dots that stand at rising places: the radius at which the highest heap fits the strip, and how many
-/// dots lie under each. Dots do not shrink below what can be seen: then the heap begins again at its foot,
-/// and dots lie on each other.
+/// Heaps dots in order of their positions: returns the radius at which the highest heap fits the strip, and
+/// how many dots are under each. Dots do not shrink below a visible size: then the heap starts again at the
+/// bottom, and dots overlap.
 fn heap(places: &[f64]) -> (f64, Vec<usize>) {
     let mut radius = 5.0;
     loop {

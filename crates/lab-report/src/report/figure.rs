@@ -24,8 +24,7 @@ pub(super) struct Figure {
     pub(super) heading: String,
     /// What it shows, in words.
     pub(super) caption: String,
-    /// The drawing, with line samples and names where these do not fit into it; absent when nothing was
-    /// measured.
+    /// The drawing, with line samples and names if these do not fit into it; absent without measurements.
     pub(super) drawing: Option<Markup>,
     /// The numbers of the drawing.
     pub(super) tables: Vec<Table>,
@@ -75,7 +74,8 @@ pub(super) struct Measure<'a> {
     pub(super) write: fn(f64) -> String,
     /// The text for the limit's line, if there is one.
     pub(super) of_the_limit: &'a str,
-    /// Whether it is in proportion to the rate, whose seconds tell an interval of a lone run.
+    /// Whether it is proportional to the rate. The seconds of the rate then determine the interval of a
+    /// single run.
     pub(super) follows_rate: bool,
 }
 
@@ -240,9 +240,9 @@ impl Measure<'_> {
     }
 }
 
-/// A chart for the page's width and for a telephone, each drawing with its legend. More curves than a reader
-/// can tell apart are in further drawings, which open on demand and need no script. Nothing where nothing was
-/// measured.
+/// A chart for the page's width and for a telephone, each drawing with its legend. If there are more curves
+/// than a reader can distinguish, the others are in further drawings, which open on demand and need no
+/// script. Empty without measurements.
 pub(super) fn drawing(chart: LineChart, canvas: Canvas) -> Option<Markup> {
     if chart.is_empty() {
         return None;

@@ -148,7 +148,7 @@ pub(super) fn single() -> ResultFile {
     result
 }
 
-/// A run that measured nothing at all.
+/// A run without measurements.
 pub(super) fn empty() -> ResultFile {
     let mut result = full();
     result.status = RunStatus::Incomplete("interrupted before the first mix".to_owned());
@@ -251,7 +251,7 @@ fn hostile_interfaces(nuisance: &str) -> Vec<InterfaceRecord> {
         .to_vec()
 }
 
-/// Figures that no measurement gives, but a file may hold.
+/// Figures that no measurement has, but a file may contain.
 fn wild_figures(result: &mut ResultFile) {
     let values = [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, -1.0, 0.0, f64::INFINITY, f64::NAN];
     for system in &mut result.systems {

@@ -18,7 +18,7 @@ const MARGIN: f64 = 14.0;
 /// The most comparisons that a table shows: the newest.
 const ROWS_MAX: usize = 100;
 
-/// The section; nothing without a history.
+/// The section; empty without a history.
 pub(super) fn section(lines: &[Line]) -> Markup {
     html! {
         @if !lines.is_empty() {

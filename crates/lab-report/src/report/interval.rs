@@ -5,7 +5,7 @@ use super::view::{View, drawable};
 use touchstone_lab::result::MixResult;
 use touchstone_lab::statistics::bootstrap;
 
-/// The seed of the bootstrap: the same result always gives the same page.
+/// The seed of the bootstrap: the same result always makes the same page.
 const SEED: u64 = 1;
 /// With fewer runs the interval of a median is the range of the runs (`bootstrap::of_median`), which needs no
 /// drawing.
@@ -22,8 +22,8 @@ pub(super) struct Ends {
     pub(super) high: f64,
 }
 
-/// The interval of a figure over the runs of a mix. Of a lone run only a rate has one: `follows_rate` says
-/// that the figure is in proportion to it.
+/// The interval of a figure over the runs of a mix. With a single run only a rate has one: `follows_rate`
+/// states that the figure is proportional to it.
 pub(super) fn of_runs(
     runs: &[&MixResult],
     figure: &dyn Fn(&MixResult) -> Option<f64>,

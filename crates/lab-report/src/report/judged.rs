@@ -7,10 +7,10 @@ use super::words;
 use maud::{Markup, html};
 use touchstone_lab::result::MixResult;
 
-/// The most characters of a text that comes from a request or an answer.
+/// The most characters of a text from a request or an answer.
 const SHOWN: usize = 160;
 
-/// The thresholds of all runs; nothing where there were none.
+/// The thresholds of all runs; empty if there were none.
 pub(super) fn thresholds(view: &View) -> Markup {
     let rows = |mix: &MixResult| {
         let row = |record: &touchstone_lab::judged::ThresholdRecord| {
@@ -23,7 +23,7 @@ pub(super) fn thresholds(view: &View) -> Markup {
     written(view, "Thresholds: a mix fails where one is true", &["Mix", "Threshold", "", "Measured"], &rows)
 }
 
-/// The reasons of all errors; nothing where there were none.
+/// The reasons of all errors; empty if there were none.
 pub(super) fn reasons(view: &View) -> Markup {
     let rows = |mix: &MixResult| {
         let row = |reason: &touchstone_lab::judged::ReasonRecord| {

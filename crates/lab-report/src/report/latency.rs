@@ -247,9 +247,8 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
     Series { label: system.label.clone(), style: system.style, rank: system.rank, points }
 }
 
-/// What the longest answer of all would have meant for an open loop: clients of a closed loop send nothing
-/// while they wait, so a stall affects few of their answers. Nothing where no answer took much longer than
-/// the others.
+/// The effect of the longest answer on an open loop: clients of a closed loop send no requests while they
+/// wait, so a stall affects few of their answers. Empty if no answer took much longer than the others.
 fn stall(peaks: &[(&SystemView, &MixResult)], view: &View) -> Option<String> {
     const TIMES_P99: f64 = 5.0;
     if view.clients.is_open() {
@@ -289,13 +288,13 @@ fn curve(latency: &LatencyRecord) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The percentile at which the largest of the values is drawn; 100 % itself lies at infinity.
+/// The percentile at which the largest of the values is drawn; 100 % itself is at infinity.
 fn place_of_largest(latency: &LatencyRecord) -> f64 {
     100.0 * (1.0 - 1.0 / latency.count.max(2) as f64)
 }
 
 fn tails(peaks: &[(&SystemView, &MixResult)]) -> String {
-    // Of very many the table tells.
+    // The table has the figures of very many.
     let peaks: &[(&SystemView, &MixResult)] = if peaks.len() > CURVES_MAX { &[] } else { peaks };
     let told: Vec<String> = peaks
         .iter()
@@ -417,7 +416,7 @@ mod tests {
         let axis = Axis::of_figures([100.0, 250.0].into_iter(), 100.0, 5);
         assert_eq!((axis.is_logarithmic(), axis.upward().unit.as_str()), (false, "µs"));
         assert_eq!(axis.in_words(1), "");
-        // No figures give an axis too.
+        // An axis exists without figures, too.
         assert!(!Axis::of_figures(std::iter::empty(), f64::INFINITY, 5).is_logarithmic());
     }
 }

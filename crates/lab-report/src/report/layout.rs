@@ -6,8 +6,8 @@ use super::browser::{self, LOOKS, Look};
 use super::{fixture, html, reference_html};
 use touchstone_lab::result::ResultFile;
 
-/// For each table: its caption, whether its first figure lies within what is seen of it, and how far its
-/// columns reach beyond. A figure is a cell that is not set as words.
+/// For each table: its caption, whether its first figure is in its visible part, and how far its columns
+/// extend beyond that. A figure is a cell that is not formatted as words.
 const MEASURE: &str = r#"
 addEventListener("load", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;

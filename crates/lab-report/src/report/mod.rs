@@ -1,11 +1,12 @@
-//! The report: one self-contained HTML file made from a [`ResultFile`], and from the raw data beside it where
-//! that is there: it tells what held a system back, and whether every figure follows from what was measured.
+//! The report: one self-contained HTML file made from a [`ResultFile`], and from the raw data beside it, if
+//! that exists. The raw data shows the bottleneck of a system, and whether every figure follows from the
+//! measurements.
 //!
 //! It needs no network and no script: the charts are SVG drawn here, with their numbers as a table under
-//! each. Whatever comes from outside (what a system printed, names, URLs, configuration files) is escaped by
-//! the templates and has its control characters made visible. A small script adds tooltips; the page's policy
-//! allows that script and no other. The order of the sections is that of a reader's questions: what is the
-//! outcome, is it reliable, what does it look like, what are the numbers, how do I repeat it.
+//! each. The templates escape all text from outside (output of systems, names, URLs, configuration files) and
+//! make its control characters visible. A small script adds tooltips; the page's policy allows that script
+//! and no other. The order of the sections is that of a reader's questions: what is the outcome, is it
+//! reliable, what does it look like, what are the numbers, how do I repeat it.
 
 mod acceleration;
 #[cfg(test)]
@@ -78,8 +79,8 @@ pub fn html_with_history(result: &ResultFile, raw: Option<&[RawMix]>, history: &
     page::page(result, &[Source::of("", result, raw)], &plans, history)
 }
 
-/// Writes the report of the result of a directory as `report.html` into it, all of it or nothing. Gives its
-/// path.
+/// Writes the report of the result of a directory as `report.html` into it, completely or not at all. Returns
+/// its path.
 pub fn write_html(result: &ResultFile, directory: &Path) -> io::Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     write_file(&path, &html(result, raw::read(directory).ok().as_deref()))?;
@@ -102,7 +103,7 @@ pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// One run behind a report: what is told of it apart from its systems.
+/// One run of a report: its facts except for its systems.
 #[derive(Debug, Clone)]
 struct Source {
     /// Its name among several; empty for a lone one.
@@ -114,7 +115,7 @@ struct Source {
     machine: MachineFacts,
     disclosure: Disclosure,
     tool: ToolFacts,
-    /// Where it stands by the run rules.
+    /// Its class by the run rules.
     assessment: Assessment,
 }
 

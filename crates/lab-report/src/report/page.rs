@@ -41,7 +41,7 @@ const CONTENTS: [(&str, &str); 21] = [
     ("top", "Top"),
 ];
 
-/// The whole page for a result and the runs that it came from.
+/// The whole page for a result and its runs.
 pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan], history: &[Line]) -> String {
     let view = View::new(result, sources, plans);
     let title = title(&view);
@@ -69,7 +69,7 @@ pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan], hist
                     p {
                         "Made by " (words::line(&result.tool.name, 60))
                         " " (words::line(&result.tool.version, 60))
-                        " from what was measured alone. This page loads nothing from any network."
+                        " from what was measured alone. This page loads no data from any network."
                     }
                 }
                 script { (PreEscaped(SCRIPT)) }

@@ -1,5 +1,5 @@
-//! The first screen: the five questions that a report is read for, each with its answer and what that rests
-//! on, and how far the result can be trusted.
+//! The first screen: the five questions of a report's reader, each with its answer and evidence, and the
+//! reliability of the result.
 
 use maud::{Markup, html};
 

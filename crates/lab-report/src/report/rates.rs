@@ -9,7 +9,7 @@ use super::view::View;
 
 /// The section of the two figures.
 pub(super) fn section(view: &View) -> Markup {
-    // A lone number of clients gives a dot a system and no curve: it does not need the whole width.
+    // With a single number of clients each system has a dot and no curve: it does not need the whole width.
     let lone = view.clients.counts().len() < 2;
     let canvas = if lone { Canvas::HALF } else { Canvas::WIDE };
     html! {
@@ -32,11 +32,11 @@ fn requests(view: &View) -> Measure<'static> {
         unit: "requests/s",
         second: None,
         meaning: if view.clients.is_open() {
-            "Valid answers a second as more requests arrive. Where a curve goes flat, the server does not \
+            "Valid answers a second as more requests arrive. Where a curve is flat, the server does not \
              carry the rate."
         } else {
             "Valid answers a second as the virtual clients grow in number; higher is better. \
-             Where a curve goes flat, more clients bring no more answers: they wait."
+             Where a curve is flat, more clients bring no more answers: they wait."
         },
         best: Best::Highest,
         value: &|mix| Some(mix.requests_per_second),

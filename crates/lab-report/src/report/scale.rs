@@ -21,8 +21,9 @@ pub(super) enum ValueScale {
 }
 
 impl ValueScale {
-    /// A scale from zero that holds every value up to `largest`, with about `wanted` ticks: of the nice steps
-    /// that give between half and one more of that, the one that leaves the least room empty.
+    /// A scale from zero that holds every value up to `largest`, with about `wanted` ticks: of the round
+    /// steps that result in between half of that number and one more, the one that leaves the least room
+    /// empty.
     pub(super) fn from_zero(largest: f64, wanted: usize) -> ValueScale {
         let largest = if largest.is_finite() && largest > 0.0 { largest.clamp(1e-300, 1e300) } else { 1.0 };
         let (fewest, most) = ((wanted as f64 / 2.0).ceil(), wanted as f64 + 1.0);
@@ -54,7 +55,7 @@ impl ValueScale {
         ValueScale::Logarithmic { low, high }
     }
 
-    /// Where a value lies: 0 at the lower end, 1 at the upper.
+    /// The position of a value: 0 at the lower end, 1 at the upper.
     pub(super) fn position(&self, value: f64) -> f64 {
         let place = match *self {
             ValueScale::Linear { top, .. } => value / top,
@@ -172,7 +173,7 @@ impl ClientScale {
         &self.counts
     }
 
-    /// Where a number of clients lies: 0 at the first, 1 at the last; a lone number lies in the middle.
+    /// The position of a number of clients: 0 at the first, 1 at the last; a single number is in the middle.
     pub(super) fn position(&self, clients: f64) -> f64 {
         let (Some(&first), Some(&last)) = (self.counts.first(), self.counts.last()) else { return 0.5 };
         if first == last {
@@ -190,8 +191,8 @@ impl ClientScale {
     }
 }
 
-/// The scale of percentiles by the number of nines: 90 %, 99 % and 99.9 % are equally far apart, so that the
-/// tail, where the slow answers are, takes most of the room.
+/// The scale of percentiles by the number of nines: 90 %, 99 % and 99.9 % have equal distances, so that the
+/// tail with the slow answers gets most of the room.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NinesScale {
     nines: f64,
@@ -203,7 +204,7 @@ impl NinesScale {
         NinesScale { nines: (count.max(1) as f64).log10().clamp(1.0, 6.0) }
     }
 
-    /// Where a percentile lies: 0 at 0 %, 1 at the last that has room.
+    /// The position of a percentile: 0 at 0 %, 1 at the last that has room.
     pub(super) fn position(&self, percentile: f64) -> f64 {
         let above = (1.0 - percentile / 100.0).max(1e-12);
         let place = -above.log10() / self.nines;
@@ -246,8 +247,8 @@ pub(super) fn nice_step(largest: f64, wanted: usize) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Moves wished places apart until each two differ by `gap`, within `low` and `high`, and moves them as
-/// little as can be (the least squares; pool adjacent violators). The answer is in the order of the wishes.
+/// Moves the requested positions until each two differ by `gap`, within `low` and `high`, and moves them as
+/// little as possible (least squares; pool adjacent violators). The result is in the order of the requests.
 pub(super) fn spread(wishes: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let Some(last) = wishes.len().checked_sub(1) else { return Vec::new() };
     let gap = if last == 0 { gap } else { gap.min((high - low) / last as f64) };

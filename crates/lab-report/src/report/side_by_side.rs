@@ -61,7 +61,7 @@ pub fn side_by_side(sides: &[Side]) -> Result<String, SuitesDiffer> {
     Ok(page::page(&whole, &sources, &plans, &[]))
 }
 
-/// The results as one, with every system under a name of its own, in the raw data as well.
+/// The results as one, with a unique name for every system, in the raw data as well.
 fn merged(sides: &[Side], first: &ResultFile) -> (ResultFile, Vec<RawMix>) {
     let all = || sides.iter().flat_map(|side| &side.result.systems);
     let mut whole = ResultFile { systems: Vec::new(), warnings: Vec::new(), ..first.clone() };

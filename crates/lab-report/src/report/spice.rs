@@ -15,7 +15,7 @@ const CITATION_LIMIT: usize = 300;
 /// The most reasons why an interface was not measured that are shown in one sentence; more open on demand.
 const REASONS_MAX: usize = 3;
 
-/// The table with its notes; nothing where the suite compares no interfaces.
+/// The table with its notes; empty if the suite compares no interfaces.
 pub(super) fn section(view: &View) -> Markup {
     if view.result.suite.interfaces.is_empty() {
         return html! {};
@@ -131,7 +131,7 @@ fn cost_of(view: &View, row: &SpiceRow) -> String {
     number::optional(server, |server| number::grouped(server.cpu_us_per_request, 1))
 }
 
-/// The efficiencies of the rate that the reports' figures give, each with the number of its source.
+/// The efficiencies of the rate computed from the reports' figures, each with the number of its source.
 fn in_the_reports(view: &View, interface: &InterfaceRecord) -> Markup {
     let is_first = view.result.suite.interfaces.first().is_some_and(|first| first.name == interface.name);
     html! {
@@ -191,7 +191,7 @@ fn not_measured(view: &View) -> Markup {
     }
 }
 
-/// How to read the table, and where the figures of the reports come from.
+/// How to read the table, and the source of the reports' figures.
 fn notes(view: &View) -> Markup {
     let citations = citations(view);
     html! {

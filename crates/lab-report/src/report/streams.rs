@@ -1,5 +1,5 @@
-//! What a result has beyond requests and answers: what became of the arrivals of open loads, and the messages
-//! of answers that are streams of them. Nothing where it has neither.
+//! What a result has beyond requests and answers: the outcome of the arrivals of open loads, and the messages
+//! of answers that are streams of them. Empty if it has neither.
 
 use maud::{Markup, html};
 

@@ -1,10 +1,10 @@
 //! How a curve differs from the others: by colour, by the dashes of its line and by the shape of its markers,
-//! each of which is sufficient. Colours are classes of the style sheet, which knows the light, the dark and
-//! the print form.
+//! each of which is sufficient. Colours are classes of the style sheet, which has a light, a dark and a print
+//! form.
 
 use maud::{Markup, html};
 
-/// The looks of one curve.
+/// The style of one curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     /// The class that sets the colour.
@@ -24,11 +24,11 @@ pub(super) enum Shape {
     Circle,
     /// A square.
     Square,
-    /// A triangle that stands on its side.
+    /// A triangle on its side.
     Triangle,
-    /// A square that stands on its corner.
+    /// A square on its corner.
     Diamond,
-    /// A triangle that stands on its corner.
+    /// A triangle on its corner.
     Pointer,
     /// An upright cross.
     Cross,
@@ -54,8 +54,8 @@ const SHAPES: [Shape; 8] = [
 pub(super) const CURVES_MAX: usize = CLASSES.len();
 
 impl Style {
-    /// The looks of the `index`-th system. Eight that follow each other have different colours and different
-    /// markers; the number of dashes is another one, so that the same looks come again only after forty.
+    /// The style of the `index`-th system. Eight successive ones have different colours and different
+    /// markers; the number of dash patterns differs from eight, so that a style is repeated only after forty.
     pub(super) fn of_system(index: usize) -> Style {
         Style {
             class: CLASSES[index % CLASSES.len()],
@@ -65,7 +65,7 @@ impl Style {
         }
     }
 
-    /// The looks of the limit: a thin dashed line without a hue.
+    /// The style of the limit: a thin dashed line without a hue.
     pub(super) fn of_limit() -> Style {
         Style { class: "hue-limit", dashes: "5 4", shape: Shape::Circle, reference: true }
     }

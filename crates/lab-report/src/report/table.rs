@@ -8,8 +8,7 @@ use maud::{Markup, html};
 pub(super) struct Table {
     /// What it holds: its caption, and the name of its region.
     pub(super) caption: String,
-    /// Headings over several columns each, with their number; empty: none. The first stands over the row
-    /// headers.
+    /// Headings over several columns each, with their number; empty: none. The first is over the row headers.
     pub(super) groups: Vec<(String, usize)>,
     /// The column headings; the first is that of the row headers.
     pub(super) columns: Vec<String>,

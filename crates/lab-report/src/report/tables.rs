@@ -136,7 +136,7 @@ fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarks: &Re
     Row::new(words::line(&mix.name, 40), cells).strong(system.is_peak(mix))
 }
 
-/// Whether two remarks say the same, though with other figures.
+/// Whether two remarks differ only in their figures.
 fn same_kind(one: &str, other: &str) -> bool {
     without_figures(one) == without_figures(other)
 }
@@ -148,7 +148,7 @@ fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
         format!(
             "{}: {} (in the first such mix {}).",
             if mix.arrivals.is_some() { "Partly the engine\u{2019}s own" } else { "A lower bound" },
-            limit.told(),
+            limit.description(),
             words::line(reason.trim_end_matches('.'), 160)
         )
     });
@@ -260,7 +260,7 @@ pub(super) fn errors(view: &View) -> Markup {
     }
 }
 
-/// All kinds together. The figures may come from a damaged file, so the sum must not overflow.
+/// All kinds together. The figures may be from a damaged file, so the sum must not overflow.
 fn errors_total(errors: &ErrorRecord) -> u64 {
     ERROR_KINDS.iter().map(|(_, kind)| kind(errors)).fold(0, u64::saturating_add)
 }

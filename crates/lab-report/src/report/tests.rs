@@ -1,5 +1,5 @@
-//! Tests of the whole page: that it is well formed, loads nothing, keeps attacks out, and says in its tables
-//! what it draws.
+//! Tests of the whole page: that it is well formed, loads no other files, is safe against injected markup,
+//! and has in its tables what it draws.
 
 use std::collections::HashSet;
 
@@ -565,7 +565,7 @@ fn handshakes_are_told_where_there_were_any() {
     result.suite.tls = Some(TlsRecord { version: Some("1.3".to_owned()), resumption_share: 0.25 });
     result.systems[0].mixes[0].tls_handshakes = Some(HandshakeRecord { full: 60_001, resumed: 20_002 });
     let page = html(&result);
-    let told = ["60,001", "20,002", "1.3 alone; 25 % of the handshakes took up a session"];
+    let told = ["60,001", "20,002", "1.3 alone; 25 % of the handshakes resumed a session"];
     assert!(columns.iter().chain(&told).all(|text| page.contains(text)));
 }
 

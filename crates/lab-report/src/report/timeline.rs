@@ -17,7 +17,7 @@ use touchstone_lab::result::{MixResult, TimelineRow};
 
 /// The most steps of time in a panel, and rows in its table.
 const STEPS_MAX: f64 = 60.0;
-/// The least share of the counted time that whole samples must have to stand for it.
+/// The least share of the counted time that whole samples must have to represent it.
 const WHOLE_SHARE: f64 = 0.95;
 /// Mixes in a table: as many as fit on a printed page.
 const TABLE_MIXES: usize = 4;
@@ -32,8 +32,8 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="time" {
             h2 id="time" { "Over time" }
             p class="lead" {
-                "Each mix from its first second to its last. Only what lies between the shaded ramps is \
-                 counted. A steady rate means that the mix\u{2019}s figures stand for all of it. All \
+                "Each mix from its first second to its last. Only the time between the shaded ramps is \
+                 counted. A steady rate means that the mix\u{2019}s figures represent all of it. All \
                  drawings have the same scales."
             }
             @for (index, system) in
@@ -95,8 +95,8 @@ fn steadiness(system: &SystemView) -> String {
         })
         .filter_map(|row| drawable(row.requests_per_second))
         .collect();
-    // Samples that lie partly in a ramp are left out: where much of the counted time is in these, the others
-    // do not stand for it.
+    // Samples that are partly in a ramp are left out: if much of the counted time is in these, the others do
+    // not represent it.
     let whole = rates.len() as f64 * distance >= WHOLE_SHARE * peak.window_s;
     if rates.len() < 2 || !whole {
         return String::new();

@@ -1,6 +1,5 @@
-//! The first thing that a reader sees: the answers to the five questions, then the verdict in words, with
-//! each system's peak rate as a large figure over a bar, or what each interface costs where several were
-//! measured.
+//! The first block of the page: the answers to the five questions, then the verdict in words, with each
+//! system's peak rate as a large figure over a bar, or the cost of each interface if several were measured.
 
 use maud::{Markup, html};
 
@@ -128,6 +127,6 @@ fn facts(view: &View, system: &SystemView, peak: &MixResult) -> String {
     if is_lower_bound(system.system, peak) {
         facts.push("a lower bound".to_owned());
     }
-    // Where the line breaks, the dot stays at its end.
+    // If the line is wrapped, the dot remains at its end.
     facts.join("\u{a0}· ")
 }

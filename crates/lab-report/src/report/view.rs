@@ -1,5 +1,5 @@
 //! The view of a result for the report: every system, and each of its interfaces if several were measured,
-//! with a unique name and look, its mixes in the order of their clients, and its peak.
+//! with a unique name and style, its mixes in the order of their clients, and its peak.
 
 use super::scale::ClientScale;
 use super::style::{CURVES_MAX, Style};
@@ -11,14 +11,15 @@ use touchstone_lab::peaks::{peak_of, rate_is_the_servers};
 use touchstone_lab::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use touchstone_lab::series;
 
-/// The most characters of a system's name in the report's text; the whole of it stands among the systems.
+/// The most characters of a system's name in the report's text; the section of the systems has the whole
+/// name.
 const LABEL_LIMIT: usize = 60;
 
 /// Everything that the sections need.
 pub(super) struct View<'a> {
     /// What was measured.
     pub(super) result: &'a ResultFile,
-    /// The runs that it came from.
+    /// Its runs.
     pub(super) sources: &'a [Source],
     /// What each system is planned from.
     pub(super) plans: &'a [Plan],
@@ -43,7 +44,7 @@ pub(super) struct SystemView<'a> {
     pub(super) system_label: String,
     /// Its name in the report, with the interface's where there are several.
     pub(super) label: String,
-    /// Its looks in every chart.
+    /// Its style in every chart.
     pub(super) style: Style,
     /// Its place among the curves: of few that in the result, of many that by its peak.
     pub(super) rank: usize,
@@ -54,7 +55,7 @@ pub(super) struct SystemView<'a> {
     pub(super) runs: Vec<Vec<&'a MixResult>>,
     /// The mix with its highest rate; of open loads that of the highest rate that it carried.
     pub(super) peak: Option<&'a MixResult>,
-    /// What is planned from it; absent where nothing was measured, and of the limit.
+    /// The plan from it; absent without measurements, and for the limit.
     pub(super) plan: Option<&'a Plan>,
 }
 
@@ -94,7 +95,7 @@ impl<'a> View<'a> {
                 });
             }
         }
-        give_looks(&mut systems);
+        assign_styles(&mut systems);
         let loads = result.systems.iter().flat_map(|system| &system.mixes).map(MixResult::load);
         let clients = ClientScale::new(loads).of_open_loads(is_open(result));
         View { result, sources, plans, systems, clients, labels }
@@ -120,7 +121,7 @@ impl<'a> View<'a> {
         keys
     }
 
-    /// How a mix is called in a table: by its number of clients, where that says which it is.
+    /// The name of a mix in a table: its number of clients, if that identifies it.
     pub(super) fn mix_label(&self, key: &MixKey) -> String {
         let others = |other: &&MixKey| other.load == key.load && other.name != key.name;
         if self.mix_keys().iter().any(|other| others(&other)) {
@@ -164,9 +165,10 @@ impl<'a> SystemView<'a> {
     }
 }
 
-/// Gives each curve its rank and its looks. More curves than a drawing holds are ordered by their peaks, so
-/// that the first drawing has those that a reader looks for first. The limit keeps its looks and comes first.
-fn give_looks(systems: &mut [SystemView]) {
+/// Assigns each curve its rank and its style. If there are more curves than a drawing can hold, they are
+/// ordered by their peaks, so that the first drawing has the most important ones. The limit keeps its style
+/// and is the first.
+fn assign_styles(systems: &mut [SystemView]) {
     let mut order: Vec<usize> = (0..systems.len()).collect();
     if systems.len() > CURVES_MAX {
         let rate = |place: usize| systems[place].peak.map_or(0.0, |peak| peak.requests_per_second);

@@ -1,4 +1,4 @@
-//! The assessment of a result by the run rules, in words: its class, what the class allows, and the reasons.
+//! The assessment of a result by the run rules, as text: its class, what the class allows, and the reasons.
 //! The report's first screen and the end of a run print the same.
 
 use super::recompute;

@@ -27,7 +27,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Class::Invalid => "invalid",
@@ -344,7 +344,7 @@ fn generator(result: &ResultFile) -> Rule {
             "in {} of {} runs {} ({}); in the first, {sign}",
             names.len(),
             runs_of_mixes(result),
-            kind.told(),
+            kind.description(),
             examples(&names),
         ))
     };
@@ -368,7 +368,7 @@ fn disclosed(result: &ResultFile) -> Rule {
         lacking.push("the machine".to_owned());
     }
     for system in result.systems.iter().filter(|system| !system.is_limit) {
-        // A system without configuration files is told whole by its command.
+        // For a system without configuration files the command is a complete description.
         if system.command.is_empty() {
             lacking.push(format!("how {} was started", system.title));
         }

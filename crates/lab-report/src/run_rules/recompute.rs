@@ -97,7 +97,7 @@ impl Comparison {
         }
     }
 
-    /// Whether a threshold was kept, and its words, follow from its figure; and its figure, where the mix has
+    /// Whether a threshold was met, and its text, follow from its figure; and its figure, where the mix has
     /// it.
     fn threshold(&mut self, place: &str, mix: &MixResult, record: &ThresholdRecord) {
         let threshold = match Threshold::parse(&record.threshold) {
@@ -393,7 +393,7 @@ fn second(raw: &RawMix, interval: &RawInterval) -> Result<Value, String> {
     }))
 }
 
-/// Sums within the raw data itself that must hold, whichever program wrote it.
+/// Sums within the raw data itself that must be correct for every program that wrote it.
 pub fn contradictions(raw: &[RawMix]) -> Vec<String> {
     raw.iter().flat_map(of_mix).collect()
 }
@@ -425,7 +425,7 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
         None => {
             check(values(&raw.latency) == Ok(raw.requests), "the latencies are not as many as the requests")
         }
-        // Those of an open load are of what was due in the window, whenever the answer came.
+        // For an open load they count the requests that were due in the window, whenever the answer arrived.
         Some(arrivals) => check(
             values(&raw.latency) == values(&arrivals.service)
                 && values(&raw.latency).is_ok_and(|count| count <= arrivals.started)

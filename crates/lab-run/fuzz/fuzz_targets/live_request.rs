@@ -5,5 +5,5 @@ use libfuzzer_sys::fuzz_target;
 use touchstone_lab_run::live::web;
 
 fuzz_target!(|head: &[u8]| {
-    let _ = web::wanted(head);
+    let _ = web::parse_request(head);
 });

@@ -1,9 +1,8 @@
 //! One request of a workload, made before anything is measured: is the system ready, and does it answer
-//! rightly?
+//! correctly?
 //!
-//! What is a plain GET is asked for by the laboratory itself, which looks at every byte of the answer. What
-//! goes over TLS, in HTTP/2, or has a method, fields or a body of its own is sent by the load engine, once,
-//! as it will be in the mix.
+//! The laboratory itself sends plain GET requests and checks every byte of the answer. The load engine sends
+//! the others (TLS, HTTP/2, another method, fields or a body) once, in the same form as in the mix.
 
 use super::Prepared;
 use crate::probe;
@@ -41,7 +40,7 @@ pub(super) struct Problem {
 }
 
 impl Question<'_> {
-    /// Asks, and says what is wrong with the answer.
+    /// Sends the request; an error states what is wrong with the answer.
     pub(super) fn ask(&self) -> Result<(), Problem> {
         let (suite, class) = (&self.prepared.suite, self.class());
         let request = class.request(self.number, self.run_parameters.path_prefix, Lengths::Unchecked);
@@ -60,9 +59,9 @@ impl Question<'_> {
             && request.websocket.is_none()
             && suite.headers.is_empty();
         if is_plain || self.limit_bytes.is_some() {
-            self.ask_plainly(&request.path)
+            self.send_plain_request(&request.path)
         } else {
-            self.ask_as_in_the_mix()
+            self.send_with_engine()
         }
     }
 
@@ -70,7 +69,7 @@ impl Question<'_> {
         &self.prepared.suite.parts[self.part].workload.classes[self.class]
     }
 
-    fn ask_plainly(&self, path: &str) -> Result<(), Problem> {
+    fn send_plain_request(&self, path: &str) -> Result<(), Problem> {
         let class = self.class();
         let stated = class.request(self.number, "", self.run_parameters.lengths).expected_body_bytes;
         let length = self.limit_bytes.or(stated);
@@ -105,7 +104,7 @@ impl Question<'_> {
         }
     }
 
-    fn ask_as_in_the_mix(&self) -> Result<(), Problem> {
+    fn send_with_engine(&self) -> Result<(), Problem> {
         let suite = &self.prepared.suite;
         let class = self.class();
         let target = class.endpoint.target(&self.run_parameters, suite.tls);
@@ -124,7 +123,7 @@ impl Question<'_> {
             ..Plan::of_one(target, "/")
         };
         let outcome = touchstone_load::run(&plan, &Progress::default()).map_err(|error| Problem {
-            text: format!("cannot be asked for {path}: {error}"),
+            text: format!("the request for {path} failed: {error}"),
             answered: true,
         })?;
         match problem(&outcome) {

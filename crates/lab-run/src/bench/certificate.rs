@@ -1,6 +1,6 @@
-//! The certificate that systems show which are started here and asked over TLS: made for one run, for
-//! 127.0.0.1, and trusted by its load engine alone. It lies in the directory of the run's sockets, which goes
-//! when the run does, so that no key is left in a result.
+//! The certificate of the systems that are started here and measured over TLS. It is made for one run, for
+//! 127.0.0.1, and only the run's load engine trusts it. It is in the directory of the run's sockets, which is
+//! removed after the run, so that no key remains in a result.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,6 @@
-//! The rules of HTTP on each system of a run, before its mixes: on an instance of its own, whose
-//! configuration has no settings for speed that change what the rules say, and, where the system stands in
-//! front of another, with the scripted origin behind it.
+//! Tests the rules of HTTP on each system of a run, before its mixes. Each test has its own instance of the
+//! system, without the settings for speed that break rules. A system in front of another one gets the
+//! scripted origin behind it.
 
 use super::certificate::Certificate;
 use super::event::Event;
@@ -24,12 +24,11 @@ use touchstone_lab::capability::{CACHE, FILES, HTTP2, HTTP3, TLS};
 
 /// The capabilities that an instance for the rules has, as far as the system has them.
 const WANTED: [&str; 5] = [FILES, TLS, HTTP2, HTTP3, CACHE];
-/// How often the views are told how far it is.
+/// How often the views get the progress.
 const TICK: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
-    /// Tries the rules on every system, where the suite asks for it. An error is the reason why the run ends
-    /// here.
+    /// Tests the rules on every system, if the suite requires it. An error is the reason why the run ends.
     pub(super) fn try_cases(&mut self) -> Result<(), String> {
         if !self.prepared.suite.conformance {
             return Ok(());
@@ -41,7 +40,7 @@ impl Run<'_> {
             if system.is_limit {
                 continue;
             }
-            match self.try_on(&system, &cases) {
+            match self.test_system(&system, &cases) {
                 Ok(outcome) => {
                     let own = record::lines(&system.name, &cases, &outcome);
                     let kept = self.prepared.directory.append_conformance(&own);
@@ -60,8 +59,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tries the rules on one system; an error says why they could not be tried.
-    fn try_on(&mut self, system: &SelectedSystem, cases: &[Case]) -> Result<Outcome, String> {
+    /// Tests the rules on one system; an error states why they could not be tested.
+    fn test_system(&mut self, system: &SelectedSystem, cases: &[Case]) -> Result<Outcome, String> {
         let instance = Instance::of(system, &self.prepared)?;
         let server = instance.server(system, &self.prepared);
         let interrupt = self.interrupt;
@@ -87,7 +86,7 @@ impl Run<'_> {
     }
 }
 
-/// A server that is tried, and what stands behind it. Dropping it stops what was started.
+/// A server that is tested, and the origin behind it. Dropping it stops what was started.
 struct Instance {
     target: Target,
     origin: Option<Origin>,

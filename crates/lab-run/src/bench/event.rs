@@ -30,20 +30,20 @@ pub enum Event<'a> {
         /// Why not, as a sentence without its full stop.
         reason: &'a str,
     },
-    /// The rules of HTTP are tried on a system.
+    /// The rules of HTTP are tested on a system.
     Conformance {
         /// Its name for people.
         system: &'a str,
-        /// Cases that were tried.
+        /// Cases that were tested.
         done: usize,
-        /// Cases that are tried on it.
+        /// Cases that are tested on it.
         of: usize,
     },
     /// A mix begins on a system.
     MixStarted(Turn<'a>),
-    /// A mix is in progress; comes a few times a second.
+    /// A mix is in progress; sent a few times a second.
     Tick(Tick<'a>),
-    /// The states of the machines that make the load, if there are several; comes with each tick.
+    /// The states of the machines that make the load, if there are several; sent with each tick.
     LoadMachines(&'a [LoadMachine]),
     /// A mix has ended on a system.
     MixFinished {
@@ -65,7 +65,7 @@ pub struct Turn<'a> {
     pub clients: usize,
     /// Arrivals a second, where the load is open.
     pub rate: Option<f64>,
-    /// Whether it is one of the mixes; what comes before them, a warm-up or a search, is not counted.
+    /// Whether it is one of the mixes; an earlier warm-up or search is not counted.
     pub is_counted: bool,
     /// Its place in the whole run, from 1.
     pub number: usize,

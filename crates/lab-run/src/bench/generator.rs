@@ -1,5 +1,5 @@
 //! Makes the load of a mix: the load engine on this machine, or many load machines under one controller. A
-//! bench does not know which; it prepares the load, runs it, and takes the outcome.
+//! bench is independent of this; it prepares the load, runs it, and receives the outcome.
 
 use std::sync::atomic::AtomicBool;
 use touchstone_lab::recording::Recording;
@@ -9,8 +9,8 @@ use touchstone_load::{Outcome, Plan, PlanError, Progress};
 /// Makes the load of one mix after the other.
 pub trait LoadGenerator: Sync {
     /// Prepares everything, and returns when the mix begins: the caller must then run it at once. An error
-    /// when `interrupt` becomes true. While it runs, the figures of the whole and of the classes `watched` go
-    /// into the live figures of its progress; `None`: nothing is watched.
+    /// when `interrupt` becomes true. While it runs, the figures of the whole load and of the classes
+    /// `watched` are written to the live figures of its progress; `None`: none are needed.
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,

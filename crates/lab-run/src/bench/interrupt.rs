@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that becomes true when the process is asked to end (SIGINT, SIGTERM, SIGHUP). From the first call
-/// on, those signals no longer end the process by themselves.
+/// A flag that becomes true when a signal requests the end of the process (SIGINT, SIGTERM, SIGHUP). After
+/// the first call these signals no longer end the process immediately.
 pub fn interrupt_on_signals() -> io::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

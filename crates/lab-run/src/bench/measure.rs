@@ -1,5 +1,5 @@
-//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that
-//! watches over both, over the system's life and over an interrupt.
+//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread, which
+//! monitors both, the end of the system and an interrupt.
 
 use super::event::{Event, Observer, Tick, Turn};
 use super::generator::LoadGenerator;
@@ -15,9 +15,9 @@ use touchstone_load::{AbortWatch, Outcome, Plan, Progress, Threshold};
 
 /// How often the system's life and the interrupt are looked at.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
-/// How often progress is told.
+/// How often progress is reported.
 const TICK_PERIOD: Duration = Duration::from_millis(250);
-/// Over what time the rate that is told is taken.
+/// The time over which the reported rate is computed.
 const RATE_PERIOD: Duration = Duration::from_secs(1);
 
 /// What is to be measured.
@@ -25,7 +25,7 @@ pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
     /// What ends it early, bound to the plan.
     pub(super) abort_if: Vec<Threshold>,
-    /// What it is held against when it has ended, bound to the plan.
+    /// The thresholds that apply when it has ended, bound to the plan.
     pub(super) thresholds: Vec<Threshold>,
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
@@ -54,11 +54,11 @@ pub(super) enum Ending {
     Whole,
     /// The interrupt ended it.
     Interrupted,
-    /// A threshold ended it; the text says which, and by how much it was missed.
+    /// A threshold ended it; the text states which one, and by how much it was missed.
     Aborted(String),
-    /// The system ended; the text says how.
+    /// The system ended; the text states how.
     SystemDied(String),
-    /// The load was not what it should have been; the text says why.
+    /// The load differed from the plan; the text states why.
     LoadFailed(String),
 }
 
@@ -129,8 +129,8 @@ struct MixSupervisor<'a> {
 }
 
 impl MixSupervisor<'_> {
-    /// Until the engine has ended, looks whether the system lives and whether there was an interrupt, and
-    /// tells of the progress.
+    /// Until the engine has ended, checks whether the system runs and whether there was an interrupt, and
+    /// reports the progress.
     fn until(
         &self,
         engine_has_ended: &dyn Fn() -> bool,
@@ -191,7 +191,7 @@ impl MixSupervisor<'_> {
     }
 }
 
-/// Whether something ends the mix before its time.
+/// Whether a threshold ends the mix early.
 fn early_ending(running: &mut RunningSystem, interrupt: &AtomicBool) -> Ending {
     if let Some(end) = running.has_ended() {
         Ending::SystemDied(end)

@@ -3,8 +3,8 @@
 //! Everything that can be refused is refused before anything starts ([`prepare`]): names, packages, ports,
 //! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run
 //! in blocks, one for each run of the suite; within a block, for each mix, the systems take turns, with each
-//! interface of the suite, in an order that rotates, so that noise falls on all alike. A system that dies, or
-//! an interrupt, ends the run; what was measured until then is kept and marked.
+//! interface of the suite, in an order that rotates, so that noise affects all equally. The end of a system,
+//! or an interrupt, ends the run; the measurements until then are kept, and the result is marked.
 
 mod ask;
 mod at_once;
@@ -50,7 +50,7 @@ use touchstone_lab::spice;
 use touchstone_lab::suite::Mix;
 use touchstone_load::{Plan, Threshold};
 
-/// What to run, as the command line says it.
+/// What to run, as the command line states it.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A built-in suite's name or a suite file's path.
@@ -61,13 +61,13 @@ pub struct Options {
     pub quick: bool,
     /// How often each mix is run on each system; absent: three times, once in the short form.
     pub runs: Option<u64>,
-    /// The time within which 95 of 100 answers must come for a load to be useful.
+    /// The time within which 95 of 100 answers must arrive for a load to be useful.
     pub p95: Option<Duration>,
     /// Whether the loads are searched for instead of taken from the suite.
     pub search: bool,
     /// Whether all systems have each mix at the same time, and not in turns.
     pub at_once: bool,
-    /// Whether all systems are started anew before each run of the mixes but the first.
+    /// Whether all systems are restarted before each run of the mixes except the first.
     pub restart: bool,
     /// The command that reaches other machines, with its options.
     pub ssh: Vec<String>,
@@ -97,7 +97,7 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Where the metrics of the systems' machine are read from, where it is not this one.
     pub exporter: Option<String>,
-    /// What the person who measures says of it.
+    /// The statements of the person who measures.
     pub disclosure: Disclosure,
     /// Thresholds beside those of the suite.
     pub fail_if: Vec<Threshold>,
@@ -111,7 +111,8 @@ pub struct Options {
     pub command_line: Vec<String>,
 }
 
-/// Writes the report of a result into its directory and gives its path. Reports stand above this module.
+/// Writes the report of a result into its directory and returns its path. This crate does not depend on that
+/// of the reports.
 pub type WriteReport = fn(&ResultFile, &Path) -> std::io::Result<PathBuf>;
 
 /// Why there is no result.
@@ -165,8 +166,8 @@ pub fn run_with(
 ) -> Result<Finished, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
-    // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's
-    // processors.
+    // From here on this thread, and all programs that it starts except the servers, use only the load
+    // engine's processors.
     let pin = PinnedThread::to(&prepared.placement.load);
     let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
     drop(pin);
@@ -208,7 +209,7 @@ impl<'a> Run<'a> {
         for (place, system) in selected.into_iter().enumerate() {
             if system.runs() {
                 observer.event(Event::Starting { system: &system.title });
-                prepared.let_go_of_port(&system);
+                prepared.release_port(&system);
                 let started = RunningSystem::start(system, place, &prepared, interrupt)?;
                 observer.event(Event::Ready { system: &started.system.title });
                 systems[place] = started.empty_result(&prepared.suite);
@@ -257,8 +258,8 @@ impl<'a> Run<'a> {
         Ok(Finished { result, directory, report, aborted: self.aborted })
     }
 
-    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it
-    /// is one. An error is the reason why the run ends here.
+    /// One load on a part of a system that is not one of the mixes; its `place` is its number and their
+    /// count. An error is the reason why the run ends here.
     fn load_apart(
         &mut self,
         (running, part): (usize, usize),
@@ -300,7 +301,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs every mix on every system in turns; says how it ended.
+    /// Runs every mix on every system in turns; returns how it ended.
     fn run_mixes(&mut self) -> RunStatus {
         let turns = self.turns();
         let mut number = 0;
@@ -317,7 +318,7 @@ impl<'a> Run<'a> {
                 return RunStatus::Incomplete(reason);
             }
             number += count;
-            // Kept on disk as far as it is: nothing is lost if this process is killed.
+            // Written to disk after each step, so that the finished mixes remain if this process is killed.
             let so_far = self.result(RunStatus::Incomplete("the run was still going on".to_string()));
             if let Err(error) = self.prepared.directory.write(&so_far, &self.histograms) {
                 return RunStatus::Incomplete(unwritable(&self.prepared.directory, &error));
@@ -463,7 +464,7 @@ impl<'a> Run<'a> {
         };
         let result = record::mix_result(mix, &place, &measured);
         for warning in &measured.outcome.warnings {
-            // What is so whatever the system was said before the first mix.
+            // Warnings that apply to any system were given before the first mix.
             if !self.warnings.contains(warning) {
                 warnings::add(&mut self.warnings, warnings::of_the_engine(title, mix, warning));
             }
@@ -498,7 +499,7 @@ impl<'a> Run<'a> {
         system.origin = running.origin();
         match measured.ending {
             Ending::SystemDied(end) => {
-                system.last_words = running.last_words();
+                system.last_words = running.last_output();
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
@@ -510,14 +511,14 @@ impl<'a> Run<'a> {
                 Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
             }
             Ending::Whole if unanswered => {
-                system.last_words = running.last_words();
+                system.last_words = running.last_output();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))
             }
             Ending::Whole => Ok(()),
         }
     }
 
-    /// Ends all systems, starts them anew and warms them up. An error is the reason why the run ends here.
+    /// Restarts all systems and warms them up. An error is the reason why the run ends.
     fn restart_systems(&mut self) -> Result<(), String> {
         for running in &mut self.running {
             self.observer.event(Event::Starting { system: &running.system.title });
@@ -527,9 +528,9 @@ impl<'a> Run<'a> {
         self.warm_up()
     }
 
-    /// Ends all systems: first all are asked, then each is waited for.
+    /// Ends all systems: first sends a signal to each, then waits for each.
     fn stop_systems(&mut self) {
-        self.running.iter().for_each(RunningSystem::ask_to_end);
+        self.running.iter().for_each(RunningSystem::request_end);
         self.running.iter_mut().for_each(RunningSystem::stop);
     }
 
@@ -586,7 +587,7 @@ struct PinnedThread {
 impl PinnedThread {
     fn to(cpus: &[usize]) -> PinnedThread {
         let before = placement::allowed().ok();
-        // Where it cannot be pinned the run continues: the engine's threads pin themselves, or say why they
+        // If it cannot be pinned the run continues: the engine's threads pin themselves, or report why they
         // cannot.
         let _ = placement::pin_this_thread(cpus);
         PinnedThread { before }

@@ -1,5 +1,5 @@
-//! The origin behind an accelerator: started before it from its own definition, on a port of its own and on
-//! the same processors, watched with it, and its processor time kept by itself.
+//! The origin behind an accelerator: started before it from its own definition, on its own port and on the
+//! same processors, and watched with it; its processor time is recorded separately.
 
 use super::port::HeldPort;
 use super::prepare::Prepared;
@@ -21,7 +21,7 @@ const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 pub(super) struct Origin {
     pub(super) process: SystemProcess,
     pub(super) port: u16,
-    /// Its configuration files, under names that say whose they are.
+    /// Its configuration files, under names that contain the origin's name.
     pub(super) configuration: Vec<ConfigurationFile>,
     pub(super) result: OriginResult,
     tree: ProcessTree,
@@ -62,7 +62,7 @@ impl Origin {
         wait_until_it_accepts(process, port).map_err(|problem| {
             format!(
                 "{title}, the origin of {accelerator}, {problem}. {}",
-                process.last_words().unwrap_or_default()
+                process.last_output().unwrap_or_default()
             )
         })?;
         let tree = ProcessTree::of(&[process.pid()]);

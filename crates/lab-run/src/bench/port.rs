@@ -1,5 +1,5 @@
 //! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that no other
-//! program of this machine gets it meanwhile.
+//! program of this machine gets it before that.
 
 use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
@@ -11,12 +11,12 @@ use std::os::fd::OwnedFd;
 /// The first port that is chosen; well-known servers have lower ones.
 const FIRST: u16 = 10_000;
 
-/// A port that is held as long as this lives.
+/// A port that is held until this is dropped.
 ///
-/// Nothing listens on it, and a program that sets the option to reuse addresses may listen on it, as servers
-/// do. A program that is being started meanwhile has a copy of the socket between its fork and its exec, even
-/// after this is dropped. A copy that listened would block the port for the system, and would accept the
-/// connection that tests whether the system is ready.
+/// This socket does not listen, and a program that sets the option to reuse addresses, as servers do, can
+/// listen on the port. A program that is started at the same time has a copy of the socket between its fork
+/// and its exec, even after this is dropped. A copy that listened would block the port for the system, and
+/// would accept the connection that tests whether the system is ready.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     number: u16,
@@ -46,7 +46,7 @@ impl HeldPort {
         HeldPort::exclusive(0)
     }
 
-    /// Holds a port that nothing else has, and no other run; 0: one that the kernel chooses.
+    /// Holds a port that no other program and no other run uses; 0: one that the kernel chooses.
     fn exclusive(number: u16) -> io::Result<HeldPort> {
         let held = HeldPort::of(socket()?, number)?;
         sockopt::set_socket_reuseaddr(&held._socket, true)?;
@@ -69,7 +69,7 @@ fn socket() -> io::Result<OwnedFd> {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
 }
 
-/// The first port that the kernel gives to connections; if that cannot be read, the kernel's default.
+/// The first port that the kernel assigns to connections; if that cannot be read, the kernel's default.
 fn first_of_connections() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32_768)
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_port_is_given_to_nobody_and_can_be_listened_on() {
+    fn a_held_port_is_not_given_away_and_can_be_listened_on() {
         let held: Vec<HeldPort> = (0..100).map(|_| HeldPort::any().unwrap()).collect();
         let mut numbers: Vec<u16> = held.iter().map(HeldPort::number).collect();
         numbers.sort_unstable();

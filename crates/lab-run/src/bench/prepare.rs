@@ -53,7 +53,7 @@ pub struct Prepared {
     pub programs: Programs,
     /// The user that servers switch to when root starts them.
     pub user: Option<User>,
-    /// Where the result goes.
+    /// The directory of the result.
     pub directory: ResultDirectory,
     /// What each mix must keep to, `abort_if` among it.
     pub thresholds: Vec<Threshold>,
@@ -71,29 +71,29 @@ pub struct Prepared {
     pub tool: ToolFacts,
     /// The facts of the machine.
     pub machine: MachineFacts,
-    /// What the person who measures says of it.
+    /// The statements of the person who measures.
     pub disclosure: Disclosure,
-    /// Facts known already that a reader of the figures must know.
+    /// Facts known already that a reader of the figures needs.
     pub warnings: Vec<String>,
 }
 
 impl Prepared {
     /// Releases a system's port for the system.
-    pub(super) fn let_go_of_port(&mut self, system: &SelectedSystem) {
+    pub(super) fn release_port(&mut self, system: &SelectedSystem) {
         if let SystemKind::Started { port, tls_port, .. } = system.kind {
             self.held_ports.retain(|held| ![port, tls_port].contains(&held.number()));
         }
     }
 }
 
-/// What a reader of such figures must know.
-const AT_ONCE: &str = "All systems had each mix at the same time (--at-once): what disturbed the machine \
-    disturbed all alike, so that their processor times can be compared with each other; their rates and \
+/// The warning for readers of such figures.
+const AT_ONCE: &str = "All systems had each mix at the same time (--at-once): a disturbance of the machine \
+    affected all equally, so that their processor times can be compared with each other; their rates and \
     latencies are those of servers that share their processors.";
 
-/// The same of systems that were started anew before each run.
-const RESTARTED: &str = "All systems were started anew before each run (--restart): what one start has by \
-    chance differs from run to run, and is in the intervals.";
+/// The same for systems that were restarted before each run.
+const RESTARTED: &str = "All systems were restarted before each run (--restart): the random effects of a \
+    start differ from run to run, and are part of the intervals.";
 
 /// Checks the options and acquires what the run needs; the text of an error states what is wrong and what to
 /// do.
@@ -111,7 +111,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         && let Some(system) = selected.iter().find(|system| !system.is_started_here())
     {
         return Err(format!(
-            "--restart starts the systems anew before each run, and {} is not started on this machine by \
+            "--restart restarts the systems before each run, and {} is not started on this machine by \
              this run: leave it out, or --restart",
             system.title
         ));
@@ -174,16 +174,16 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     };
     let is_open = !options.rates.is_empty() || first.rate.is_some();
     if is_open && options.search {
-        return Err("--find-peak looks for a rate in closed loops: leave the rates out".to_string());
+        return Err("--find-peak searches for a rate in closed loops: leave the rates out".to_string());
     }
     if !options.rates.is_empty() && suite.compares_interfaces() {
-        return Err("interfaces are compared by their peaks, which --rate does not look for".to_string());
+        return Err("interfaces are compared by their peaks, which --rate does not search for".to_string());
     }
     let mut mixes = match &options.clients {
         clients if !options.rates.is_empty() => search::mixes_at(&options.rates, clients.as_deref(), first)?,
         None => chosen.clone(),
         Some(_) if is_open => {
-            return Err(format!("the suite {} has rates: give others with --rate", suite.name));
+            return Err(format!("the suite {} has rates: set others with --rate", suite.name));
         }
         Some(numbers) => search::mixes_with(numbers, first)?,
     };
@@ -426,11 +426,12 @@ mod tests {
         assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
         assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
         assert_eq!(pages.skipped(&prepared.suite).len(), 13);
-        // With static files alone there would be nothing to compare.
-        assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
+        // With static files alone there would be no comparison.
+        assert!(!plain.runs() && plain.parts[0] == PartState::NotNeeded);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
         assert!(
-            limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked)
+            limit.parts[0] == PartState::Runs
+                && limit.parts[1..].iter().all(|it| *it == PartState::NotNeeded)
         );
         assert!(running.parts.iter().all(|state| *state == PartState::Runs));
         assert!(prepared.tree.join("spice/spice.shtml").exists());

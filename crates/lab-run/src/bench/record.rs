@@ -1,4 +1,4 @@
-//! From what the load engine and the monitor saw to the row of a mix in the result file.
+//! Computes the row of a mix in the result file from the data of the load engine and the monitor.
 
 use super::measure::{Ending, Measured};
 use touchstone_lab::engine_seconds::{self, Second};
@@ -191,7 +191,7 @@ fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
     }
 }
 
-/// Zero where there is nothing to divide by: the result file holds finite numbers only.
+/// Zero if the divisor is zero: the result file holds finite numbers only.
 fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_nobody_counts_are_counted_by_the_processors_that_they_keep_busy() {
+    fn uncounted_programs_are_counted_by_the_busy_time_of_the_processors() {
         let mix = touchstone_lab::sample::mix(4, 1000.0);
         let (server, machine) = (mix.server.unwrap(), mix.machine.unwrap());
         let used = of_processors(server.clone(), &machine, &[1], 5.0, 5000);

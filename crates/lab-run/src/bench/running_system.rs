@@ -37,7 +37,7 @@ const ORIGIN_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct RunningSystem {
     pub(super) system: SelectedSystem,
     pub(super) target: Target,
-    /// Its port with TLS, where the suite asks for one.
+    /// Its port with TLS, if the suite requires one.
     tls_target: Option<Target>,
     /// Its place among all systems that were named.
     pub(super) place: usize,
@@ -50,16 +50,16 @@ pub(super) struct RunningSystem {
 #[derive(Debug)]
 enum Runs {
     /// It was started here, with its origin where it has one.
-    Here {
+    Local {
         launched: Box<Launched>,
         origin: Option<Box<Origin>>,
         /// What limits its memory, and the files that count to it; kept as long as the processes.
         _memory: Option<(MemoryGroup, OwnTree)>,
     },
     /// It was started on another machine.
-    There(Session),
+    Remote(Session),
     /// It ran already.
-    Already,
+    External,
 }
 
 impl RunningSystem {
@@ -79,10 +79,14 @@ impl RunningSystem {
                 place,
                 command: Vec::new(),
                 configuration: Vec::new(),
-                runs: Runs::Already,
+                runs: Runs::External,
             },
-            SystemKind::Started { .. } => start_here(system, place, prepared).map_err(BenchError::Refused)?,
-            SystemKind::Remote { .. } => start_there(system, place, prepared).map_err(BenchError::Refused)?,
+            SystemKind::Started { .. } => {
+                start_local(system, place, prepared).map_err(BenchError::Refused)?
+            }
+            SystemKind::Remote { .. } => {
+                start_remote(system, place, prepared).map_err(BenchError::Refused)?
+            }
         };
         for part in 0..prepared.suite.parts.len() {
             if running.system.parts[part] != PartState::Runs {
@@ -106,17 +110,17 @@ impl RunningSystem {
         Ok(running)
     }
 
-    /// Ends it and starts it anew, as it was started before: what one start has by chance, such as where its
-    /// memory lies, is another thing in the next. What its origin was seen to do until now is kept.
+    /// Restarts it in the same way as before: the random effects of a start, such as the placement of its
+    /// memory, differ in the next. The figures of its origin until now are kept.
     pub(super) fn restart(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), String> {
-        self.ask_to_end();
+        self.request_end();
         self.stop();
         let until_now = self.origin();
         let mut again = RunningSystem::start(self.system.clone(), self.place, prepared, interrupt)
             .map_err(|error| error.to_string())?;
         if again.system.parts != self.system.parts {
             let title = &self.system.title;
-            return Err(format!("{title} was started anew, and does not answer as it did before"));
+            return Err(format!("{title} was restarted, and its answers differ from those before"));
         }
         if let (Some(origin), Some(until_now)) = (again.own_origin(), until_now) {
             origin.result = until_now;
@@ -138,8 +142,8 @@ impl RunningSystem {
     /// The session with the probe that watches it, if it runs on another machine.
     pub(super) fn session(&self) -> Option<Session> {
         match &self.runs {
-            Runs::There(session) => Some(session.clone()),
-            Runs::Here { .. } | Runs::Already => None,
+            Runs::Remote(session) => Some(session.clone()),
+            Runs::Local { .. } | Runs::External => None,
         }
     }
 
@@ -174,7 +178,7 @@ impl RunningSystem {
     /// How it ended, if it did.
     pub(super) fn has_ended(&mut self) -> Option<String> {
         match &mut self.runs {
-            Runs::Here { launched, origin, .. } => {
+            Runs::Local { launched, origin, .. } => {
                 if let Some(end) = launched.process.has_ended() {
                     return Some(end.to_string());
                 }
@@ -183,59 +187,59 @@ impl RunningSystem {
                 let ended = beside.find_map(|companion| companion.has_ended().map(str::to_string));
                 ended.map(|end| format!("a program beside it: {end}"))
             }
-            Runs::There(session) => session.has_ended(),
-            Runs::Already => {
+            Runs::Remote(session) => session.has_ended(),
+            Runs::External => {
                 let SystemKind::Running { pid, .. } = &self.system.kind else { return None };
                 let pid = (*pid)?;
-                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
+                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} has ended"))
             }
         }
     }
 
     /// The end of its output.
-    pub(super) fn last_words(&self) -> Option<String> {
+    pub(super) fn last_output(&self) -> Option<String> {
         match &self.runs {
-            Runs::Here { launched, .. } => launched.process.last_words(),
-            Runs::There(session) => session.last_words(),
-            Runs::Already => None,
+            Runs::Local { launched, .. } => launched.process.last_output(),
+            Runs::Remote(session) => session.last_output(),
+            Runs::External => None,
         }
     }
 
     /// Whether it was started for this run.
     fn was_started(&self) -> bool {
-        !matches!(self.runs, Runs::Already)
+        !matches!(self.runs, Runs::External)
     }
 
     /// Asks it to end, without waiting.
-    pub(super) fn ask_to_end(&self) {
-        self.processes().for_each(SystemProcess::ask_to_end);
+    pub(super) fn request_end(&self) {
+        self.processes().for_each(SystemProcess::request_end);
     }
 
     /// Ends it, if it was started for this run.
     pub(super) fn stop(&mut self) {
         match &mut self.runs {
-            Runs::Here { launched, origin, .. } => {
+            Runs::Local { launched, origin, .. } => {
                 let origin = origin.iter_mut().map(|origin| &mut origin.process);
                 let beside = launched.companions.iter_mut().chain(origin);
                 std::iter::once(&mut launched.process).chain(beside).for_each(SystemProcess::stop);
             }
-            Runs::There(session) => session.stop(),
-            Runs::Already => {}
+            Runs::Remote(session) => session.stop(),
+            Runs::External => {}
         }
     }
 
     fn own_origin(&mut self) -> Option<&mut Origin> {
         match &mut self.runs {
-            Runs::Here { origin, .. } => origin.as_deref_mut(),
-            Runs::There(_) | Runs::Already => None,
+            Runs::Local { origin, .. } => origin.as_deref_mut(),
+            Runs::Remote(_) | Runs::External => None,
         }
     }
 
     /// Its origin, if it accelerates one, as far as it was measured.
     pub(super) fn origin(&self) -> Option<OriginResult> {
         match &self.runs {
-            Runs::Here { origin, .. } => origin.as_ref().map(|origin| origin.result.clone()),
-            Runs::There(_) | Runs::Already => None,
+            Runs::Local { origin, .. } => origin.as_ref().map(|origin| origin.result.clone()),
+            Runs::Remote(_) | Runs::External => None,
         }
     }
 
@@ -268,8 +272,8 @@ impl RunningSystem {
 
     fn processes(&self) -> impl Iterator<Item = &SystemProcess> {
         let here = match &self.runs {
-            Runs::Here { launched, origin, .. } => Some((launched, origin)),
-            Runs::There(_) | Runs::Already => None,
+            Runs::Local { launched, origin, .. } => Some((launched, origin)),
+            Runs::Remote(_) | Runs::External => None,
         };
         here.into_iter().flat_map(|(launched, origin)| {
             let origin = origin.iter().map(|origin| &origin.process);
@@ -372,7 +376,7 @@ impl RunningSystem {
                  --tree DIR` writes them), and the programs of its interfaces at their paths."
             ));
         }
-        let words = match self.last_words() {
+        let words = match self.last_output() {
             Some(words) => format!(" It printed last:\n{words}"),
             None => " It printed nothing.".to_string(),
         };
@@ -417,8 +421,8 @@ pub(super) fn not_measured(system: &SelectedSystem, suite: &Suite) -> SystemResu
     }
 }
 
-/// A tree of the workload's files for one system alone, of which the kernel keeps nothing yet: what it keeps
-/// of them from now on counts to the memory of that system. Dropping it takes it away.
+/// A tree of the workload's files for one system alone. The kernel caches none of them yet; what it caches
+/// from now on counts as memory of that system. Dropping this removes the tree.
 #[derive(Debug)]
 struct OwnTree {
     path: PathBuf,
@@ -441,7 +445,7 @@ impl OwnTree {
 
 impl Drop for OwnTree {
     fn drop(&mut self) {
-        // What is left lies in the cache, and has this process's number in its name.
+        // If removing fails, the rest remains in the cache, with this process's number in its name.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -452,7 +456,7 @@ fn limit_body_bytes(prepared: &Prepared) -> u64 {
 }
 
 /// Starts a system here, after its origin if it has one.
-fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+fn start_local(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
     let SystemKind::Started { definition, installed, port, tls_port } = &system.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
@@ -505,7 +509,7 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
         place,
         command: launched.command.clone(),
         configuration,
-        runs: Runs::Here {
+        runs: Runs::Local {
             launched: Box::new(launched),
             origin: origin.map(Box::new),
             _memory: memory.zip(own_tree),
@@ -515,7 +519,7 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
 }
 
 /// Starts a system on another machine.
-fn start_there(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+fn start_remote(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
     let SystemKind::Remote { session, found, .. } = &system.kind else {
         return Err("only a system on another machine is started there".to_string());
     };
@@ -531,7 +535,7 @@ fn start_there(system: SelectedSystem, place: usize, prepared: &Prepared) -> Res
         place,
         command,
         configuration,
-        runs: Runs::There(session),
+        runs: Runs::Remote(session),
         system,
     })
 }

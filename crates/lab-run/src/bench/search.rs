@@ -1,9 +1,9 @@
 //! The search for the loads that are worth measuring: short trials with twice as many clients each time until
-//! the rate rises no more, then between the best and its neighbours. What it finds is measured afterwards
-//! like the mixes of a suite: found by search, confirmed by runs.
+//! the rate no longer rises, then between the best and its neighbours. The loads that it finds are measured
+//! afterwards like the mixes of a suite: found by search, confirmed by runs.
 //!
 //! The structure is that of Nighthawk's adaptive load controller (exponential, then bisection, then a stage
-//! that tests what was found) and of MLRsearch: short trials early, full length for what is told.
+//! that tests what was found) and of MLRsearch: short trials early, full length for the reported figures.
 
 use super::Run;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use touchstone_lab::result::SearchTrial;
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Mix, RATE_MAX};
 
-/// The most clients that are tried.
+/// The most clients of a trial.
 pub(super) const CLIENTS_MAX: usize = 1024;
-/// A rate that rises by less than this to twice the clients rises no more.
+/// A rate that rises by less than this with twice the clients counts as constant.
 const RISES: f64 = 0.03;
 /// Whole length of a trial and its ramps, seconds; a suite whose mixes are shorter sets a shorter one.
 const TRIAL_S: f64 = 3.0;
@@ -52,7 +52,7 @@ pub(super) fn mixes_at(rates: &[f64], clients: Option<&[usize]>, first: &Mix) ->
             return Err(format!("--rate names {rate} twice"));
         }
         let name = Mix::name_for_rate(rate);
-        // A rate says when each request is due.
+        // A rate determines when each request is due.
         mixes.push(Mix { name, clients, rate: Some(rate), think_time_s: 0.0, delay_s: 0.0, ..first.clone() });
     }
     if mixes.is_empty() { Err("--rate names no rate".to_string()) } else { Ok(mixes) }
@@ -67,7 +67,7 @@ fn next_trial(trials: &[(usize, f64)]) -> Option<usize> {
     let doubled = || trials.iter().filter(|trial| trial.0.is_power_of_two());
     let best = doubled().reduce(|best, trial| if trial.1 > best.1 { trial } else { best })?;
     let largest = doubled().map(|trial| trial.0).max()?;
-    // Two doublings that brought nothing: one alone may be noise.
+    // Two doublings without a higher rate: one alone may be noise.
     let of_largest = |clients: usize| trials.iter().find(|trial| trial.0 == clients).map(|trial| trial.1);
     let rises = |clients: usize| {
         let before = of_largest(clients / 2)?;

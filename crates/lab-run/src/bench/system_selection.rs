@@ -43,8 +43,8 @@ pub enum PartState {
     Runs,
     /// It cannot be measured, for this reason: a sentence without its full stop.
     Skipped(String),
-    /// It is not measured: there is nothing to compare it with.
-    NotAsked,
+    /// It is not measured: there is no other system to compare it with.
+    NotNeeded,
 }
 
 /// Whether and how a system is started.
@@ -105,7 +105,7 @@ pub(super) fn enter(
     }
     refuse_if_nothing_runs(&selected)?;
     let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
-    let held_ports = give_ports(&mut selected, options.port, secure)?;
+    let held_ports = assign_ports(&mut selected, options.port, secure)?;
     Ok(EnteredSystems { selected, programs, held_ports })
 }
 
@@ -135,7 +135,7 @@ impl SelectedSystem {
             PartState::Skipped(reason) => {
                 Some(SkippedInterface { interface: part.name().to_string(), reason: reason.clone() })
             }
-            PartState::Runs | PartState::NotAsked => None,
+            PartState::Runs | PartState::NotNeeded => None,
         };
         suite.parts.iter().zip(&self.parts).filter_map(skipped).collect()
     }
@@ -207,7 +207,7 @@ fn with_memory(systems: Vec<SelectedSystem>, sizes: &[Size]) -> Result<Vec<Selec
     if sizes.is_empty() {
         return Ok(systems);
     }
-    // What cannot be limited is said before anything starts.
+    // An interface that cannot be limited is reported before any system starts.
     MemoryGroup::make(sizes[0])?;
     let mut sized = Vec::new();
     for system in systems {
@@ -300,7 +300,7 @@ fn running(url: &str, pid: Option<u32>) -> Result<SelectedSystem, String> {
     })
 }
 
-/// A system on another machine: this program is copied there as its probe, and looks for the system.
+/// A system on another machine: this program is copied there as its probe, and searches for the system.
 fn remote(word: &str, options: &Options, placement: &Placement) -> Result<SelectedSystem, String> {
     let (host, name) = Host::parse(word)?;
     let definition = Definition::find(&name)?;
@@ -354,7 +354,7 @@ fn needed_programs(suite: &Suite, selected: &[SelectedSystem]) -> Programs {
 /// The state of each part of the suite on a system, as far as it is known before its start.
 fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> Vec<PartState> {
     let Some(definition) = system.definition() else {
-        // A system that runs already is asked; its answers decide.
+        // A system that runs already gets requests; its answers decide.
         let state = |part| match &system.kind {
             SystemKind::Running { url, .. } => {
                 no_address(part, url).map_or(PartState::Runs, PartState::Skipped)
@@ -364,13 +364,13 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
         return suite.parts.iter().map(state).collect();
     };
     if definition.is_limit && suite.parts.iter().any(|part| part.workload.endpoints().any_secure()) {
-        let reason = format!("{} is without TLS, which the suite asks for", system.title);
+        let reason = format!("{} is without TLS, which the suite requires", system.title);
         return vec![PartState::Skipped(reason); suite.parts.len()];
     }
     if definition.is_limit {
         // It answers every request with the same bytes, so it is measured only with the part that all others
         // are compared with.
-        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
+        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotNeeded };
         return (0..suite.parts.len()).map(state).collect();
     }
     let state = |part: &Part| {
@@ -382,7 +382,7 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
     if let PartState::Skipped(reason) = states[0].clone() {
         states.fill(PartState::Skipped(reason));
     } else if suite.compares_interfaces() && !states[1..].contains(&PartState::Runs) {
-        states[0] = PartState::NotAsked;
+        states[0] = PartState::NotNeeded;
     }
     states
 }
@@ -398,7 +398,7 @@ fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
             url.url
         )),
         (true, true, false) => {
-            Some(format!("the suite asks with TLS: name the system by https:// and not by {}", url.url))
+            Some(format!("the suite uses TLS: name the system by https:// and not by {}", url.url))
         }
         _ => None,
     }
@@ -434,7 +434,7 @@ fn refuse_if_nothing_runs(selected: &[SelectedSystem]) -> Result<(), String> {
 }
 
 /// Finds a free port for every system that is started, and a second one for TLS if the suite needs it.
-fn give_ports(
+fn assign_ports(
     selected: &mut [SelectedSystem],
     first: Option<u16>,
     secure: bool,
@@ -497,6 +497,6 @@ pub(super) mod tests {
         let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
         let programs = Programs { missing, ..Programs::default() };
         let states = part_states(&suite, &system, &programs);
-        assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
+        assert_eq!(states, [PartState::NotNeeded, PartState::Skipped("CGI: there is no cc".to_string())]);
     }
 }

@@ -1,6 +1,6 @@
 //! The warm-up before the first mix: each system is loaded for a while with all requests of the suite, and
-//! nothing of that counts. A program that its runtime compiles while it runs, such as Java's, is measured in
-//! its compiled state; without the warm-up the first mixes of a short run would measure the compiler.
+//! none of them counts. A program that its runtime compiles while it runs, such as Java's, is measured in its
+//! compiled state; without the warm-up the first mixes of a short run would measure the compiler.
 //!
 //! All systems get the same warm-up, whether they need it or not, as in TechEmpower's rounds.
 

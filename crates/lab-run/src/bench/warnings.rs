@@ -1,4 +1,4 @@
-//! Facts that a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
+//! The facts that a reader needs before trusting a figure: signs in the figures themselves, a sentence each.
 
 use touchstone_lab::arrivals;
 use touchstone_lab::figures::{clients, count, percent, significant};
@@ -72,7 +72,7 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     Some(format!(
         "{}: {} with {} {noun} ({sign}); {}.",
         series.title,
-        limit.told(),
+        limit.description(),
         touchstone_lab::figures::list(&numbers),
         match saturated[0].arrivals {
             Some(_) => "what it measured is partly its own",
@@ -81,7 +81,7 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// In a closed loop, clients = rate x (latency + think time); otherwise something was not counted.
+/// In a closed loop, clients = rate x (latency + think time); otherwise the counts are wrong.
 fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 || mix.arrivals.is_some() {
         return None;

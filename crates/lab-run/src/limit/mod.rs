@@ -76,7 +76,7 @@ pub struct LimitReport {
     pub new: RequestLimit,
     /// A program started for every request.
     pub spawn: SpawnLimit,
-    /// Facts that a reader must know before trusting the figures, a sentence each.
+    /// The facts that a reader needs before trusting the figures, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -289,7 +289,7 @@ fn summary(rounds: &[RequestRound]) -> RequestLimit {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
+/// The middle value, or the mean of the two in the middle; 0 if there are no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

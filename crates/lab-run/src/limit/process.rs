@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 pub const READY: &str = "listening on ";
 
 /// A limit server that runs in a child process; it ends when this is dropped, and also when this process
-/// dies.
+/// ends.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
@@ -47,7 +47,7 @@ impl ServerProcess {
         match address {
             Some(address) => server.address = address,
             None => {
-                let text = format!("{} did not start to serve: it said {line:?}", executable.display());
+                let text = format!("{} did not start to serve: it printed {line:?}", executable.display());
                 return Err(io::Error::other(text));
             }
         }
@@ -79,7 +79,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to end.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

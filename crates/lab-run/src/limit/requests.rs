@@ -230,7 +230,7 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
 fn set_defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
     let seconds: libc::c_int = 1;
     // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as
-    // the last argument says, which is its size.
+    // the last argument states, which is its size.
     let result = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),

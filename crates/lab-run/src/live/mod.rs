@@ -120,7 +120,7 @@ pub struct LoadMachine {
     pub clock_offset_us: Option<f64>,
     /// How exactly that is known, microseconds.
     pub clock_bound_us: Option<f64>,
-    /// It should take part, but is not heard.
+    /// It should take part, but sends no messages.
     pub missing: bool,
     /// It makes as much load as its processors can: its figures are partly its own.
     pub saturated: bool,
@@ -143,13 +143,13 @@ impl From<&bench::LoadMachine> for LoadMachine {
     }
 }
 
-/// The states of agents that are not heard.
+/// The states of agents that send no messages.
 const NOT_THERE: [&str; 4] = ["lost", "gone", "not there", "no broker"];
 /// A machine that is busier than this also measures itself.
 const SATURATED: f64 = 0.9;
 
 /// How many machines there are in each state, in words; empty if only this machine sends load.
-pub fn fleet_words(machines: &[LoadMachine]) -> String {
+pub fn fleet_summary(machines: &[LoadMachine]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for state in machines.iter().filter_map(|machine| machine.state.as_deref()) {
         *counts.entry(state).or_default() += 1;
@@ -222,15 +222,15 @@ impl State {
             Event::Tick(tick) => self.tick(tick),
             Event::LoadMachines(machines) => {
                 self.load_machines = machines.iter().map(LoadMachine::from).collect();
-                // Missing machines come first, so that they are easy to find among many.
+                // Missing machines are listed first, so that they are easy to find among many.
                 self.load_machines.sort_by_key(|machine| !machine.missing);
-                self.fleet = fleet_words(&self.load_machines);
+                self.fleet = fleet_summary(&self.load_machines);
             }
             Event::MixFinished { system, result } => self.finish(system, result),
         }
     }
 
-    /// The run is over: `words` say how.
+    /// The run is over: `words` state how.
     pub fn end(&mut self, words: &str) {
         self.ended = true;
         self.seconds_left = Some(0.0);
@@ -276,7 +276,7 @@ impl State {
             server_resident_bytes: tick.monitor.server_resident_bytes,
             machine_share: tick.monitor.machine_share,
         });
-        // The row of this machine, if it sends the load; the rows of a fleet come in events.
+        // The row of this machine, if it sends the load; events contain the rows of a fleet.
         if let Some(own) = self.load_machines.first_mut().filter(|own| own.state.is_none()) {
             own.requests_per_second = tick.requests_per_second;
             own.errors = tick.errors;
@@ -382,7 +382,7 @@ impl Live {
         Live { hub, page, serving: None }
     }
 
-    /// Tells all views that the run is over, and gives them time to show it.
+    /// Notifies all views that the run is over, and waits until they can have shown it.
     pub fn end(&mut self, words: &str) {
         self.hub.update(|state| state.end(words));
         if let Some(serving) = self.serving.take() {
@@ -450,7 +450,7 @@ mod tests {
         let agents = [agent("load-1", "running"), agent("load-2", "lost"), agent("load-3", "running"), busy];
         state.apply(&Event::LoadMachines(&agents));
         let titles: Vec<String> = state.load_machines.iter().map(LoadMachine::title).collect();
-        // Missing machines come first.
+        // Missing machines are listed first.
         assert_eq!(titles, ["load-2 (lost)", "load-1 (running)", "load-3 (running)", "load-4 (running)"]);
         let signs = state.load_machines.iter().map(|machine| (machine.missing, machine.saturated));
         let signs: Vec<(bool, bool)> = signs.collect();

@@ -1,8 +1,7 @@
 //! The live view of a terminal: the state of a run drawn with ratatui, on the whole screen.
 //!
-//! The terminal stays in its line mode but for echo, so that Ctrl-C is still a signal and ends the run in
-//! order also while systems are started. Whatever happens, dropping the [`Screen`] puts the terminal back as
-//! it was.
+//! Only echo and line editing are switched off, so that Ctrl-C is still a signal and ends the run in order
+//! also while systems are started. Dropping the [`Screen`] always restores the terminal.
 
 use super::{Now, State};
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -61,7 +60,7 @@ impl Drop for Screen {
     }
 }
 
-/// Keys are not shown any more; gives the modes as they were.
+/// Switches echo and line editing off; returns the previous modes.
 fn without_echo() -> Option<Termios> {
     let before = tcgetattr(io::stderr()).ok()?;
     let mut quiet = before.clone();

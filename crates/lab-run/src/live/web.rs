@@ -1,9 +1,9 @@
 //! The live page: a small listener on this machine only. It serves a page and, as server-sent events (WHATWG
 //! HTML, section 9.2), the state of the run at each change.
 //!
-//! It listens on loopback only and answers only to names of this machine, so that no page from elsewhere can
-//! read it (DNS rebinding). It has one thread for each connection, a few at most; the page loads nothing
-//! else.
+//! It listens on loopback only and answers only to names of this machine, so that no page of another site can
+//! read it (DNS rebinding). It has one thread for each connection, a few at most; the page loads no other
+//! files.
 
 use super::Hub;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ const CLIENT_TIME_LIMIT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long the end waits for clients to read it.
 const END_TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Nothing is loaded from elsewhere; the page contains all that it needs.
+/// The page loads no other files; it contains all that it needs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src \
                       'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -59,7 +59,7 @@ impl Bound {
         self.address
     }
 
-    /// Serves it from threads of their own.
+    /// Serves it from separate threads.
     pub fn serve(self, hub: Arc<Hub>) -> io::Result<Serving> {
         let shared =
             Arc::new(Shared { hub, ended: AtomicBool::new(false), connections: AtomicUsize::new(0) });
@@ -135,14 +135,14 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIME_LIMIT))?;
     stream.set_write_timeout(Some(CLIENT_TIME_LIMIT))?;
     stream.set_nodelay(true)?;
-    match wanted(&read_head(&mut stream)?) {
-        Wanted::Page => whole(&mut stream, "200 OK", "text/html; charset=utf-8", PAGE),
-        Wanted::Events => events(&mut stream, shared),
-        Wanted::State => {
+    match parse_request(&read_head(&mut stream)?) {
+        LiveRequest::Page => whole(&mut stream, "200 OK", "text/html; charset=utf-8", PAGE),
+        LiveRequest::Events => events(&mut stream, shared),
+        LiveRequest::State => {
             let json = serde_json::to_string(&shared.hub.state()).map_err(io::Error::other)?;
             whole(&mut stream, "200 OK", "application/json", &json)
         }
-        Wanted::Refused(status) => whole(&mut stream, status, "text/plain", status),
+        LiveRequest::Refused(status) => whole(&mut stream, status, "text/plain", status),
     }
 }
 
@@ -159,36 +159,36 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a request asks for.
+/// The resource that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum LiveRequest {
     /// The page.
     Page,
     /// The events.
     Events,
     /// The state, once.
     State,
-    /// Something else: the status.
+    /// Another request: the status of the answer.
     Refused(&'static str),
 }
 
 /// Reads a request head.
-pub fn wanted(head: &[u8]) -> Wanted {
+pub fn parse_request(head: &[u8]) -> LiveRequest {
     let mut request = RequestHead::new();
     if !matches!(request.parse(head, &LIMITS), Ok(Parsed::Complete(_))) {
-        return Wanted::Refused("400 Bad Request");
+        return LiveRequest::Refused("400 Bad Request");
     }
     if !request.value(head, KnownField::Host).is_some_and(is_of_this_machine) {
-        return Wanted::Refused("421 Misdirected Request");
+        return LiveRequest::Refused("421 Misdirected Request");
     }
     if request.method != Method::Get {
-        return Wanted::Refused("405 Method Not Allowed");
+        return LiveRequest::Refused("405 Method Not Allowed");
     }
     match request.target.of(head) {
-        b"/" => Wanted::Page,
-        b"/events" => Wanted::Events,
-        b"/state" => Wanted::State,
-        _ => Wanted::Refused("404 Not Found"),
+        b"/" => LiveRequest::Page,
+        b"/events" => LiveRequest::Events,
+        b"/state" => LiveRequest::State,
+        _ => LiveRequest::Refused("404 Not Found"),
     }
 }
 
@@ -279,8 +279,8 @@ mod tests {
         assert!(get(address, "/none", "localhost").starts_with("HTTP/1.1 404 "));
         assert!(get(address, "/", "evil.example").starts_with("HTTP/1.1 421 "));
         assert_eq!(
-            wanted(b"POST / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"),
-            Wanted::Refused("405 Method Not Allowed")
+            parse_request(b"POST / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"),
+            LiveRequest::Refused("405 Method Not Allowed")
         );
         assert!(Bound::to("192.0.2.1:80".parse().unwrap()).unwrap_err().contains("loopback"));
     }
@@ -295,7 +295,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = wanted(&bytes);
+            let _ = parse_request(&bytes);
         }
 
         #[test]

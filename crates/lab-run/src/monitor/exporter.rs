@@ -1,5 +1,5 @@
-//! Snapshots of another machine: read from the metrics that an exporter on it gives over HTTP (node_exporter,
-//! or anything that speaks Prometheus' text format).
+//! Snapshots of another machine: read over HTTP from the metrics of an exporter on it (node_exporter, or any
+//! other with Prometheus' text format).
 //!
 //! The metrics of node_exporter replace this machine's readings, so that every figure of [`super::Usage`] is
 //! computed in the same way. Families that are missing leave their figures absent.
@@ -78,7 +78,7 @@ impl Sample<'_> {
     }
 }
 
-/// Reads a line of the text format; comments and malformed lines give nothing.
+/// Reads a line of the text format; `None` for comments and malformed lines.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let line = line.trim();
     let name_end = line.find(|c: char| c == '{' || c.is_whitespace())?;

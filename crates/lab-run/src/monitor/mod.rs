@@ -96,7 +96,7 @@ impl Monitor {
     /// Ends the watch now: later events are not recorded. If the window had begun and not ended, it ends,
     /// too.
     pub fn end(&self) {
-        // A send fails only when the thread is gone, and then the watch has ended.
+        // A send fails only after the thread has ended, and then the watch has ended.
         let _ = self.stop.send(());
     }
 
@@ -118,7 +118,9 @@ fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Reco
     let mut take = |recording: &mut Recording| {
         let last = recording.snapshots.last();
         let snapshot = match (&watch.session, &watch.exporter) {
-            (Some(session), _) => Snapshot::of_another(watch.start, last, || session.look(watch.start).ok()),
+            (Some(session), _) => {
+                Snapshot::of_another(watch.start, last, || session.snapshot(watch.start).ok())
+            }
             (None, Some(exporter)) => Snapshot::of_another(watch.start, last, || {
                 exporter.read(watch.start).or_else(|_| exporter.read(watch.start)).ok()
             }),

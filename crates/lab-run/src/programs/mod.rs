@@ -206,7 +206,8 @@ fn find_or_build(recipes: &[&Recipe]) -> Programs {
     )
 }
 
-/// Builds what is not there yet. An error is one of the directory; a compiler's error belongs to its program.
+/// Builds the missing programs. An error is one of the directory; a compiler's error is stored with its
+/// program.
 fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
     fs::create_dir_all(directory)?;
     let mut missing = BTreeMap::new();
@@ -273,7 +274,7 @@ fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> R
         Ok(ended) => {
             let said = String::from_utf8_lossy(&ended.stderr);
             let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-            Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it said nothing")))
+            Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("there is no {COMPILER} to compile its program (install gcc and libc6-dev)"))

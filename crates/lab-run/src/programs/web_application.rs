@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 /// What they run on, at the least.
 const JAVA_RELEASE: &str = "17";
 
-/// Compiles the classes, copies the page as often as it is asked for, and packs both. An error is one of the
-/// directory; if there is no application, the reason is the output of Java's tools.
+/// Compiles the classes, copies the page the requested number of times, and packs both. An error is one of
+/// the directory; if there is no application, the reason is the output of Java's tools.
 pub(super) fn build(
     sources: &Path,
     classes: &[&str],
@@ -47,7 +47,7 @@ fn run(mut command: Command, tool: &str) -> Result<(), String> {
         Ok(ended) => {
             let said = String::from_utf8_lossy(&ended.stderr);
             let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-            Err(format!("{tool} could not build it: {}", first.unwrap_or("it said nothing")))
+            Err(format!("{tool} could not build it: {}", first.unwrap_or("it printed nothing")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("there is no {tool} to build its program (install openjdk-17-jdk-headless)"))

@@ -1,4 +1,4 @@
-//! The words that name a system on another machine: `ssh://[user@]host[:port]/system`.
+//! The name of a system on another machine: `ssh://[user@]host[:port]/system`.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -17,12 +17,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Whether a word of the command line names a system so.
+    /// Whether an argument has this form.
     pub fn looks_like(word: &str) -> bool {
         word.starts_with(SCHEME)
     }
 
-    /// Takes the word apart into the machine and the system's name (or the path of its definition).
+    /// Splits the word into the machine and the system's name (or the path of its definition).
     pub fn parse(word: &str) -> Result<(Host, String), String> {
         let wrong = || format!("{word:?} is not ssh://[user@]host[:port]/system");
         let rest = word.strip_prefix(SCHEME).ok_or_else(wrong)?;
@@ -42,7 +42,7 @@ impl Host {
         Ok((host, system.to_owned()))
     }
 
-    /// The word that ssh takes.
+    /// The argument of ssh.
     pub fn destination(&self) -> String {
         match &self.user {
             Some(user) => format!("{user}@{}", self.name),
@@ -52,7 +52,7 @@ impl Host {
 
     /// Whether it is this machine.
     pub fn is_this_machine(&self) -> bool {
-        // A name that only ssh's own configuration knows is not this machine's.
+        // A name that only ssh's own configuration defines is not this machine's.
         let addresses = (self.name.as_str(), 0).to_socket_addrs();
         addresses.is_ok_and(|mut addresses| addresses.any(|address| is_own(address.ip())))
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use touchstone_lab::recording::Snapshot;
 use touchstone_lab::result::{ConfigurationFile, MachineFacts};
 
-/// The longest line that is read, bytes: the look at a system with thousands of processes has less than a
+/// The longest line that is read, bytes: the snapshot of a system with thousands of processes has less than a
 /// tenth of it.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -65,7 +65,7 @@ pub(super) enum Answer {
     Stopped,
     /// It could not be done, for this reason.
     Failed {
-        /// In words.
+        /// As text.
         reason: String,
     },
 }
@@ -75,7 +75,7 @@ pub(super) enum Answer {
 pub struct Found {
     /// Its name for people, with its version.
     pub title: String,
-    /// The address on which it will listen: that by which ssh came.
+    /// The address on which it will listen: the one that ssh connected to.
     pub address: IpAddr,
     /// Its port.
     pub port: u16,

@@ -1,5 +1,5 @@
-//! The probe: this program on the machine of a system under test. It answers questions until it is told to
-//! stop or its input ends, and leaves no process.
+//! The probe: this program on the machine of a system under test. It answers questions until it receives
+//! `Stop` or its input ends, and leaves no process.
 
 use super::messages::{self, Answer, Found, Question};
 use crate::placement;
@@ -62,7 +62,7 @@ impl Probe {
                 Ok(Answer::Found(Box::new(found)))
             }
             Question::Start { needs, mean_body_bytes } => self.found()?.start(&needs, mean_body_bytes),
-            Question::Look => self.found()?.look(),
+            Question::Look => self.found()?.observe(),
             Question::Stop => {
                 self.system = None;
                 Ok(Answer::Stopped)
@@ -150,20 +150,20 @@ impl System {
         Ok(answer)
     }
 
-    fn look(&mut self) -> Result<Answer, String> {
+    fn observe(&mut self) -> Result<Answer, String> {
         let running = self.running.as_mut().ok_or_else(|| "nothing was started".to_owned())?;
         let launched = &mut running.launched;
         let ended = launched.process.has_ended().map(str::to_owned);
         let mut beside = || launched.companions.iter_mut().find_map(|it| it.has_ended().map(str::to_owned));
         let ended = ended.or_else(|| beside().map(|end| format!("a program beside it: {end}")));
-        let last_words = ended.as_ref().and_then(|_| running.launched.process.last_words());
+        let last_words = ended.as_ref().and_then(|_| running.launched.process.last_output());
         let snapshot = Snapshot::take(Instant::now(), Some(&mut running.tree));
         Ok(Answer::Seen { snapshot: Box::new(snapshot), ended, last_words })
     }
 }
 
 /// The address that ssh connected to (`SSH_CONNECTION`: the client's address and port, and ours): the load
-/// comes over the same network.
+/// arrives over the same network.
 fn own_address() -> IpAddr {
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let address = connection.split_whitespace().nth(2).and_then(|address| address.parse().ok());

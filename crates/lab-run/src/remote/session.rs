@@ -13,7 +13,7 @@ use touchstone_lab::machine;
 use touchstone_lab::recording::Snapshot;
 use touchstone_lab::result::ConfigurationFile;
 
-/// How long a probe may take to end after it was told to.
+/// How long a probe may take to end after the request to stop.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The directory of this program's copies on the other machine, below its user's home.
 const PROBES: &str = ".cache/touchstone/probe";
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// The figures of the other machine now, dated from `start`: half of the round trip is subtracted.
-    pub(crate) fn look(&self, start: Instant) -> Result<Snapshot, String> {
+    pub(crate) fn snapshot(&self, start: Instant) -> Result<Snapshot, String> {
         let asked = start.elapsed();
         let Answer::Seen { snapshot, ended, last_words } = self.ask(&Question::Look)? else {
             return Err("the probe answered something else".to_owned());
@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// The end of the system's output, if it has ended.
-    pub fn last_words(&self) -> Option<String> {
+    pub fn last_output(&self) -> Option<String> {
         self.lock().last_words.clone()
     }
 
@@ -184,7 +184,7 @@ impl Session {
 }
 
 impl ProbeProcess {
-    /// No more questions: the probe ends by itself, or is killed.
+    /// The end of its input makes the probe end; otherwise it is killed.
     fn close(&mut self) {
         self.ask = None;
         let deadline = Instant::now() + STOP_TIME_LIMIT;

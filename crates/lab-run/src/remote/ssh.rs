@@ -1,4 +1,4 @@
-//! The command that runs something on another machine over ssh.
+//! The command that runs a program on another machine over ssh.
 
 use super::Host;
 use std::process::Command;

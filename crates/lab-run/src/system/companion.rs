@@ -47,7 +47,7 @@ impl SocketDirectory {
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     let directory = SocketDirectory { path };
-                    give(&directory.path, user)?;
+                    set_owner(&directory.path, user)?;
                     return Ok(directory);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -65,13 +65,14 @@ impl SocketDirectory {
 
 impl Drop for SocketDirectory {
     fn drop(&mut self) {
-        // What cannot be removed lies in the temporary directory, and is emptied with it.
+        // Files that cannot be removed remain in the temporary directory, and are removed with its other
+        // contents.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl PreparedCompanion {
-    /// Starts a process for each processor; what they print goes into a file.
+    /// Starts a process for each processor; their output is written to a file.
     pub fn start(
         &self,
         cpus: &[usize],
@@ -83,7 +84,7 @@ impl PreparedCompanion {
         let path = sockets.join(&self.socket);
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        give(&path, user)?;
+        set_owner(&path, user)?;
         let start = || {
             SystemProcess::start(Start {
                 command: &self.command,
@@ -101,7 +102,7 @@ impl PreparedCompanion {
     }
 }
 
-fn give(path: &Path, user: Option<&User>) -> io::Result<()> {
+fn set_owner(path: &Path, user: Option<&User>) -> io::Result<()> {
     match user {
         Some(user) => std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)),
         None => Ok(()),

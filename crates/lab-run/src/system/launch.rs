@@ -25,7 +25,7 @@ pub struct LaunchContext<'a> {
     pub address: IpAddr,
     /// Its port.
     pub port: u16,
-    /// Its TLS, where the suite asks for it.
+    /// Its TLS, if the suite requires it.
     pub tls: Option<LaunchTls<'a>>,
     /// The port of its origin; 0 where it has none.
     pub origin_port: u16,
@@ -37,11 +37,11 @@ pub struct LaunchContext<'a> {
     pub mean_body_bytes: u64,
     /// The capabilities that the run needs of it.
     pub needs: &'a [&'a str],
-    /// The control group that limits its memory, with that of the programs beside it; absent: nothing does.
+    /// The control group that limits its memory, with that of the programs beside it; absent: no limit.
     pub memory: Option<&'a MemoryGroup>,
 }
 
-/// What a system takes that speaks TLS on a port of its own.
+/// The settings of a system with TLS on its own port.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchTls<'a> {
     /// The port.
@@ -67,7 +67,7 @@ pub struct Launched {
     pub sockets: SocketDirectory,
 }
 
-/// Starts a system; the text of a refusal says what could not be done.
+/// Starts a system; the text of a refusal states what could not be done.
 pub fn launch(
     definition: &Definition,
     installed: &Installed,
@@ -103,7 +103,7 @@ pub fn launch(
 }
 
 impl LaunchContext<'_> {
-    /// What stands for the placeholders of a definition. `sockets` is the directory of its sockets.
+    /// The values of the placeholders of a definition. `sockets` is the directory of its sockets.
     pub fn values<'v>(&'v self, installed: &'v Installed, sockets: &'v Path) -> Values<'v> {
         Values {
             executable: &installed.executable,

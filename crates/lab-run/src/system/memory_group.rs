@@ -1,9 +1,9 @@
-//! Limits the memory of a system under test: a control group of its own with a limit. The limit includes the
+//! Limits the memory of a system under test: its own control group with a limit. The limit includes the
 //! memory that its processes allocate and the kernel's page cache of the files that they read.
 //!
 //! A control group of version 2 with the controller `memory` is made beside this process's own group, because
-//! a group that holds processes gives no controller to groups below it; of version 1 it is made below it. No
-//! other program is needed. If neither can be created, the message says what is missing.
+//! a group with processes cannot enable a controller for groups below it; with version 1 it is made below it.
+//! No other program is needed. If neither can be created, the message states what is missing.
 
 use rustix::fs::Advice;
 use std::fs::{self, File};
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::memory::Size;
 
-/// Executes a command when this process is in the group, which is the first argument. So everything that the
-/// command allocates and starts is in the group.
+/// Executes a command when this process is in the group, which is the first argument. So all memory and
+/// processes of the command are in the group.
 const WAIT_FOR_GROUP: &str = "until case \"$(cat /proc/$$/cgroup)\" in *\"$0\"*) ;; *) false ;; esac; \
                               do sleep 0.01; done; exec \"$@\"";
 /// How long processes may take to leave the group after they were ended.
@@ -48,7 +48,7 @@ enum SwapLimit {
 }
 
 impl MemoryGroup {
-    /// Makes a group of this size; the text of an error says what is missing.
+    /// Makes a group of this size; the text of an error states what is missing.
     pub fn make(size: Size) -> Result<MemoryGroup, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -100,7 +100,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // It can be taken away when its last process is gone, a moment after that has ended.
+        // It can be removed a moment after its last process has ended.
         let deadline = Instant::now() + EMPTY_TIME_LIMIT;
         while fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));

@@ -1,8 +1,8 @@
 //! Systems under test: how each server is found, configured, started and stopped.
 //!
 //! A system is a TOML file. Those in `systems/` at the repository's root are built in; [`Definition::find`]
-//! takes the name of one of them or the path of a file. A server that runs already is named by its URL
-//! instead ([`url::SystemUrl`]) and nothing is started.
+//! accepts the name of one of them or the path of a file. A server that runs already is named by its URL
+//! instead ([`url::SystemUrl`]) and no program is started.
 
 pub mod companion;
 pub mod launch;
@@ -69,7 +69,7 @@ const VERSION_TIME_LIMIT: Duration = Duration::from_secs(30);
 pub struct Definition {
     /// For example `nginx`.
     pub name: String,
-    /// Its name for people; `{version}` stands for the version.
+    /// Its name for readers; `{version}` is replaced by the version.
     pub title: String,
     /// A line for the list of systems.
     pub description: String,
@@ -93,8 +93,7 @@ pub struct Definition {
     pub companions: Vec<Companion>,
     /// The capabilities with programs whose processor time the kernel adds to none of its processes.
     pub uncounted: Vec<String>,
-    /// The system that it stands in front of, by name or path: it is started before this one, on its own
-    /// port.
+    /// The system behind this one, by name or path: it is started before this one, on its own port.
     pub origin: Option<String>,
     /// True for the kernel's limit: it answers every request with one length.
     pub is_limit: bool,
@@ -105,7 +104,7 @@ pub struct Definition {
 pub struct Installed {
     /// Its executable.
     pub executable: PathBuf,
-    /// Its version, where it says one.
+    /// Its version, if the server reports one.
     pub version: Option<String>,
 }
 

@@ -45,11 +45,11 @@ pub struct Start<'a> {
     pub directory: &'a Path,
     /// The file that holds its standard output and error.
     pub output: &'a Path,
-    /// The socket that is its descriptor 0; absent: nothing is.
+    /// The socket that becomes its descriptor 0; absent: none.
     pub socket: Option<&'a UnixListener>,
-    /// The user that it becomes; absent: it stays this one.
+    /// The user that it becomes; absent: the user of this process.
     pub user: Option<&'a User>,
-    /// The control group that limits its memory; absent: nothing does.
+    /// The control group that limits its memory; absent: no limit.
     pub memory: Option<&'a MemoryGroup>,
 }
 
@@ -91,7 +91,7 @@ impl SystemProcess {
         self.child.id()
     }
 
-    /// How it ended, if it did, in words.
+    /// How it ended, if it did, as text.
     pub fn has_ended(&mut self) -> Option<&str> {
         if self.ended.is_none() && self.leader_has_ended() {
             self.reap();
@@ -100,22 +100,22 @@ impl SystemProcess {
     }
 
     /// The end of what it printed.
-    pub fn last_words(&self) -> Option<String> {
-        last_words(&self.output).ok().filter(|words| !words.is_empty())
+    pub fn last_output(&self) -> Option<String> {
+        last_output(&self.output).ok().filter(|words| !words.is_empty())
     }
 
     /// Asks it to end, without waiting.
-    pub fn ask_to_end(&self) {
+    pub fn request_end(&self) {
         if self.ended.is_none() {
-            // The leader is not yet reaped, so the number is still its group's. It may have ended by itself:
-            // no harm.
+            // The leader is not yet reaped, so the number is still its group's. An error is ignored: it may
+            // have ended already.
             let _ = self.signal(Signal::TERM);
         }
     }
 
     /// Ends it and everything in its group: SIGTERM, and SIGKILL for what is left after eight seconds.
     pub fn stop(&mut self) {
-        self.ask_to_end();
+        self.request_end();
         let deadline = Instant::now() + STOP_TIME_LIMIT;
         while self.ended.is_none() && !self.leader_has_ended() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
@@ -169,7 +169,7 @@ fn spawn_on(cpus: &[usize], command: &mut Command) -> io::Result<Child> {
     })
 }
 
-fn last_words(path: &Path) -> io::Result<String> {
+fn last_output(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
@@ -215,7 +215,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut process = shell("echo \"$GREETING\"; echo cannot bind >&2; exit 7", place.path());
         assert!(wait_for_end(&mut process).contains('7'));
-        assert_eq!(process.last_words().unwrap(), "good morning\ncannot bind");
+        assert_eq!(process.last_output().unwrap(), "good morning\ncannot bind");
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
         let mut process =
             shell("grep Cpus_allowed_list /proc/self/status; pwd; cut -d' ' -f5 /proc/$$/stat", place.path());
         wait_for_end(&mut process);
-        let words = process.last_words().unwrap();
+        let words = process.last_output().unwrap();
         let lines: Vec<&str> = words.lines().collect();
         assert_eq!(lines[0].split_whitespace().nth(1), Some(first.to_string().as_str()));
         assert_eq!(Path::new(lines[1]), place.path().canonicalize().unwrap());
@@ -237,7 +237,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut process = shell("sleep 1000 & echo $!; wait", place.path());
         let child = loop {
-            if let Some(words) = process.last_words() {
+            if let Some(words) = process.last_output() {
                 break words.parse::<u32>().unwrap();
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -259,7 +259,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut process = shell("seq 1 5000", place.path());
         wait_for_end(&mut process);
-        let words = process.last_words().unwrap();
+        let words = process.last_output().unwrap();
         assert_eq!(words.lines().count(), LAST_WORDS_LINES);
         assert!(words.ends_with("5000"));
     }

@@ -3,7 +3,7 @@
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of
 //! configuration languages stay unchanged. The name of a part is a capability that the run needs of the
-//! system, `as_root` if this program runs as root, `conformance` where rules are tried, `speed` where it is
+//! system, `as_root` if this program runs as root, `conformance` if rules are tested, `speed` if it is
 //! measured, or `jars` if those of the server's own servlets were copied; a name with `_and_` requires all of
 //! its names.
 
@@ -36,7 +36,7 @@ pub(super) const PLACEHOLDERS: [&str; 16] = [
 const AS_ROOT: &str = "as_root";
 /// The part for runs with copied jars of servlets, and the placeholder of the copy.
 const JARS: &str = "jars";
-/// The parts for the two kinds of run: rules are tried, or speed is measured.
+/// The parts for the two kinds of run: rules are tested, or speed is measured.
 pub(crate) const CONFORMANCE: &str = "conformance";
 const SPEED: &str = "speed";
 /// The parts that are no capabilities.
@@ -141,7 +141,7 @@ impl Values<'_> {
     }
 }
 
-/// What is wrong with a template, if anything.
+/// The fault of a template, if it has one.
 pub(super) fn problem(template: &str) -> Option<String> {
     let pieces = match pieces(template) {
         Ok(pieces) => pieces,

@@ -4,7 +4,8 @@ use super::text::value;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Memory at one moment: bytes now, faults and swapping since boot. What the kernel does not tell is absent.
+/// Memory at one moment: bytes now, faults and swapping since boot. What the kernel does not report is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReading {
     /// All there is.
@@ -19,7 +20,7 @@ pub struct MemoryReading {
     pub page_faults: Option<u64>,
     /// Of them, those that waited for a disk.
     pub major_page_faults: Option<u64>,
-    /// Pages brought back from swap.
+    /// Pages read back from swap.
     pub swapped_in_pages: Option<u64>,
     /// Pages put into swap.
     pub swapped_out_pages: Option<u64>,

@@ -256,7 +256,7 @@ impl Recording {
     }
 }
 
-/// The value of a line through the points at `x`, which lies between the first and the last.
+/// The value at `x` of a line through the points; `x` is between the first and the last point.
 fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let right = points.partition_point(|point| point.0 < x).min(points.len().checked_sub(1)?);
     let (after, before) = (points[right], points[right.saturating_sub(1)]);

@@ -4,7 +4,7 @@ use super::text::{paired_value, worded_value};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// The network at one moment; but for the sockets, counters since boot. What the kernel does not tell is
+/// The network at one moment; except for the sockets, counters since boot. What the kernel does not report is
 /// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkReading {

@@ -12,8 +12,8 @@ const PROCESSES_MAX: usize = 64;
 /// Of more threads than this, of all processes together, only the sums are kept.
 const THREADS_MAX: usize = 128;
 
-/// Processes and all their descendants. A process that was once seen in the tree stays in it while it lives,
-/// also when its parent ends and it is given to another.
+/// Processes and all their descendants. A process that was once found in the tree remains in it until it
+/// ends, also when its parent ends and it gets another parent.
 #[derive(Debug)]
 pub struct ProcessTree {
     /// Process ids with the start times that distinguish a later process with the same id.
@@ -36,7 +36,7 @@ pub struct TreeReading {
     pub threads: u64,
 }
 
-/// One process of the tree at one moment; times and bytes since it began. What the kernel does not tell is
+/// One process of the tree at one moment; times and bytes since it began. What the kernel does not report is
 /// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessReading {
@@ -117,7 +117,7 @@ impl ProcessTree {
         pids.filter_map(|pid| process(&self.stat(pid)?, &mut threads_left)).collect()
     }
 
-    /// The process's statistics, unless it is gone or another one now has its number.
+    /// The process's statistics, unless it has ended or another process now has its number.
     fn stat(&self, pid: i32) -> Option<procfs::process::Stat> {
         let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
         let same = self.members.get(&pid).is_none_or(|start| *start == stat.starttime);

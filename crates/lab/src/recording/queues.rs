@@ -1,5 +1,5 @@
 //! Queues of packets that wait to be sent, and their limits (queueing disciplines, `tc qdisc`): they show
-//! that a link is limited, even a link without a speed of its own.
+//! that a link is limited, even a link that reports no speed.
 //!
 //! The kernel answers over netlink (rtnetlink(7)): one request, and an answer of messages with attributes.
 //! The answer is input from outside like any other: a length that does not fit ends the reading.
@@ -37,10 +37,10 @@ const DATAGRAM_BYTES: usize = 32 * 1024;
 
 /// Asks the kernel; `None` if it does not answer.
 pub fn read() -> Option<QueueReading> {
-    ask().ok()
+    query().ok()
 }
 
-fn ask() -> io::Result<QueueReading> {
+fn query() -> io::Result<QueueReading> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // No protocol means NETLINK_ROUTE. The kernel has answered when the send returns: the socket need not
     // wait.

@@ -30,7 +30,7 @@ pub struct DiskReading {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Time for which anything was under way, milliseconds.
+    /// Time with at least one operation under way, milliseconds.
     pub busy_ms: u64,
     /// The same, counted once for each request that was under way: over busy time, the length of the queue.
     pub queued_ms: u64,
@@ -65,7 +65,7 @@ fn parse(stat: &str) -> SchedulerReading {
     }
 }
 
-/// Every disk that has ever done anything; partitions and memory disks are left out.
+/// Every disk with at least one operation; partitions and memory disks are left out.
 pub fn disks() -> Vec<DiskReading> {
     let all = parse_disks(&fs::read_to_string("/proc/diskstats").unwrap_or_default());
     // Partitions have no directory of their own there.
@@ -191,7 +191,7 @@ mod tests {
         let _ = (disks(), control_group(std::process::id()));
         assert_eq!(control_group(u32::MAX), None);
         assert_eq!(own_control_group(Some(std::process::id())), None);
-        // The memory is another at every look.
+        // The memory has another address at every reading.
         let limits = |reading: ControlGroupReading| ControlGroupReading { memory_bytes: None, ..reading };
         assert_eq!(own_control_group(None).map(limits), control_group(std::process::id()).map(limits));
     }

@@ -20,7 +20,7 @@ pub(super) fn paired_value(text: &str, group: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(at)?.parse().ok()
 }
 
-/// The value behind a word on a line of words and values: `TCP: inuse 2 orphan 0 tw 0`.
+/// The value after a word on a line of words and values: `TCP: inuse 2 orphan 0 tw 0`.
 pub(super) fn worded_value(text: &str, group: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':'))?;
     let mut words = line.split_whitespace();

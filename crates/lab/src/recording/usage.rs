@@ -47,7 +47,7 @@ pub struct Usage {
     pub queue_over_limits_per_second: Option<f64>,
     /// Share of the snapshots in which bytes waited to be sent.
     pub queue_waiting: Option<f64>,
-    /// Every disk that did anything.
+    /// Every disk with at least one operation.
     pub disks: Vec<DiskUse>,
     /// Share of the time for which some task waited: for a processor, memory, input and output.
     pub pressure: [Option<f64>; 3],
@@ -89,7 +89,7 @@ pub struct LinkUse {
 pub struct DiskUse {
     /// Its name.
     pub name: String,
-    /// Share of the time for which anything was under way.
+    /// Share of the time with at least one operation under way.
     pub busy: f64,
     /// Requests under way, mean.
     pub queue: f64,

@@ -29,7 +29,7 @@ impl Cell {
         self.printed().value
     }
 
-    /// Where it stands, for a reader.
+    /// Its place in the report, for a reader.
     pub(super) fn place(self) -> String {
         let Cell(in_report, table, row, _) = self;
         let number =

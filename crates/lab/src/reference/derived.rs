@@ -10,7 +10,7 @@ const FASTTRACK: &str = "fasttrack-1996";
 const COMPAQ: &str = "compaq-1997";
 const BORDERMANAGER: &str = "bordermanager-1997";
 
-/// A printed figure and the one that its inputs give.
+/// A printed figure and the one computed from its inputs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Derived {
     /// The report.
@@ -23,7 +23,7 @@ pub struct Derived {
     pub printed: String,
     /// The sum, with its figures.
     pub sum: String,
-    /// What the sum gives.
+    /// The computed figure.
     pub computed: f64,
     /// The least that the roundings of the inputs allow.
     pub least: f64,
@@ -45,7 +45,7 @@ pub fn derived() -> Vec<Derived> {
     all
 }
 
-/// A derived figure of known place, from the range and the value that its inputs give.
+/// A derived figure of known place, from the range and the value computed from its inputs.
 fn figure(at: Cell, printed: Printed, what: &str, sum: String, computed: f64, range: Range) -> Derived {
     Derived {
         report: at.0,
@@ -264,8 +264,8 @@ fn iplanet_factors() -> Vec<Derived> {
     all
 }
 
-/// One row of the tables of SPICE efficiency: the table and row that state it, the processors, and where the
-/// rate and the latency of the interface stand.
+/// One row of the tables of SPICE efficiency: the table and row that state it, the processors, and the places
+/// of the rate and the latency of the interface.
 struct Efficiency {
     table: &'static str,
     row: &'static str,
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_that_everybody_knows_come_out() {
+    fn the_well_known_figures_are_derived() {
         let all = derived();
         let of = |what: &str, printed: &str| {
             let found = all.iter().find(|it| it.what == what && it.printed == printed);

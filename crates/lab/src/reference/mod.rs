@@ -45,7 +45,7 @@ pub struct Report {
     pub dated: String,
     /// The benchmark that it used.
     pub tool: String,
-    /// How its tables can be found again: what the `section` of each stands for.
+    /// How to find its tables: the meaning of the `section` of each.
     pub paging: String,
     /// Every table, and what the text states in figures, in their order.
     pub tables: Vec<Table>,
@@ -61,7 +61,7 @@ pub struct Table {
     pub number: String,
     /// Its title.
     pub title: String,
-    /// Where it stands: section, and page where the report has pages.
+    /// Its place: the section, and the page if the report has pages.
     pub section: String,
     /// The names of the columns, the first (of the row's own name) left out.
     pub columns: Vec<String>,

@@ -58,7 +58,7 @@ impl Range {
         Range { low: value, high: value }
     }
 
-    /// Whether some value lies in both.
+    /// Whether some value is in both.
     pub fn touches(self, other: Range) -> bool {
         // Sums of halves of decimal units are not exact in binary.
         let slack = 1e-9 * self.high.abs().max(other.high.abs());

@@ -1,7 +1,7 @@
 //! The bootstrap: the confidence interval of a median, without assuming a distribution.
 //!
 //! Runs are drawn from those measured, with replacement; the interval holds the middle of the medians of many
-//! such draws. A time series within one run is drawn in blocks, because neighbouring seconds are alike. The
+//! such draws. A time series within one run is drawn in blocks, because neighbouring seconds are similar. The
 //! generator is seeded: the same figures always give the same interval.
 
 use super::Interval;
@@ -38,7 +38,8 @@ impl Generator {
     }
 }
 
-/// The interval of a statistic of independent values. `None` of nothing, or where the statistic has no value.
+/// The interval of a statistic of independent values. `None` if there are no values, or the statistic has
+/// none.
 pub fn of_statistic(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64>,
@@ -58,9 +59,10 @@ pub fn of_statistic(
 
 /// The interval of the median of a few runs.
 ///
-/// Of few values the bootstrap's interval of a median is too narrow, so it is widened to the order statistics
-/// that bound the median whatever the distribution (binomial). With fewer than six runs no method can bound a
-/// median at 95 %; the interval is then the range of the runs, and a report says how many runs there were.
+/// For few values the bootstrap's interval of a median is too narrow, so it is widened to the order
+/// statistics that bound the median for every distribution (binomial). With fewer than six runs no method can
+/// bound a median at 95 %; the interval is then the range of the runs, and a report says how many runs there
+/// were.
 pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
     let sorted = sorted(values)?;
     let Some((low, high)) = rank_bounds(sorted.len() as u64, 0.5, CONFIDENCE) else {
@@ -75,8 +77,8 @@ pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
     })
 }
 
-/// The interval of the mean of a series whose neighbours are alike (one-second rates of a run): whole blocks
-/// are drawn (the moving block bootstrap, Kuensch 1989), each of about the cube root of the length.
+/// The interval of the mean of a series whose neighbours are similar (one-second rates of a run): whole
+/// blocks are drawn (the moving block bootstrap, Kuensch 1989), each of about the cube root of the length.
 pub fn of_series_mean(series: &[f64], seed: u64) -> Option<Interval> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     if series.is_empty() || series.iter().any(|value| !value.is_finite()) {

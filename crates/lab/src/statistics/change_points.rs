@@ -1,7 +1,7 @@
 //! Where a history of figures changed its level: the points between which the figures are of one level each.
 //!
 //! The history is split where the difference of the two means is largest against the noise, if chance alone
-//! would give such a split seldom (a test by permutation); each part is then split in the same way (binary
+//! would rarely cause such a split (a test by permutation); each part is then split in the same way (binary
 //! segmentation). The generator is seeded: the same history gives the same points.
 
 use super::bootstrap::Generator;

@@ -1,20 +1,20 @@
-//! Whether all clients were served alike. A server can show a fine rate by serving some clients and starving
-//! others; the report of 2000 calls its peak then not a useful one.
+//! Whether all clients were served equally. A server can reach a high rate by serving some clients and
+//! starving others; the report of 2000 does not call such a peak useful.
 
 use super::quantile::median;
 use serde::{Deserialize, Serialize};
 
-/// How alike the clients of one run were served.
+/// How equally the clients of one run were served.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Jain's index of the clients' answers: 1 all alike, 1/n one client had them all.
+    /// Jain's index of the clients' answers: 1: all equal; 1/n: one client had them all.
     pub jain: f64,
     /// The slowest client's mean latency over the median client's; absent where no latency is known.
     pub slowest_over_median: Option<f64>,
 }
 
 /// Jain's fairness index (Jain, Chiu and Hawe, 1984): the square of the sum over n times the sum of squares.
-/// `None` of no clients, or where none got anything.
+/// `None` if there are no clients, or no client got an answer.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -1,18 +1,18 @@
 //! The gate of continuous integration: whether a figure became worse, with few false alarms on a noisy
 //! machine, from a handful of interleaved runs.
 //!
-//! Each run is a block: within it both sides had their turns with every mix, one after the other, so that
-//! what disturbs a run disturbs both. The mean of the logarithms of its ratios is one value; the values of
-//! different runs are independent. The alarm is given where the lower end of the one-sided interval of their
-//! mean (Student's t) lies above no change, and the mean above what is tolerated. With a confidence of 99.5 %
-//! there is a false alarm once in 200 comparisons.
+//! Each run is a block: within it both sides ran every mix, one after the other, so that a disturbance of a
+//! run affects both. The mean of the logarithms of its ratios is one value; the values of different runs are
+//! independent. The alarm is raised if the lower end of the one-sided interval of their mean (Student's t) is
+//! above no change, and the mean is above the tolerance. With a confidence of 99.5 % there is a false alarm
+//! once in 200 comparisons.
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
 
 /// The confidence of the one-sided interval.
 pub const CONFIDENCE: f64 = 0.995;
-/// The fewest runs from which anything is concluded.
+/// The fewest runs that allow a conclusion.
 pub const FEWEST_RUNS: usize = 3;
 
 /// The outcome of the gate.
@@ -44,7 +44,7 @@ pub enum Verdict {
 }
 
 impl Gate {
-    /// What came out, in a sentence.
+    /// The outcome, in a sentence.
     pub fn sentence(&self, new: &str, old: &str) -> String {
         let change = (self.ratio.estimate - 1.0) * 100.0;
         let figures = format!(

@@ -1,4 +1,5 @@
-//! The statistics of the lab, as pure functions of numbers: nothing here reads a file, a clock or a result.
+//! The statistics of the lab, as pure functions of numbers: no function here reads a file, a clock or a
+//! result.
 //!
 //! - [`warm_up`]: when a run is in a steady state (MSER-5);
 //! - [`bootstrap`]: intervals of medians and of time series, seeded, so that the same figures give the same
@@ -6,11 +7,11 @@
 //! - [`quantile`]: medians, and the interval of a percentile of one run (order statistics);
 //! - [`paired`]: whether two systems differ, against the noise that a system shows against itself;
 //! - [`gate`]: whether a figure became worse, for continuous integration; [`change_points`]: since when;
-//! - [`fairness`]: whether all clients were served alike;
-//! - [`taint`]: whether the load engine and not the server set the figures;
-//! - [`useful_peak`]: the highest load that people would still be content with.
+//! - [`fairness`]: whether all clients were served equally;
+//! - [`taint`]: whether the load engine, not the server, limited the figures;
+//! - [`useful_peak`]: the highest load with acceptable latency and errors.
 //!
-//! The methods, with their sources, are told in `docs/method.md`.
+//! `docs/method.md` describes the methods and their sources.
 
 pub mod bootstrap;
 pub mod change_points;
@@ -34,7 +35,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a value lies in it.
+    /// Whether a value is in it.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }

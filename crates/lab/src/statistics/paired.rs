@@ -1,9 +1,9 @@
 //! Whether two systems differ: pairs of alternating runs, compared with the noise of a system against itself.
 //!
-//! Each pair gives a ratio; its logarithm is used, so that "twice" and "half" weigh alike. The verdict is
-//! "different" only if the whole interval of the median ratio lies outside the band of differences that do
-//! not matter, and outside the band in which the same system differed from itself (an A/A comparison).
-//! Otherwise it is "no difference shown", which is not the same as "equal".
+//! Each pair gives a ratio; its logarithm is used, so that "twice" and "half" have the same weight. The
+//! verdict is "different" only if the whole interval of the median ratio is outside the band of differences
+//! that do not matter, and outside the band in which the same system differed from itself (an A/A
+//! comparison). Otherwise it is "no difference shown", which is not the same as "equal".
 
 use super::Interval;
 use super::bootstrap;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 /// A smaller difference does not matter.
 pub const PRACTICAL_BAND: f64 = 0.01;
-/// The fewest pairs from which anything is concluded: with five, all of one sign, chance has 1 in 16.
+/// The fewest pairs that allow a conclusion: with five, all of one sign, chance has 1 in 16.
 pub const FEWEST_PAIRS: usize = 5;
 /// Up to this many pairs the signed-rank test is exact.
 const EXACT_PAIRS_MAX: usize = 25;
 
-/// What came out.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
@@ -159,8 +159,8 @@ fn has_repeats(ranks: &[f64]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// How many of the 2^n ways to sign the ranks give each sum, and from it the probability of the observed sum
-/// or a more extreme one.
+/// Counts how many of the 2^n ways to sign the ranks result in each sum, and computes from it the probability
+/// of the observed sum or a more extreme one.
 fn exact_p(count: usize, sum: usize) -> f64 {
     let most = count * (count + 1) / 2;
     let mut ways = vec![0.0f64; most + 1];

@@ -1,10 +1,10 @@
-//! Medians, and the interval of a percentile of one run: the order statistics between which it lies.
+//! Medians, and the interval of a percentile of one run: the order statistics that bound it.
 //!
 //! The number of values below the true quantile is binomial, whatever the distribution, so two ranks bound it
 //! without any assumption about its shape.
 
-/// The middle value (of an even number, the mean of the two middle ones); `None` of nothing or of what is no
-/// number.
+/// The middle value (of an even number, the mean of the two middle ones); `None` if there are no values or
+/// one is not a number.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values)?;
     let middle = sorted.len() / 2;
@@ -30,7 +30,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
-/// The values in order; `None` of nothing or of what is not a number.
+/// The values in order; `None` if there are no values or one is not a number.
 pub(super) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || values.iter().any(|value| value.is_nan()) {
         return None;
@@ -43,9 +43,8 @@ pub(super) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
 /// From this variance on the binomial is taken as normal; below it is summed up.
 const NORMAL_FROM_VARIANCE: f64 = 400.0;
 
-/// The ranks (from 1) of the order statistics between which the quantile `share` of the true distribution
-/// lies with at least `confidence`, for `count` independent values. `None` where so few values cannot bound
-/// it.
+/// The ranks (from 1) of the order statistics that bound the quantile `share` of the true distribution with
+/// at least `confidence`, for `count` independent values. `None` if so few values cannot bound it.
 pub fn rank_bounds(count: u64, share: f64, confidence: f64) -> Option<(u64, u64)> {
     if count == 0 || !(0.0..1.0).contains(&share) || share <= 0.0 || !(0.0..1.0).contains(&confidence) {
         return None;

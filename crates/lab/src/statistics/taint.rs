@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const SHARE_MAX: f64 = 0.01;
 /// Sending may be late by this at its 99th percentile.
 pub const LATENESS_MAX_US: f64 = 1000.0;
-/// Or by this share of the median latency, whichever is more.
+/// Or by this share of the median latency; the larger limit applies.
 pub const LATENESS_SHARE_MAX: f64 = 0.05;
 /// A thread of the engine may be this busy.
 pub const BUSY_MAX: f64 = 0.80;
@@ -23,7 +23,7 @@ pub const PORTS_MAX: f64 = 0.80;
 /// Share of time for which some task of the engine's machine waited for a processor, at most.
 pub const PRESSURE_MAX: f64 = 0.10;
 
-/// One second of the load engine; what was not measured is absent and gives no sign.
+/// One second of the load engine; figures that were not measured are absent and give no sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EngineSecond {
     /// How late requests left, 99th percentile, microseconds (with an arrival rate only).
@@ -47,7 +47,7 @@ pub struct EngineSecond {
     /// Share of the second for which some task waited for a processor. Of a machine that the server shares it
     /// is no sign, and absent.
     pub pressure: Option<f64>,
-    /// How long the engine did not run at all, where this second is part of such a time, seconds.
+    /// How long the engine did not run at all, if this second is part of such a pause, seconds.
     pub stood_still_s: Option<f64>,
 }
 

@@ -1,10 +1,10 @@
-//! The useful peak: the highest load that people would still be content with (the report of 2000 names it;
-//! these are its words made exact).
+//! The useful peak: the highest load with acceptable latency and errors (the report of 2000 names it; these
+//! are its criteria made exact).
 //!
 //! It is the largest load at which, over at least three runs in their steady windows, at most one request of
-//! a thousand fails, 95 % of the answers come within the agreed time, no lighter load has the same rate with
-//! a much shorter wait, all clients are served equally, and the load engine was below its limit. If it is
-//! lower than the peak, the reason is given.
+//! a thousand fails, 95 % of the answers arrive within the agreed time, no lighter load has the same rate
+//! with a much shorter wait, all clients are served equally, and the load engine was below its limit. If it
+//! is lower than the peak, the reason is given.
 
 use super::fairness::Fairness;
 use super::quantile::measured_median;
@@ -18,10 +18,10 @@ pub struct Criteria {
     pub runs_min: usize,
     /// Failed requests, at most, as a share.
     pub errors_max: f64,
-    /// 95 % of the answers come within this, microseconds; absent: nothing was agreed on.
+    /// 95 % of the answers arrive within this time, microseconds; absent: no time was agreed.
     pub p95_max_us: Option<f64>,
     /// Of loads whose rates are level, a heavier one may have this many times the wait of a lighter one, by
-    /// the 95th percentile; absent (as in older results): nothing is asked.
+    /// the 95th percentile; absent (as in older results): no limit applies.
     #[serde(default)]
     pub level_wait_max: Option<f64>,
     /// Jain's index, at least.
@@ -45,8 +45,8 @@ impl Default for Criteria {
 
 /// Rates that differ by less are level, as in every comparison of peaks.
 const LEVEL_RATES: f64 = 0.03;
-/// By how much a wait may grow for no more requests. In a closed loop past saturation the wait grows with the
-/// clients while the rate stays: half as many clients more are too many.
+/// The factor by which the wait may grow without a higher rate. In a closed loop beyond saturation the wait
+/// grows with the clients while the rate does not: 50 % more clients are too many.
 const LEVEL_WAIT_MAX: f64 = 4.0 / 3.0;
 
 /// One run at a load.
@@ -60,9 +60,9 @@ pub struct Run {
     pub errors: f64,
     /// 95th percentile of the latency, microseconds.
     pub p95_us: f64,
-    /// How alike the clients were served; absent where it was not measured.
+    /// How equally the clients were served; absent if it was not measured.
     pub fairness: Option<Fairness>,
-    /// Why the load engine and not the server set the figures, in words; absent: the server did.
+    /// Why the load engine and not the server limited the figures; absent: the server did.
     pub tainted: Option<&'static str>,
 }
 
@@ -103,7 +103,7 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
         .collect();
     if let Some(most) = criteria.level_wait_max {
         for place in 1..loads.len() {
-            let waits = waits_for_nothing(&loads[..place], &loads[place], most);
+            let waits = needless_wait(&loads[..place], &loads[place], most);
             loads[place].reasons.extend(waits);
         }
     }
@@ -115,7 +115,7 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
 }
 
 /// The reason that a lighter load has the same rate with a shorter wait.
-fn waits_for_nothing(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
+fn needless_wait(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
     let is_better = |other: &&Load| {
         other.rate >= load.rate * (1.0 - LEVEL_RATES)
             && other.p95_us > 0.0

@@ -16,11 +16,11 @@ pub const FEWEST: usize = 4 * BATCH;
 pub struct WarmUp {
     /// How many observations at the beginning belong to the warm-up: a multiple of [`BATCH`].
     pub cut: usize,
-    /// Whether the series settled: the best cut lies before the middle.
+    /// Whether the series became steady: the best cut is before the middle.
     pub settled: bool,
 }
 
-/// The cut of a series (one-second rates, say). `None` of too short a series, or of one with what is no
+/// The cut of a series (one-second rates, say). `None` if the series is too short, or a value is not a
 /// number.
 pub fn cut(series: &[f64]) -> Option<WarmUp> {
     if series.len() < FEWEST || series.iter().any(|value| !value.is_finite()) {
@@ -32,7 +32,7 @@ pub fn cut(series: &[f64]) -> Option<WarmUp> {
     let mut best = (0, statistic(&means));
     for cut in 1..=last {
         let value = statistic(&means[cut..]);
-        // Ties (a series that does not move at all) keep the most observations.
+        // Ties (a constant series) keep the most observations.
         if value < best.1 {
             best = (cut, value);
         }
@@ -53,7 +53,7 @@ mod tests {
     use crate::statistics::bootstrap::Generator;
     use proptest::prelude::*;
 
-    /// A rate that climbs for `warm` seconds and then stays, with some noise.
+    /// A rate that rises for `warm` seconds and then remains constant, with some noise.
     fn warming(warm: usize, length: usize, noise: f64) -> Vec<f64> {
         let mut generator = Generator::new(11);
         let level = |second: usize| 1000.0 * ((second + 1) as f64 / (warm + 1) as f64).min(1.0);

@@ -44,7 +44,7 @@ fn write_text(content: &mut Vec<u8>, end: usize, random: &mut SplitMix) {
         content.extend_from_slice(separator);
         content.extend_from_slice(word.as_bytes());
     }
-    // A word or tag that ran over the end is cut; a cut tag could open one that never closes, so it becomes
+    // A word or tag that exceeds the end is cut; a cut tag could leave an element open, so it is replaced by
     // dots.
     content.truncate(end);
     let tail_start = end.saturating_sub(16);

@@ -65,7 +65,7 @@ impl Endpoints {
         self.0.iter().all(|endpoint| endpoint.is_secure)
     }
 
-    /// The first, and the others, as the load engine knows them.
+    /// The first endpoint and the others, in the types of the load engine.
     pub(super) fn targets(
         &self,
         run_parameters: &RunParameters<'_>,

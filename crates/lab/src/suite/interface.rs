@@ -2,8 +2,8 @@
 //! definitions are the TOML files of `suites/interfaces/`; a suite names those that it measures.
 //!
 //! An interface states what the system under test must be able to do for it (a capability), which program it
-//! needs, which path is requested and how many bytes come back; and what the reports of 1996 to 2000 measured
-//! for it.
+//! needs, which path is requested and how many bytes are returned; and what the reports of 1996 to 2000
+//! measured for it.
 
 use crate::capability;
 use crate::definition::{DefinitionError, Document, Table, nearest};
@@ -57,7 +57,7 @@ pub struct Interface {
     pub program: Option<String>,
     /// The page that must be at the path, for example `shtml`.
     pub page: Option<String>,
-    /// The path that is requested; `*` in it stands for a number from 1 to `paths`.
+    /// The path that is requested; `*` in it is replaced by a number from 1 to `paths`.
     pub path: String,
     /// How many paths there are, which are requested equally often.
     pub paths: u64,
@@ -87,8 +87,8 @@ impl Interface {
         BUILT_IN.iter().map(|(name, text)| Interface::read(name, text)).collect()
     }
 
-    /// A built-in interface by its name, or an interface file by its path; the text of an error says what is
-    /// wrong.
+    /// A built-in interface by its name, or an interface file by its path; the text of an error states what
+    /// is wrong.
     pub(super) fn find(name_or_path: &str) -> Result<Interface, String> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
             return Interface::read(name, text).map_err(|error| error.to_string());

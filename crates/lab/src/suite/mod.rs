@@ -101,7 +101,7 @@ const BUILT_IN: [(&str, &str); 53] = [
 pub struct Suite {
     /// For example `webbench-1.1-static`.
     pub name: String,
-    /// A line that says what it is.
+    /// A line that describes it.
     pub title: String,
     /// A sentence or two for the list of suites.
     pub description: String,
@@ -111,7 +111,7 @@ pub struct Suite {
     pub keep_alive: bool,
     /// The share of the requests on kept connections that are the last on theirs; absent: none is.
     pub new_connection_share: Option<f64>,
-    /// The protocol version that the requests are written in, where their class has none of its own.
+    /// The protocol version of the requests, unless their class has its own.
     pub http_version: HttpVersion,
     /// Clients that share a connection of HTTP/2 or 3.
     pub streams: usize,
@@ -125,7 +125,7 @@ pub struct Suite {
     pub receive_buffer_bytes: usize,
     /// A request without a complete answer after this is an error, seconds.
     pub timeout_s: f64,
-    /// How long each system is loaded before its first mix, seconds; nothing of it counts.
+    /// How long each system is loaded before its first mix, seconds; none of these requests counts.
     pub warm_up_s: f64,
     /// The same in the short form.
     pub quick_warm_up_s: f64,
@@ -135,9 +135,9 @@ pub struct Suite {
     pub fail_if: Vec<Threshold>,
     /// What ends a mix, and the run, as soon as it is missed.
     pub abort_if: Vec<Threshold>,
-    /// Whether the rules of HTTP are tried on each system before the mixes.
+    /// Whether the rules of HTTP are tested on each system before the mixes.
     pub conformance: bool,
-    /// How the names of the cases begin that are tried; empty: all are.
+    /// The beginnings of the names of the tested cases; empty: all cases.
     pub conformance_cases: Vec<String>,
     /// The mixes, in order.
     pub mixes: Vec<Mix>,
@@ -159,7 +159,7 @@ pub struct Mix {
     /// An open load: this number of requests, pages or sessions is sent each second, even if earlier ones are
     /// not answered.
     pub rate: Option<f64>,
-    /// How the arrivals of an open load follow one another.
+    /// How the arrivals of an open load are spaced.
     pub arrivals: Arrivals,
     /// The time at the beginning that is not counted.
     pub ramp_up_s: f64,

@@ -23,7 +23,7 @@ pub struct OwnRequest {
     pub headers: Vec<String>,
     /// The body; of a WebSocket the message that is sent, of a call of gRPC the message without its prefix.
     pub body: Option<Vec<u8>>,
-    /// How often it is asked for, relative to the others of its class.
+    /// How often it is requested, relative to the others of its class.
     pub weight: f64,
     /// Bytes of the answer's body; absent: not known, and not checked.
     pub body_bytes: Option<u64>,
@@ -32,7 +32,7 @@ pub struct OwnRequest {
     pub file_bytes: Option<u64>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub statuses: Vec<u16>,
-    /// Of a session: how long its user thinks before this request.
+    /// In a session: the think time before this request.
     pub think_time_s: f64,
     /// The values that are taken from its answer, what must be true of it, and its redirects.
     pub step: Option<StepPlan>,
@@ -40,10 +40,10 @@ pub struct OwnRequest {
     pub stream: Option<Stream>,
 }
 
-/// How requests that are spelt out follow one another.
+/// The order of requests that are listed one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Not at all: one of them is chosen at a time.
+    /// No order: one of them is chosen at a time.
     Chosen,
     /// A page: a client that requests the first then requests all others, without think times.
     Page,
@@ -254,7 +254,7 @@ fn is_method(word: &str) -> bool {
     word.len() <= 100 && is_token(word.as_bytes())
 }
 
-/// What is wrong with a path, if anything (the origin form of RFC 9112, section 3.2.1).
+/// The fault of a path, if it has one (the origin form of RFC 9112, section 3.2.1).
 pub fn path_problem(path: &str) -> Option<String> {
     // A value of the session may be a whole path.
     if !path.starts_with('/') && !path.starts_with("${") {

@@ -88,7 +88,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     })
 }
 
-/// Which rules of HTTP are tried, by the beginnings of their names.
+/// Which rules of HTTP are tested, by the beginnings of their names.
 fn conformance_cases(root: &Table<'_>, asked: bool) -> Result<Vec<String>, DefinitionError> {
     let Some(list) = root.strings("conformance_cases")? else { return Ok(Vec::new()) };
     if !asked {
@@ -113,7 +113,7 @@ fn abort_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
     }
 }
 
-/// What each mix must keep to, in the words of `touchstone load --fail-if`.
+/// The thresholds of each mix, in the syntax of `touchstone load --fail-if`.
 fn thresholds(root: &Table<'_>, key: &'static str) -> Result<Vec<Threshold>, DefinitionError> {
     let Some(list) = root.strings(key)? else { return Ok(Vec::new()) };
     let read = list.value.iter().map(|text| Threshold::parse(text));
@@ -174,7 +174,7 @@ impl MixTimes {
     }
 }
 
-/// Whether all think times are the same, or random with their mean.
+/// Whether all think times are equal, or random with their mean.
 fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError> {
     let Some(spread) = table.string("think_spread")? else { return Ok(None) };
     match spread.value.as_str() {
@@ -187,7 +187,7 @@ fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError
     }
 }
 
-/// How the arrivals of an open load follow one another.
+/// How the arrivals of an open load are spaced.
 fn arrivals(table: &Table<'_>) -> Result<Option<Arrivals>, DefinitionError> {
     let Some(arrivals) = table.string("arrivals")? else { return Ok(None) };
     match arrivals.value.as_str() {

@@ -11,7 +11,7 @@ use touchstone_load::{HttpVersion, MAXIMUM_REQUESTS};
 
 /// The most files of a class, and of a tree.
 pub(super) const FILES_MAX: u64 = MAXIMUM_REQUESTS as u64;
-/// The most bytes that a program is asked for.
+/// The most bytes that a request requires of a program.
 const ASKED_BYTES_MAX: u64 = 8 << 20;
 /// The largest exponent of popularity.
 const ZIPF_MAX: f64 = 10.0;
@@ -118,10 +118,10 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
     }
     match (stated.len(), interface) {
         (0, None) => files(table, class, seed),
-        (0, Some(interface)) => asked(table, interface),
+        (0, Some(interface)) => interface_content(table, interface),
         (1, interface) => {
             let (tables, order) = stated.remove(0);
-            spelt_out(table, &tables, order, interface)
+            listed_requests(table, &tables, order, interface)
         }
         _ => Err(table.error(
             "a class has `requests`, one of which is chosen, or a `page`, which is asked for as a whole, or \
@@ -134,7 +134,7 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
 const OWN_PATHS: &str = "/.touchstone/";
 
 /// Requests that are spelt out.
-fn spelt_out(
+fn listed_requests(
     class: &Table<'_>,
     tables: &[Table<'_>],
     order: Order,
@@ -171,7 +171,7 @@ fn spelt_out(
 }
 
 /// An interface's answers, in the requested size if it accepts one.
-fn asked(table: &Table<'_>, interface: Interface) -> Result<Content, DefinitionError> {
+fn interface_content(table: &Table<'_>, interface: Interface) -> Result<Content, DefinitionError> {
     let asked = table.whole("body_bytes", 1..=ASKED_BYTES_MAX)?;
     if let Some(asked) = &asked
         && interface.size_query.is_none()

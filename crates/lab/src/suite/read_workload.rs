@@ -18,8 +18,8 @@ const WEIGHTS_TOLERANCE: f64 = 1e-6;
 /// The most interfaces of a suite.
 const INTERFACES_MAX: usize = 100;
 
-/// The parts of a suite, from its top level; `endpoint` is where requests go unless a class says otherwise,
-/// on connections that `streams` clients share.
+/// The parts of a suite, from its top level; requests are sent to `endpoint` unless a class names another
+/// one, on connections that `streams` clients share.
 pub(super) fn parts(
     root: &Table<'_>,
     endpoint: Endpoint,

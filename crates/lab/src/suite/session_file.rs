@@ -1,5 +1,5 @@
-//! Sessions in a file of their own, as `touchstone load --sessions` takes them. The requests are written as
-//! those of a suite.
+//! Sessions in a separate file, for `touchstone load --sessions`. The requests are written as those of a
+//! suite.
 
 use super::own_request::OwnRequest;
 use super::script::script;
@@ -14,14 +14,14 @@ use touchstone_load::{MAXIMUM_REQUESTS, PlannedRequest, ScriptPlan};
 pub struct SessionFile {
     /// The names of the sessions.
     pub names: Vec<String>,
-    /// The requests of all sessions as the load engine takes them, each a class of its own.
+    /// The requests of all sessions in the form of the load engine, each a separate class.
     pub requests: Vec<PlannedRequest>,
     /// Data files and cookies.
     pub script: ScriptPlan,
 }
 
 impl SessionFile {
-    /// Reads the text of a file; data files lie beside it, in `directory`.
+    /// Reads the text of a file; data files are beside it, in `directory`.
     pub fn read(file: &str, text: &str, directory: &Path) -> Result<SessionFile, DefinitionError> {
         let document = Document::new(file, text);
         let parsed = document.parse()?;

@@ -112,7 +112,7 @@ impl Spread {
 
     /// The size of one file out of this many, from the smallest on.
     fn size(&self, number: u64, files: u64) -> u64 {
-        // Even and geometric spreads include both ends; in a distribution each file stands for its share.
+        // Even and geometric spreads include both ends; in a distribution each file represents its share.
         let along = if files > 1 { number as f64 / (files - 1) as f64 } else { 0.5 };
         let quantile = (number as f64 + 0.5) / files as f64;
         let bytes = match self {

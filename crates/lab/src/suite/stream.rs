@@ -1,5 +1,6 @@
-//! Reads what a request says of messages: that its answer is a stream of them (server-sent events, lines,
-//! calls of gRPC), or that it opens a WebSocket. The keys are those of suites and of files of sessions.
+//! Reads the keys of a request about messages: that its answer is a stream of them (server-sent events,
+//! lines, calls of gRPC), or that it opens a WebSocket. The keys are those of suites and of files of
+//! sessions.
 
 use super::values::SECONDS_MAX;
 use crate::definition::{DefinitionError, Located, Table};
@@ -13,7 +14,7 @@ const MESSAGES_MAX: u64 = 1_000_000_000;
 /// The keys of WebSockets alone.
 const WEBSOCKET_KEYS: [&str; 4] = ["sends", "send_every_s", "binary", "ping_every_s"];
 
-/// What a request says of messages.
+/// The settings of a request about messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Its answer is a stream of messages.
@@ -50,8 +51,8 @@ impl Stream {
     }
 }
 
-/// Reads the keys `messages`, `end_after`, `websocket` and those of WebSockets; `has_body` says whether there
-/// is something to send.
+/// Reads the keys `messages`, `end_after`, `websocket` and those of WebSockets; `has_body` states whether the
+/// request has a body.
 pub(super) fn stream(table: &Table<'_>, has_body: bool) -> Result<Option<Stream>, DefinitionError> {
     let form = form(table)?;
     let end_after = table.whole("end_after", 0..=MESSAGES_MAX)?;

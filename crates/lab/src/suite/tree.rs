@@ -1,4 +1,5 @@
-//! The tree of files that a suite asks for: made once, kept in a cache directory, verified before every use.
+//! The tree of files that a suite requires: created once, kept in a cache directory, verified before every
+//! use.
 
 use super::content;
 use super::interface::AtPath;
@@ -18,7 +19,7 @@ pub const DIRECTIVE: &[u8] = b"<!--#";
 pub enum Expected {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// What a server makes of a page: no directive is left in it.
+    /// A server's output for a page: no directive is left in it.
     Page,
     /// Any output of the program is accepted.
     Anything,
@@ -114,15 +115,15 @@ fn file_content(workload: &Workload, class_index: usize, class: &Class, number: 
     content::make(&title, class.body_bytes(number).unwrap_or(0) as usize, seed)
 }
 
-/// What the file must hold that answers a request which is spelt out: the same wherever in the suite it is
-/// asked for.
+/// The contents of the file that answers a request which is listed on its own: the same in every part of the
+/// suite that requests it.
 fn own_file(workload: &Workload, request: &OwnRequest) -> Vec<u8> {
     let title = format!("{} {}", workload.name, request.path);
     let seed = workload.content_seed ^ seed_of(&request.path);
     content::make(&title, request.usual_bytes().unwrap_or(0) as usize, seed)
 }
 
-/// What the file of an interface must hold that is a file and no more.
+/// The contents of the file of an interface that is only a file.
 fn interface_file(workload: &Workload, interface: &Interface) -> Vec<u8> {
     let title = format!("{} {}", workload.name, interface.path);
     content::make(&title, interface.body_bytes as usize, workload.content_seed)

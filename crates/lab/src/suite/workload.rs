@@ -8,7 +8,7 @@ use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
 use touchstone_load::{HttpVersion, PlannedRequest, ScriptPlan};
 
-/// A part that is measured by itself in every mix.
+/// A part that is measured separately in every mix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// The interface that it measures; absent where the suite has one workload for all.
@@ -37,7 +37,7 @@ pub struct Class {
     pub name: String,
     /// Percent of the choices: of the requests, or, if there are pages, of the pages.
     pub weight_percent: f64,
-    /// What is asked for.
+    /// What is requested.
     pub content: Content,
     /// The exponent of Zipf's law for the popularity of its requests, in order; 0: all equally popular.
     pub zipf: f64,
@@ -63,7 +63,7 @@ pub enum Content {
     Interface {
         /// Which.
         interface: Box<Interface>,
-        /// The bytes that the query asks it for, if it accepts that.
+        /// The number of bytes that the query requests, if the program accepts that.
         asked_bytes: Option<u64>,
     },
     /// Requests that are spelt out, one at a time.
@@ -219,7 +219,7 @@ impl Class {
         matches!(self.content, Content::Requests { order: Order::Session, .. })
     }
 
-    /// How long a session's user thinks before one of its requests.
+    /// The think time before one of a session's requests.
     fn think_before(&self, number: u64) -> Duration {
         match &self.content {
             Content::Requests { requests, order: Order::Session, .. } => {
@@ -229,7 +229,7 @@ impl Class {
         }
     }
 
-    /// All think times of a session together, seconds.
+    /// The sum of a session's think times, seconds.
     pub fn session_think_s(&self) -> f64 {
         match &self.content {
             Content::Requests { requests, order: Order::Session, .. } => {

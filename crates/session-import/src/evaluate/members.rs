@@ -350,7 +350,7 @@ fn matched(request: usize, place: &Place, pattern: &str) -> Value {
     }
 }
 
-/// What the load tool tells a script: the answer, or where it is.
+/// What the load tool provides to a script: the answer, or a place in it.
 fn native_member(name: &str) -> Value {
     match name {
         // The answer to the only request of a script of Postman.

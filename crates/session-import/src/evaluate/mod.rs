@@ -1,6 +1,6 @@
-//! Goes through a script once without sending anything: functions are followed, loops over what is known are
-//! made, conditions on answers are taken as they are expected. What it sends, checks and takes from answers
-//! becomes requests; what is not known is told with its line.
+//! Evaluates a script once without sending requests: calls functions, runs loops over known values, and
+//! treats conditions on answers as expected by the script. What it sends, checks and extracts from answers
+//! becomes requests; unknown values are reported with their line.
 
 mod members;
 mod natives;
@@ -30,7 +30,7 @@ pub(crate) struct Scope {
     names: BTreeMap<String, Value>,
 }
 
-/// What stands in the interpreter's memory, so that values can be shared and changed.
+/// An entry of the interpreter's memory, so that values can be shared and changed.
 pub(crate) enum Kept {
     List(Vec<Value>),
     Object(Vec<(String, Value)>),
@@ -45,7 +45,7 @@ pub(crate) struct Interpreter {
     /// Files of rows and the columns that are used.
     pub(crate) files: BTreeMap<String, Vec<String>>,
     pub(crate) origin: Option<String>,
-    /// The variable of the environment that stands for the server.
+    /// The variable of the environment for the server.
     pub(crate) environment_origin: Option<String>,
     pub(crate) pause_s: f64,
     /// Variables that a script of Postman sets to what is known.
@@ -176,7 +176,7 @@ impl Interpreter {
             Value::Number(number) => number_text(*number),
             Value::Random(..) => {
                 self.note_once(
-                    "a random number, ${random}, stands for what the script draws or makes by itself",
+                    "a random number, ${random}, replaces random and generated values of the script",
                 );
                 "${random}".to_string()
             }
@@ -377,7 +377,7 @@ impl Interpreter {
         }
     }
 
-    /// Where it is not known before the run: the way that goes on.
+    /// If the condition is not known before the run: the branch that continues.
     fn condition(&mut self, test: &Expression, yes: &[Statement], no: &[Statement], scope: usize) -> Flow {
         let value = self.value(test, scope);
         let ends = |body: &[Statement]| {

@@ -169,7 +169,7 @@ impl Interpreter {
         }
     }
 
-    /// A value as JSON; a value of an answer stands in it as the inside of a text.
+    /// A value as JSON; a value of an answer is inserted in it as the contents of a text.
     pub(crate) fn json_text(&mut self, value: &Value, depth: usize) -> Option<String> {
         if depth > 30 {
             return None;
@@ -196,7 +196,7 @@ impl Interpreter {
                 Some(crate::variables::with_filter(&serde_json::Value::from(text).to_string(), "json"))
             }
             _ => {
-                self.note("a value of the body is not known before: null stands for it");
+                self.note("a value of the body is not known before the run: null replaces it");
                 Some("null".to_string())
             }
         }

@@ -302,7 +302,7 @@ fn arithmetic(operator: &str, left: &Value, right: &Value) -> Value {
     if let (Value::Number(left), Value::Number(right)) = (left, right) {
         return of(*left, *right).map_or(Value::Unknown, Value::Number);
     }
-    // The ends of what comes out; of a rest of a division they are not known.
+    // The bounds of the result; for a remainder they are not known.
     let corners = [of(low, other_low), of(low, other_high), of(high, other_low), of(high, other_high)];
     let corners: Vec<f64> = corners.into_iter().flatten().filter(|end| end.is_finite()).collect();
     if corners.len() < 4 || operator == "%" {

@@ -4,14 +4,14 @@ use super::Interpreter;
 use super::values::{Claim, Found, Place, Value, put};
 use crate::variables::plain_name;
 
-/// Words of chai that say nothing by themselves.
+/// Words of chai without a meaning of their own.
 const LINKS: [&str; 16] = [
     "to", "be", "been", "is", "that", "which", "and", "has", "have", "with", "at", "of", "same", "but",
     "does", "deep",
 ];
 
 impl Interpreter {
-    /// Calls a function of Postman; `None` where the name is none of its.
+    /// Calls a function of Postman; `None` if the name is not one of its functions.
     pub(super) fn call_postman(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
         let first = arguments.first();
         let word = |at: usize| arguments.get(at).and_then(Value::plain_text);
@@ -63,7 +63,7 @@ impl Interpreter {
 
     /// `tests["name"] = value`
     pub(super) fn test(&mut self, name: &Value, value: &Value) {
-        if !self.want_value(value) {
+        if !self.require_value(value) {
             let name = self.text(name).unwrap_or_default();
             self.note(&format!("left out: the test {name:?}"));
         }
@@ -88,7 +88,7 @@ impl Interpreter {
     /// A value must be true of the answer.
     fn expected(&mut self, value: &Value) -> Value {
         let is_taken = match self.claim(value) {
-            Some(claim) => self.want(&claim),
+            Some(claim) => self.require(&claim),
             None => self.truth(value) == Some(true),
         };
         if is_taken { Value::Undefined } else { self.missed() }
@@ -139,7 +139,7 @@ impl Interpreter {
                     None => inside,
                 }
             }
-            // Of what kind a value is, a session does not ask.
+            // A session cannot check the type of a value.
             "a" | "an" => return Value::Undefined,
             _ => return self.missed(),
         };

@@ -1,5 +1,5 @@
-//! What expressions of a script stand for while nothing is sent: values that are known, places in answers
-//! that will be known, and what is not known.
+//! The values of a script's expressions while no requests are sent: known values, places in answers that will
+//! be known, and unknown values.
 
 use crate::javascript::syntax::Function;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub(crate) enum Value {
     Number(f64),
     /// A number between two, at random.
     Random(f64, f64),
-    /// A text of ours: `${name}` in it stands for a value, `$${` for itself.
+    /// A text of a session: `${name}` in it is replaced by a value, `$${` means `${`.
     Text(String),
     /// A variable of the environment.
     Environment(String),
@@ -29,9 +29,9 @@ pub(crate) enum Value {
     Answer(usize),
     Found(Found),
     Claim(Claim),
-    /// What Postman's `pm.expect` is asked of, and whether the opposite is expected.
+    /// The argument of Postman's `pm.expect`, and whether the opposite is expected.
     Expected(Box<Value>, bool),
-    /// Where a text stands in the body of an answer.
+    /// The position of a text in the body of an answer.
     Position(usize, String),
     /// A file that the script opens, its rows, and one of them.
     File(String),
@@ -41,7 +41,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// A text without variables, as it is.
+    /// A text without variables, unchanged.
     pub(crate) fn plain_text(&self) -> Option<String> {
         match self {
             Value::Text(text) => plain(text),
@@ -80,7 +80,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// In the words of a file of sessions; `None`: no place of those.
+    /// In the syntax of a file of sessions; `None`: it has no such place.
     pub(crate) fn source(&self) -> Option<String> {
         Some(match self {
             Place::Body => "body".to_string(),
@@ -101,7 +101,7 @@ impl Place {
 pub(crate) struct Claim {
     pub(crate) request: usize,
     pub(crate) statuses: Option<BTreeSet<u16>>,
-    /// In the words of a file of sessions.
+    /// In the syntax of a file of sessions.
     pub(crate) asserts: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl Claim {
         }
     }
 
-    /// Whether it holds of an answer as it is expected: a status of success, and values that are there.
+    /// Whether it holds for an expected answer: a status of success, and existing values.
     pub(crate) fn is_expected(&self) -> bool {
         let is_success = self.statuses.as_ref().is_none_or(|statuses| match statuses.len() {
             // Some statuses that are named: one of success is what is waited for.
@@ -178,12 +178,12 @@ pub(crate) fn number_text(number: f64) -> String {
     if number == number.trunc() && number.abs() < 1e15 { format!("{number:.0}") } else { number.to_string() }
 }
 
-/// A text as it is, in our form.
+/// A literal text, in the syntax of sessions.
 pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// A text of ours without variables, as it is.
+/// A text of a session without variables, unchanged.
 pub(crate) fn plain(text: &str) -> Option<String> {
     crate::variables::names(text).is_empty().then(|| text.replace("$${", "${"))
 }

@@ -111,7 +111,7 @@ impl Parser<'_> {
 
     fn arrow_rest(&mut self) -> Option<Expression> {
         let parameters = if self.is_sign("(") { self.parameters()? } else { vec![self.binding(false)?] };
-        self.want_sign("=>")?;
+        self.expect_sign("=>")?;
         let body = if self.is_sign("{") {
             self.deeper(|parser| parser.block())?
         } else {
@@ -145,7 +145,7 @@ impl Parser<'_> {
             return Some(test);
         }
         let yes = self.assignment()?;
-        self.want_sign(":")?;
+        self.expect_sign(":")?;
         let no = self.assignment()?;
         Some(Expression::Choice(Box::new(test), Box::new(yes), Box::new(no)))
     }
@@ -238,7 +238,7 @@ impl Parser<'_> {
                 Expression::Call(Box::new(value), self.arguments(")")?)
             } else if self.take_sign("[") {
                 let place = self.expression()?;
-                self.want_sign("]")?;
+                self.expect_sign("]")?;
                 Expression::Index(Box::new(value), Box::new(place))
             } else if matches!(self.token(), Token::Template(..)) {
                 // http.url`...`: the text is what counts.
@@ -251,7 +251,7 @@ impl Parser<'_> {
         None
     }
 
-    /// What stands in brackets, whose first is behind.
+    /// The contents of brackets, after the opening one.
     fn arguments(&mut self, close: &str) -> Option<Vec<Expression>> {
         let mut list = Vec::new();
         while !self.take_sign(close) {
@@ -293,7 +293,7 @@ impl Parser<'_> {
             Token::Sign("(") => {
                 self.advance();
                 let value = self.expression()?;
-                self.want_sign(")")?;
+                self.expect_sign(")")?;
                 Some(value)
             }
             Token::Sign("[") => {
@@ -323,7 +323,7 @@ impl Parser<'_> {
     }
 }
 
-/// `x++`: the new value stands for it.
+/// `x++`: the new value is used.
 fn step(operator: &str, target: Expression) -> Expression {
     let operator = if operator == "++" { "+" } else { "-" };
     Expression::Assign(Box::new(target), operator, Box::new(Expression::Number(1.0)))

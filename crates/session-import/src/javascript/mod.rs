@@ -1,7 +1,7 @@
-//! As much of JavaScript as scripts of load tools use: from text to a tree, without running anything.
+//! The part of JavaScript that scripts of load tools use: from text to a tree, without running it.
 //!
 //! [`tokens`] cuts the text, [`parser`] makes statements of it ([`syntax`]). A statement that is not
-//! understood is kept with its place, and what follows it is read all the same.
+//! supported is kept with its place, and the following ones are read.
 
 mod expressions;
 mod parser;

@@ -1,4 +1,4 @@
-//! Statements. What a statement that is not understood may be, the reader of the script tells with its line.
+//! Statements. The reader of the script reports statements that are not supported, with their line.
 
 use super::syntax::{Binding, Expression, Function, Key, Kind, Statement};
 use super::tokens::{Placed, Token, tokens};
@@ -71,7 +71,7 @@ impl Parser<'_> {
         is_there
     }
 
-    pub(super) fn want_sign(&mut self, sign: &str) -> Option<()> {
+    pub(super) fn expect_sign(&mut self, sign: &str) -> Option<()> {
         self.take_sign(sign).then_some(())
     }
 
@@ -134,7 +134,7 @@ impl Parser<'_> {
             match self.token() {
                 Token::Sign("(" | "[" | "{") => open += 1,
                 Token::Sign(")" | "]" | "}") if open == 0 => {
-                    // One that closes nothing is passed, so that reading goes on.
+                    // A closing bracket without an opening one is skipped, so that reading continues.
                     if self.at == begin {
                         self.advance();
                     }
@@ -150,7 +150,7 @@ impl Parser<'_> {
 
     /// `{ ... }`
     pub(super) fn block(&mut self) -> Option<Vec<Statement>> {
-        self.want_sign("{")?;
+        self.expect_sign("{")?;
         let mut found = Vec::new();
         while !self.is_sign("}") {
             if self.is_at_end() {
@@ -245,9 +245,9 @@ impl Parser<'_> {
     }
 
     fn in_brackets(&mut self) -> Option<Expression> {
-        self.want_sign("(")?;
+        self.expect_sign("(")?;
         let value = self.expression()?;
-        self.want_sign(")")?;
+        self.expect_sign(")")?;
         Some(value)
     }
 
@@ -344,7 +344,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn parameters(&mut self) -> Option<Vec<Binding>> {
-        self.want_sign("(")?;
+        self.expect_sign("(")?;
         let mut parameters = Vec::new();
         while !self.take_sign(")") {
             parameters.push(self.binding(true)?);
@@ -428,7 +428,7 @@ impl Parser<'_> {
     fn for_loop(&mut self) -> Option<Kind> {
         self.advance();
         self.take_word("await");
-        self.want_sign("(")?;
+        self.expect_sign("(")?;
         let begin = self.at;
         let is_declared = ["const", "let", "var"].into_iter().any(|word| self.take_word(word));
         if let Some(binding) = self.binding(false) {
@@ -436,7 +436,7 @@ impl Parser<'_> {
             if is_in || self.is_word("of") {
                 self.advance();
                 let list = self.expression()?;
-                self.want_sign(")")?;
+                self.expect_sign(")")?;
                 return Some(Kind::ForEach(binding, list, is_in, self.body()?));
             }
         }
@@ -452,18 +452,18 @@ impl Parser<'_> {
             let kind = Kind::Expression(self.expression()?);
             Some(Box::new(Statement { line, source, kind }))
         };
-        self.want_sign(";")?;
+        self.expect_sign(";")?;
         let test = if self.is_sign(";") { None } else { Some(self.expression()?) };
-        self.want_sign(";")?;
+        self.expect_sign(";")?;
         let update = if self.is_sign(")") { None } else { Some(self.expression()?) };
-        self.want_sign(")")?;
+        self.expect_sign(")")?;
         Some(Kind::For { first, test, update, body: self.body()? })
     }
 
     fn switch(&mut self) -> Option<Kind> {
         self.advance();
         let value = self.in_brackets()?;
-        self.want_sign("{")?;
+        self.expect_sign("{")?;
         let mut cases = Vec::new();
         while !self.take_sign("}") {
             let test = if self.take_word("default") {
@@ -472,7 +472,7 @@ impl Parser<'_> {
                 self.take_word("case").then_some(())?;
                 Some(self.expression()?)
             };
-            self.want_sign(":")?;
+            self.expect_sign(":")?;
             let mut body = Vec::new();
             while !(self.is_sign("}") || self.is_word("case") || self.is_word("default")) {
                 if self.is_at_end() {
@@ -485,14 +485,14 @@ impl Parser<'_> {
         Some(Kind::Switch(value, cases))
     }
 
-    /// What is in `try` and `finally`; nothing fails while a script is read.
+    /// The blocks of `try` and `finally`; no exception occurs while a script is read.
     fn attempt(&mut self) -> Option<Kind> {
         self.advance();
         let mut body = self.block()?;
         if self.take_word("catch") {
             if self.take_sign("(") {
                 self.binding(false)?;
-                self.want_sign(")")?;
+                self.expect_sign(")")?;
             }
             self.block()?;
         }
@@ -518,8 +518,8 @@ impl Parser<'_> {
         }
         if self.take_sign("[") {
             let key = self.assignment()?;
-            self.want_sign("]")?;
-            self.want_sign(":")?;
+            self.expect_sign("]")?;
+            self.expect_sign(":")?;
             return Some((Key::Computed(key), self.assignment()?));
         }
         let is_modifier = ["async", "get", "set"].into_iter().any(|word| self.is_word(word))
@@ -540,7 +540,7 @@ impl Parser<'_> {
         if is_name && !self.is_sign(":") {
             return Some((Key::Name(key.clone()), Expression::Name(key)));
         }
-        self.want_sign(":")?;
+        self.expect_sign(":")?;
         Some((Key::Name(key), self.assignment()?))
     }
 }

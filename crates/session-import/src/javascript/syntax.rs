@@ -41,7 +41,7 @@ pub(crate) struct Function {
     pub(crate) body: Vec<Statement>,
 }
 
-/// What a declaration gives values to.
+/// The names that a declaration defines.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Binding {
     Name(String, Option<Expression>),
@@ -49,7 +49,7 @@ pub(crate) enum Binding {
     List(Vec<Binding>),
 }
 
-/// A statement and where it stands.
+/// A statement and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
     /// From 1.

@@ -22,7 +22,7 @@ pub(super) struct Placed {
     pub(super) end: usize,
 }
 
-/// Longer signs stand before those that they begin with.
+/// Longer signs are before their prefixes.
 const SIGNS: [&str; 57] = [
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=",
     ">=", "&&", "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>",
@@ -193,7 +193,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// What a backslash stands for.
+    /// The character that an escape sequence means.
     fn escaped(&mut self, text: &mut String) {
         self.at += 1;
         let Some(letter) = self.rest().chars().next() else { return };

@@ -1,9 +1,9 @@
 //! k6 scripts, their HTTP subset: the requests of the default function, or of those of the scenarios, in
-//! order as sessions, with checks, pauses, and values that are taken from answers. What is more than that is
-//! told with its line.
+//! order as sessions, with checks, pauses, and values that are taken from answers. Other parts are reported
+//! with their line.
 //!
-//! The script is gone through once ([`crate::evaluate`]); [`requests`] are the functions of k6/http,
-//! [`options`] the options in the words of `touchstone load`.
+//! The script is evaluated once ([`crate::evaluate`]); [`requests`] has the functions of k6/http, [`options`]
+//! converts the options to those of `touchstone load`.
 
 mod options;
 mod requests;
@@ -78,7 +78,7 @@ fn session(interpreter: &mut Interpreter, function: &Value) -> Vec<DraftRequest>
     let used: Vec<String> = requests[of_setup..].iter().flat_map(DraftRequest::uses).collect();
     let is_used = requests[..of_setup].iter().any(|request| used.iter().any(|name| request.takes(name)));
     if is_used {
-        interpreter.note_once("what setup() asks for is asked for by each session");
+        interpreter.note_once("each session sends the requests of setup()");
     } else if of_setup > 0 {
         interpreter.note_once("left out: the requests of setup(), whose answers are not used");
         requests.drain(..of_setup);
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// What scripts of today are made of.
+    /// The features of present scripts.
     #[test]
     fn functions_loops_forms_and_batches_are_followed() {
         let text = "import http from 'k6/http';\nimport { check, group, sleep } from 'k6';\n\
@@ -167,7 +167,7 @@ mod tests {
             "the options are those of: load --stages 60s:0-10,30s:10 --fail-if 'p95>=500ms' --abort-if \
              'errors>=1%'",
             "options: left out: the threshold mine",
-            "what setup() asks for is asked for by each session",
+            "each session sends the requests of setup()",
             "line 19: the requests of a batch",
         ] {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);

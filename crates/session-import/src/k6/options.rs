@@ -1,4 +1,4 @@
-//! The options of a k6 script, in the words of `touchstone load`.
+//! The options of a k6 script, as options of `touchstone load`.
 
 use crate::evaluate::Interpreter;
 use crate::evaluate::values::{Value, number_text, plain};
@@ -12,7 +12,7 @@ pub(super) struct Scenario {
     pub(super) weight: f64,
 }
 
-/// The scenarios, and a note with the words of the command line.
+/// The scenarios, and a note with the command-line options.
 pub(super) fn read(interpreter: &mut Interpreter) -> Vec<Scenario> {
     let mut scenarios = Vec::new();
     let mut words = Vec::new();

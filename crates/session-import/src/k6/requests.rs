@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const MOST_STATUSES: usize = 20;
 
 impl Interpreter {
-    /// Calls a function of k6/http; `None` where the name is none of its.
+    /// Calls a function of k6/http; `None` if the name is not one of its functions.
     pub(crate) fn call_http(&mut self, name: &str, arguments: &[Value]) -> Option<Value> {
         let function = name.strip_prefix("http.")?;
         let method = match function {
@@ -122,7 +122,7 @@ impl Interpreter {
         (*self.origin.get_or_insert_with(|| origin.clone()) == origin).then_some(path)
     }
 
-    /// Whether a name stands for a value of an answer, or of a file.
+    /// Whether a name is that of a value of an answer, or of a file.
     fn is_taken(&self, name: &str) -> bool {
         PREDEFINED.contains(&name)
             || self.files.values().flatten().any(|column| column == name)
@@ -149,7 +149,7 @@ impl Interpreter {
                 ("redirects", Value::Number(most)) if (0.0..=20.0).contains(most) => {
                     request.redirects = *most as u32;
                 }
-                // What answers look like is no matter of the load.
+                // The type of an answer does not matter for the load.
                 ("responseType" | "responseCallback", _) => {}
                 (key, _) => self.note(&format!("left out: the parameter {key}")),
             }
@@ -170,7 +170,7 @@ impl Interpreter {
         }
     }
 
-    /// A text as it is, an object as a form.
+    /// A text unchanged, an object as a form.
     fn body(&mut self, body: &Value, request: &mut DraftRequest) {
         if matches!(body, Value::Undefined | Value::Null) {
             return;
@@ -210,7 +210,7 @@ impl Interpreter {
                 value => value.clone(),
             };
             self.has_missed = outer;
-            if !self.want_value(&value) {
+            if !self.require_value(&value) {
                 self.note(&format!("left out: the check {name:?}"));
             }
         }
@@ -218,16 +218,17 @@ impl Interpreter {
         Value::Bool(true)
     }
 
-    /// A value must be true: a claim on an answer, or known; false where it cannot be said in a session.
-    pub(crate) fn want_value(&mut self, value: &Value) -> bool {
+    /// A value must be true: a condition on an answer, or a known value; false if a session cannot express
+    /// it.
+    pub(crate) fn require_value(&mut self, value: &Value) -> bool {
         match self.claim(value) {
-            Some(claim) => self.want(&claim),
+            Some(claim) => self.require(&claim),
             None => matches!(value, Value::Bool(true)),
         }
     }
 
-    /// What must be true of an answer; false where it cannot be said in a session.
-    pub(crate) fn want(&mut self, claim: &Claim) -> bool {
+    /// A condition on an answer; false if a session cannot express it.
+    pub(crate) fn require(&mut self, claim: &Claim) -> bool {
         let Some(request) = self.requests.get_mut(claim.request) else { return false };
         for words in &claim.asserts {
             if !request.assert.contains(words) {

@@ -300,7 +300,7 @@ impl DiskRun {
     /// Everything that waits is written.
     fn drain(&mut self) {
         while self.serving.step() {}
-        self.look_at_counters();
+        self.check_counters();
         if self.serving.process.is_dead() || self.leaving.is_some() {
             return;
         }
@@ -317,7 +317,7 @@ impl DiskRun {
         }
     }
 
-    fn look_at_counters(&self) {
+    fn check_counters(&self) {
         let (memory, disk) = (self.serving.store.counters(), self.serving.disk.counters());
         let under = |name| self.serving.store.under(hash_of(&key((name, 0))), &key((name, 0)));
         let objects: Vec<Arc<Object>> = (0..KEYS).flat_map(under).collect();
@@ -426,7 +426,7 @@ impl DiskRun {
         for name in all_names() {
             self.look_up(name);
         }
-        self.look_at_counters();
+        self.check_counters();
     }
 }
 

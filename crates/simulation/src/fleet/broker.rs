@@ -1,7 +1,7 @@
 //! The broker of the fleet, with the faults between machines: messages are late or lost, members are
 //! disconnected, the answer to an operation is lost, stored messages are delivered again.
 //!
-//! It checks itself what no member can: who leads while who holds the claim.
+//! It checks what no member can: which member leads, and which one holds the claim.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -126,7 +126,7 @@ impl Broker {
     }
 
     /// The broker answers, but stores no messages for a time.
-    pub fn keep_nothing(&self, time: Duration) {
+    pub fn refuse_to_store(&self, time: Duration) {
         self.state().keeps_nothing_until = Some(now() + time);
     }
 
@@ -211,7 +211,7 @@ impl Broker {
                     let message = StoredMessage::new(&message.subject, message.body.clone(), move || {
                         broker.round_trip(member)?;
                         if chance::one_in(10) {
-                            return Err(FabricError::Away("the confirmation was lost".to_string()));
+                            return Err(FabricError::Unreachable("the confirmation was lost".to_string()));
                         }
                         acknowledged.lock().unwrap().push(kept);
                         Ok(())
@@ -231,11 +231,11 @@ impl Broker {
         };
         if is_away {
             sleep(ANSWER_TIME);
-            return Err(FabricError::Away("the broker does not answer".to_string()));
+            return Err(FabricError::Unreachable("the broker does not answer".to_string()));
         }
         sleep(Duration::from_micros(chance::between(delay_us / 2, delay_us)));
         match self.state().members[member].is_away() {
-            true => Err(FabricError::Away("the connection broke".to_string())),
+            true => Err(FabricError::Unreachable("the connection broke".to_string())),
             false => Ok(()),
         }
     }
@@ -270,7 +270,7 @@ impl State {
         self.events.insert((at, self.last_event), event);
     }
 
-    /// A controller that says that it leads must hold the claim, as long as the claim exists.
+    /// A controller that states that it leads must hold the claim, as long as the claim exists.
     fn check_lease(&self, subject: &str, body: &[u8]) {
         if !subject.ends_with(".all") {
             return;
@@ -298,13 +298,13 @@ impl Fabric for MemberFabric {
         let mut state = self.broker.state();
         let link = &state.members[self.member];
         if link.is_dead {
-            return Err(FabricError::Away("dead".to_string()));
+            return Err(FabricError::Unreachable("dead".to_string()));
         }
         if link.is_cut {
             // Some of it is lost in the buffers of the machine.
             return match !state.members[self.member].seems_away() || chance::one_in(2) {
                 true => Ok(()),
-                false => Err(FabricError::Away("the broker is away".to_string())),
+                false => Err(FabricError::Unreachable("the broker is away".to_string())),
             };
         }
         state.check_lease(subject, &body);
@@ -333,7 +333,7 @@ impl Fabric for MemberFabric {
         Ok(inbox)
     }
 
-    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+    fn store_document(&self, document: &[u8]) -> Result<String, FabricError> {
         self.broker.round_trip(self.member)?;
         let name = touchstone_lab::machine::sha256(document);
         self.broker.state().documents.insert(name.clone(), document.to_vec());
@@ -366,7 +366,7 @@ impl Fabric for MemberFabric {
             }
         }
         if chance::one_in(8) {
-            return Err(FabricError::Away("the confirmation was lost".to_string()));
+            return Err(FabricError::Unreachable("the confirmation was lost".to_string()));
         }
         self.broker.round_trip(self.member)
     }

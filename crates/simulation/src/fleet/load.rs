@@ -60,10 +60,10 @@ pub fn send(
     Ok(outcome(plan, &by_client, late, is_stopped()))
 }
 
-/// Load is sent only while the controller is heard.
+/// Load is sent only while the controller's lease arrives.
 fn check_lease(scheduler: &Scheduler, process: usize, agent: &str) {
     let stalled_until = scheduler.process(process).stalled_until;
-    // Who has just gone on after standing still has not looked yet.
+    // An agent that has just continued after a pause has not checked yet.
     if now() < stalled_until + LEASE_CHECK_TIME {
         return;
     }

@@ -2,10 +2,10 @@
 //! The product's own code runs, with virtual time, while members are disconnected, paused, killed and started
 //! again, and clocks are set.
 //!
-//! What must hold: a controller that says that it leads holds the claim; an agent sends load only while it
-//! hears the controller whose order it carries out; the sum of a mix is what was really sent, each agent's
-//! part once; no result that was measured is lost or kept twice; and when all is well again a mix runs to its
-//! end.
+//! What must hold: a controller that states that it leads holds the claim; an agent sends load only while it
+//! receives the lease of the controller whose order it executes; the sum of a mix is what was really sent,
+//! each agent's part once; no measured result is lost or kept twice; and after all faults have ended a mix is
+//! completed.
 
 mod broker;
 mod load;
@@ -117,7 +117,7 @@ impl FleetRun {
         });
     }
 
-    /// Starts a controller that runs some mixes; gives its process and where their ends are found.
+    /// Starts a controller that runs some mixes; returns its process and the list of their outcomes.
     fn start_controller(&self, mixes: u64, options: ControllerOptions) -> (usize, Ends) {
         let process = self.scheduler.add_process();
         self.controllers.borrow_mut().push(process);
@@ -167,32 +167,33 @@ impl FleetRun {
                 continue;
             }
             match chance::below(13) {
-                0..=2 => self.cut_someone_off(),
-                3 | 4 => self.scheduler.stall(self.someone(), milliseconds(100, 8000)),
+                0..=2 => self.disconnect_a_member(),
+                3 | 4 => self.scheduler.stall(self.some_member(), milliseconds(100, 8000)),
                 5 => self.kill_an_agent(),
                 6 | 7 => {
                     self.start_controller(chance::between(1, 2), options.clone());
                 }
                 8 => self.kill_a_controller(),
-                9 => self
-                    .scheduler
-                    .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
+                9 => self.scheduler.set_clock(
+                    self.some_member(),
+                    chance::between(0, 20_000_000_000) as i64 - 10_000_000_000,
+                ),
                 10 => self.restart_agents(),
-                11 => self.scheduler.broker.keep_nothing(milliseconds(500, 6000)),
+                11 => self.scheduler.broker.refuse_to_store(milliseconds(500, 6000)),
                 _ => self.scheduler.broker.heal(),
             }
         }
     }
 
-    fn someone(&self) -> usize {
+    fn some_member(&self) -> usize {
         let agents = self.agents.borrow();
         let controllers = self.controllers.borrow();
         let all: Vec<usize> = agents.values().chain(controllers.iter()).copied().collect();
         all[chance::size(all.len())]
     }
 
-    fn cut_someone_off(&self) {
-        let member = self.someone();
+    fn disconnect_a_member(&self) {
+        let member = self.some_member();
         let is_cut = chance::percent(60);
         chance::note(|| format!("{:?} process {member} is cut off: {is_cut}", self.scheduler.age()));
         self.scheduler.broker.cut(member, is_cut);

@@ -41,7 +41,7 @@ struct Waiting {
     is_notified: bool,
 }
 
-/// A process on a machine of its own.
+/// A process on its own machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
     /// How far its clocks are ahead of the virtual time.
@@ -91,7 +91,7 @@ impl Scheduler {
         self.is_ending.get()
     }
 
-    /// Suspends the task that runs, until this moment or until something was sent.
+    /// Suspends the task that runs, until this moment or until a value was sent.
     pub fn pause(&self, until: Instant) {
         let yielder = YIELDER.get();
         if self.is_ending() || yielder.is_null() {
@@ -110,7 +110,7 @@ impl Scheduler {
         }
     }
 
-    /// A process on a new machine; gives its number.
+    /// A process on a new machine; returns its number.
     pub fn add_process(&self) -> usize {
         let process = Process {
             monotonic_ahead_ns: chance::between(1, 100_000_000) * 1000,
@@ -139,7 +139,7 @@ impl Scheduler {
         self.tasks.borrow_mut().push(waiting);
     }
 
-    /// Kills a process: nothing that its tasks do while they are removed reaches others.
+    /// Kills a process: the effects of its tasks while they are removed do not reach others.
     pub fn kill(&self, number: usize) {
         chance::note(|| format!("{:?} process {number} is killed", self.age()));
         self.processes.borrow_mut()[number].is_dead = true;

@@ -14,7 +14,7 @@ pub struct SentLoad {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentLoad {
     pub requests: u64,
-    /// How often it was begun, and how often it came to an end.
+    /// How often it was begun, and how often it ended.
     pub begun: u64,
     pub ended: u64,
 }

@@ -28,7 +28,7 @@ pub struct Client {
     next_stream: u32,
     /// What the server may still send on the connection.
     window: i64,
-    /// What the server may send on a new stream, as it knows it.
+    /// What the server may send on a new stream, by the settings that it has received.
     stream_window: i64,
     /// Settings on their way: windows and table sizes that hold when they are acknowledged.
     unacknowledged: Vec<(Option<u32>, Option<u32>)>,
@@ -39,7 +39,7 @@ pub struct Client {
     has_settings: bool,
     is_leaving: bool,
     block: Option<(u32, bool, Vec<u8>)>,
-    /// Its bytes are changed under way: the server may do anything that is whole frames.
+    /// Its bytes are changed on the link: the server may send any complete frames.
     is_changed: bool,
     unanswered_pings: u64,
     /// Pings and settings of the server that are to be answered.
@@ -62,7 +62,7 @@ struct Stream {
     has_head: bool,
     is_answered: bool,
     is_reset: bool,
-    /// The server wants no more of the body.
+    /// The server needs no more of the body.
     is_stopped: bool,
     /// The server will not take it up.
     is_ignored: bool,
@@ -95,7 +95,7 @@ impl Client {
         client
     }
 
-    /// Does something.
+    /// Takes a step.
     pub fn act(&mut self, to: &mut Wire) {
         if chance::percent(50) {
             self.acknowledge(to);
@@ -106,7 +106,7 @@ impl Client {
             7 | 8 => self.open_some_window(to),
             9 => self.reset_one(to),
             10 if self.unacknowledged.len() < 3 => self.change_settings(to),
-            _ => self.say_something_else(to),
+            _ => self.send_other_frame(to),
         }
     }
 
@@ -275,7 +275,7 @@ impl Client {
         self.unacknowledged.push((window, table));
     }
 
-    fn say_something_else(&mut self, to: &mut Wire) {
+    fn send_other_frame(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         match chance::below(4) {
             0 => {
@@ -295,7 +295,7 @@ impl Client {
         to.put(&out);
     }
 
-    /// Takes what has come.
+    /// Processes the received bytes.
     pub fn receive(&mut self, from: &mut Wire) {
         from.take(&mut self.input);
         let input = std::mem::take(&mut self.input);
@@ -446,7 +446,7 @@ impl Client {
         }
     }
 
-    /// Has the server send everything from now on.
+    /// Opens all windows, so that the server can send everything.
     pub fn open_windows(&mut self, to: &mut Wire) {
         let mut out = Vec::new();
         let increment = OPEN_WINDOW - u32::try_from(self.window.max(0)).unwrap();
@@ -464,12 +464,12 @@ impl Client {
     }
 
     /// Sends what is left to be sent.
-    pub fn go_on(&mut self, to: &mut Wire) {
+    pub fn send_rest(&mut self, to: &mut Wire) {
         self.send_bodies(to);
         self.acknowledge(to);
     }
 
-    /// Whether every request that was not taken back has its answer, and everything else too.
+    /// Whether every request that was not reset has its answer, and no other work is left.
     pub fn has_everything(&self) -> bool {
         self.unacknowledged.is_empty()
             && self.unanswered_pings == 0

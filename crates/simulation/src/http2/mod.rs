@@ -1,10 +1,10 @@
-//! The engine of HTTP/2 against a client that keeps account of everything: windows, the order of frames, the
-//! ends of streams, and every byte of every body. Both ends of the connection cut the bytes anywhere.
+//! The engine of HTTP/2 against a client that records everything: windows, the order of frames, the ends of
+//! streams, and every byte of every body. Both ends of the connection cut the bytes anywhere.
 //!
-//! What must hold: the server never sends more than a window allows, nothing on a stream that has ended, and
-//! the bytes of no other stream; a client that keeps to the protocol loses no request, whatever it resets,
-//! however often it changes its settings; once all windows are open, every request is answered. In some runs
-//! bits of the client's bytes are changed: then the server's output must still be whole frames.
+//! What must hold: the server never sends more than a window allows, no bytes on a stream that has ended, and
+//! no bytes of another stream; a client that keeps to the protocol loses no request, whatever streams it
+//! resets and however often it changes its settings; once all windows are open, every request is answered. In
+//! some runs bits of the client's bytes are changed: then the server's output must still be complete frames.
 
 mod client;
 mod server;
@@ -61,7 +61,7 @@ pub fn run() {
         server.act();
         server.send(&mut to_client);
         client.receive(&mut to_client);
-        client.go_on(&mut to_server);
+        client.send_rest(&mut to_server);
         server.second_passes();
         turn += 1;
         assert!(turn < PATIENCE, "requests without answers: {}", client.unanswered());

@@ -19,7 +19,7 @@ pub struct Server {
     /// Requests that are not answered yet, and answers under way, by stream.
     streams: BTreeMap<u32, Stream>,
     failure: Option<String>,
-    /// The client's bytes are changed under way: what they say means nothing.
+    /// The client's bytes are changed on the link: their contents have no meaning.
     is_changed: bool,
 }
 
@@ -30,11 +30,11 @@ struct Stream {
     /// Bytes of the request's body so far, and whether it is whole.
     received: usize,
     is_whole: bool,
-    /// Bytes of the request that were not given back yet.
+    /// Bytes of the request that were not yet returned to the window.
     held: usize,
     /// Bytes of the answer that were written.
     sent: usize,
-    /// Bytes of the answer that were offered, where its length is not said.
+    /// Bytes of the answer that were offered, if its length is not stated.
     offered: usize,
 }
 
@@ -92,7 +92,7 @@ impl Server {
         let mut events = std::mem::take(&mut self.events);
         let received = self.connection.receive(&self.input, &mut events);
         for event in events.iter() {
-            self.take_up(event);
+            self.handle(event);
         }
         self.events = events;
         match received {
@@ -107,7 +107,7 @@ impl Server {
         assert!(self.input.len() < most, "{} bytes are left over", self.input.len());
     }
 
-    fn take_up(&mut self, event: Event<'_>) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Request(request) => {
                 let Some(asked) = parse(request.path()) else { return };
@@ -186,7 +186,7 @@ impl Server {
     fn answer(&mut self, id: u32) {
         let stream = &self.streams[&id];
         let (key, RequestedAnswer { number, kind, length }) = (stream.key, stream.asked);
-        // What has come of the request, so that the client can compare.
+        // The received part of the request, so that the client can compare it.
         let (text, got) = (number.to_string(), stream.received.to_string());
         let received = if stream.is_whole { got } else { "part".to_string() };
         let long = "x".repeat(chance::pick(&[0, 0, 0, 300, 20_000]));
@@ -277,7 +277,7 @@ impl Server {
         self.connection.shut_down();
     }
 
-    /// With all requests answered nothing is left open.
+    /// With all requests answered no stream is open.
     pub fn check_end(&mut self) {
         assert!(self.streams.is_empty(), "{} streams are left", self.streams.len());
         assert_eq!(self.connection.open_streams(), 0, "the engine holds streams that are done with");
@@ -285,7 +285,7 @@ impl Server {
     }
 }
 
-/// What a path asks for: `/KIND/LENGTH/NUMBER`.
+/// The resource of a path: `/KIND/LENGTH/NUMBER`.
 fn parse(path: &[u8]) -> Option<RequestedAnswer> {
     let path = std::str::from_utf8(path).ok()?;
     let mut parts = path.strip_prefix('/')?.split('/');

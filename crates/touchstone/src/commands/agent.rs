@@ -20,8 +20,8 @@ const SAY_PERIOD: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 #[command(after_help = "\
 The agent sends load only to addresses that its own --allow lists; without --allow to none. It stops \
-sending when it hears nothing from its controller for 3 seconds. Results that the broker does not have yet \
-are kept in the spool and sent when the broker can be reached.
+sending when it receives no messages from its controller for 3 seconds. Results that the broker does not \
+have yet are kept in the spool and sent when the broker can be reached.
 
   touchstone agent --controller tls://10.0.0.1:4222 --credentials load-1.credentials --allow 10.0.0.5:80")]
 pub struct Arguments {
@@ -137,7 +137,6 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
 
 /// Ends the agent when standard input ends: the launcher that started it and passed it the credentials has
 /// ended.
-/// gone.
 fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     let wait = move || {
         // An error is an end as well.
@@ -162,7 +161,7 @@ fn connect(
     loop {
         let what = match Nats::connect(url, credentials, clock.clone()) {
             Ok(nats) => return Ok(Some(nats)),
-            Err(FabricError::Away(what)) => what,
+            Err(FabricError::Unreachable(what)) => what,
             Err(FabricError::Unauthorised(what)) if !from_launcher => what,
             Err(error) => return Err(error.to_string()),
         };

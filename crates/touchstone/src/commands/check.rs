@@ -55,20 +55,23 @@ fn check(path: &Path, as_json: bool) -> Exit {
     let (problems, opened) = match touchstone_control::open(path) {
         Ok(opened) => {
             let problems = check_all(&opened.effective.config, &opened.effective.places);
-            opened.conflicts.iter().for_each(|conflict| say(std::io::stderr(), &format!("note: {conflict}")));
+            opened
+                .conflicts
+                .iter()
+                .for_each(|conflict| print_line(std::io::stderr(), &format!("note: {conflict}")));
             (problems, Some(opened))
         }
         Err(problems) => (problems, None),
     };
     if as_json {
-        say(std::io::stdout(), &format!("{:#}", problems.iter().map(to_json).collect::<Value>()));
+        print_line(std::io::stdout(), &format!("{:#}", problems.iter().map(to_json).collect::<Value>()));
     } else if problems.is_empty() {
-        say(std::io::stdout(), &format!("{}: no problems found", path.display()));
+        print_line(std::io::stdout(), &format!("{}: no problems found", path.display()));
         for record in opened.iter().flat_map(|opened| records_to_set(&opened.effective.config)) {
-            say(std::io::stdout(), &format!("dns-persist-01 needs this record in DNS: {record}"));
+            print_line(std::io::stdout(), &format!("dns-persist-01 needs this record in DNS: {record}"));
         }
     } else {
-        problems.iter().for_each(|problem| say(std::io::stderr(), &problem.to_string()));
+        problems.iter().for_each(|problem| print_line(std::io::stderr(), &problem.to_string()));
     }
     if problems.is_empty() { Exit::Done } else { Exit::Failed }
 }
@@ -85,19 +88,19 @@ fn to_json(problem: &ConfigProblem) -> Value {
 fn print_explanation(name: &str) -> Exit {
     match explain(Some(name).filter(|name| !name.is_empty())) {
         Ok(text) => {
-            say(std::io::stdout(), text.trim());
+            print_line(std::io::stdout(), text.trim());
             Exit::Done
         }
         Err(message) => {
-            say(std::io::stderr(), &format!("touchstone check: {message}"));
+            print_line(std::io::stderr(), &format!("touchstone check: {message}"));
             Exit::Usage
         }
     }
 }
 
-/// Prints one line. A reader that stops reading (`| head`) is not a fault: the exit code still tells the
+/// Prints one line. A reader that stops reading (`| head`) is not a fault: the exit code still states the
 /// result.
-fn say(mut to: impl Write, text: &str) {
+fn print_line(mut to: impl Write, text: &str) {
     let _ = writeln!(to, "{text}");
 }
 

@@ -92,7 +92,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
         if other.suite.name != results[0].suite.name || other.suite.keep_alive != results[0].suite.keep_alive
         {
             return Err(format!(
-                "{} and {} are different suites: their figures say nothing about each other",
+                "{} and {} are different suites: their figures cannot be compared",
                 results[0].suite.name, other.suite.name
             ));
         }
@@ -107,7 +107,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     };
     let mut found = Vec::new();
     match results.as_slice() {
-        // A system that took part twice gives the noise floor, unless one is named.
+        // A system that took part twice provides the noise floor, unless one is named.
         [one] if noise.is_empty() => found = compare::of_result(one, arguments.seed, usize::MAX),
         [one] => {
             let sides = compare::sides("", one);
@@ -129,7 +129,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
         _ => {}
     }
     if found.is_empty() {
-        return Err("there is nothing that both were measured with".to_owned());
+        return Err("the results have no measurements to compare".to_owned());
     }
     Ok(found)
 }

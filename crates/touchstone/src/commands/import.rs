@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long = "as", value_name = "FORM")]
     form: Option<Wanted>,
 
-    /// Import at most this many different requests, the most frequent ones; of a session the first
+    /// Import at most this many different requests: the most frequent ones, or the first of a session
     #[arg(
         long,
         value_name = "N",
@@ -56,7 +56,7 @@ pub struct Arguments {
     origin: Option<String>,
 
     /// For a log, the format of its lines, with the variables of an access log's format: '$client [$time]
-    /// "$request" $status'; nginx's names are known, too [default: derived from the lines]
+    /// "$request" $status'; nginx's names are valid, too [default: derived from the lines]
     #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse)]
     log_format: Option<LogFormat>,
 
@@ -100,7 +100,7 @@ enum Format {
 enum Wanted {
     /// The requests in order, with the think times between them; for a HAR only
     Session,
-    /// Each request by itself, weighted by its frequency
+    /// Each request separately, weighted by its frequency
     Mix,
 }
 
@@ -147,7 +147,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         (Form::Session, _) => format!(" in their order, with {thought_s:.1} s of think time"),
         (Form::Mix, _) => format!(", {different} different ones"),
     };
-    // A system that is started here has only the files of a suite, and answers nothing else.
+    // A system that is started here has only the files of a suite, and answers no other requests.
     let needs_server = suite.first_part().needs().contains(&OWN_REQUESTS);
     let (with, system) = match &recording.origin {
         Some(origin) => ("with", origin.as_str()),
@@ -276,7 +276,7 @@ fn form(arguments: &Arguments) -> Result<Form, String> {
         (Some(Wanted::Mix), _) => Ok(Form::Mix),
         (Some(Wanted::Session) | None, Format::Har) => Ok(Form::Session),
         (Some(Wanted::Session), _) => {
-            Err("--as session: only a HAR tells what one visitor did, in order".to_string())
+            Err("--as session: only a HAR contains the requests of one visitor, in order".to_string())
         }
         (None, _) => Ok(Form::Mix),
     }

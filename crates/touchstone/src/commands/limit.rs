@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Only serve, on this address, until a signal comes
+    /// Only serve, on this address, until a signal arrives
     #[arg(long, value_name = "ADDR:PORT", hide = true)]
     serve: Option<SocketAddr>,
 

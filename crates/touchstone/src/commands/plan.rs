@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(value_name = "RESULT")]
     result: PathBuf,
 
-    /// The time within which 95 of 100 answers must come, for the useful peak
+    /// The time within which 95 of 100 answers must arrive, for the useful peak
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
 
@@ -83,7 +83,7 @@ pub fn run(arguments: Arguments) -> Exit {
              Measure with closed loops, a suite without rates.",
         );
     } else if plans.is_empty() {
-        print("No system gave a valid answer: there is nothing to plan from.");
+        print("No system gave a valid answer: a plan is not possible.");
     } else {
         print_for_reading(&format!("{}\n\n{}", result.suite.title, planning::text(&plans, &assumed)));
     }

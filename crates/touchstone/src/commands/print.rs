@@ -12,7 +12,7 @@ const WIDTH_MIN: usize = 20;
 pub(super) fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    // If standard output is closed, nothing can be done.
+    // If standard output is closed, the error is ignored.
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.write_all(end.as_bytes()));
     let _ = output.flush();
 }
@@ -75,7 +75,7 @@ fn break_line(all: &mut String, line: &str, width: usize) {
     all.push('\n');
 }
 
-/// The end of the first word; a percent sign goes with its number.
+/// The end of the first word; a percent sign belongs to its number.
 fn end_of_word(text: &str, gap: &str) -> Option<usize> {
     text.match_indices(gap).map(|(at, _)| at).find(|at| !text[at + gap.len()..].starts_with('%'))
 }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(broken("report: /a/very/long/path.html", 20), "report:\n/a/very/long/path.html\n");
         let row = "  clients  requests/s  mean ms  server CPU  errors";
         assert_eq!(broken(row, 40), "  clients  requests/s  mean ms\n           server CPU  errors\n");
-        // Columns of figures stay in place, and no continuation starts so far to the right.
+        // Columns of figures keep their position, and no continuation starts so far to the right.
         assert_eq!(
             broken("  16   61,234   12.5  peak of all", 24),
             "  16   61,234   12.5\n       peak of all\n"

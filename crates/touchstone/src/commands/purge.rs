@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
         }
     };
     match arguments.target.ask("purge", &Request::Purge(order), |_| PATIENCE) {
-        Ok(asked) => arguments.target.say("purge", &asked.answer),
+        Ok(asked) => arguments.target.print_answer("purge", &asked.answer),
         Err(exit) => exit,
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let ask = |request: &Request| arguments.target.ask("reload", request, |_| PATIENCE);
     match reload(arguments.logs_only, ask) {
-        Ok(answer) => arguments.target.say("reload", &answer),
+        Ok(answer) => arguments.target.print_answer("reload", &answer),
         Err(exit) => exit,
     }
 }

@@ -104,7 +104,7 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
         (Some(output), _) => output.clone(),
         (None, [(_, directory)]) => directory.join(report::FILE_NAME),
         (None, _) => {
-            let message = "several results make one report: say where with --output FILE".to_owned();
+            let message = "several results make one report: name it with --output FILE".to_owned();
             return Err(Failure(Exit::Usage, message));
         }
     };

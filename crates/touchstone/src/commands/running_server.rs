@@ -67,7 +67,7 @@ impl Target {
     }
 
     /// Prints the result that the server reports.
-    pub(super) fn say(&self, command: &str, answer: &Answer) -> Exit {
+    pub(super) fn print_answer(&self, command: &str, answer: &Answer) -> Exit {
         if self.json {
             print(&format!("{:#}", answer.to_json()));
         } else if answer.ok {
@@ -82,7 +82,7 @@ impl Target {
     }
 
     /// Whether the answer is to be printed as JSON.
-    pub(super) fn wants_json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         self.json
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// The target that a text means; the error says what to write instead.
+    /// The target that a text means; the error states what to write instead.
     pub(super) fn of(text: &str) -> Result<Target, String> {
         if text.contains("://") || text.starts_with("unix:") {
             return OriginUrl::parse(text).map(|_| Target::Origin(text.to_string()));
@@ -86,7 +86,7 @@ fn unknown(text: &str) -> String {
     format!("{text}: no such file or directory")
 }
 
-/// Why a file cannot be served by itself.
+/// Why a single file cannot be served.
 fn other_file(text: &str, ending: &str, path: &Path) -> String {
     let instead = match ending {
         "jar" => "a program of its own: start it with `java -jar`, and write its URL here".into(),

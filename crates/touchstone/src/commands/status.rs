@@ -20,8 +20,8 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
         Ok(asked) => asked.answer,
         Err(exit) => return exit,
     };
-    if arguments.target.wants_json() || !answer.ok {
-        return arguments.target.say("status", &answer);
+    if arguments.target.is_json() || !answer.ok {
+        return arguments.target.print_answer("status", &answer);
     }
     print(&table(&answer.facts));
     Exit::Done

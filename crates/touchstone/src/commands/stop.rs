@@ -28,16 +28,18 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
         Err(exit) => return exit,
     };
     if arguments.no_wait || !asked.answer.ok {
-        return arguments.target.say("stop", &asked.answer);
+        return arguments.target.print_answer("stop", &asked.answer);
     }
     let facts = &asked.answer.facts;
     let process = facts["process"].as_u64().and_then(|process| process.try_into().ok()).unwrap_or(0);
     let drain = facts["drain_timeout_s"].as_u64().map_or(asked.server.drain_timeout, Duration::from_secs);
     match wait_for_end(process, drain.saturating_add(END_PATIENCE)) {
-        Ok(true) => arguments.target.say("stop", &Answer::done(format!("process {process} has stopped"))),
+        Ok(true) => {
+            arguments.target.print_answer("stop", &Answer::done(format!("process {process} has stopped")))
+        }
         Ok(false) => {
             let message = format!("process {process} is still finishing requests");
-            arguments.target.say("stop", &Answer::refused(message, Vec::new()))
+            arguments.target.print_answer("stop", &Answer::refused(message, Vec::new()))
         }
         Err(error) => {
             eprintln!(

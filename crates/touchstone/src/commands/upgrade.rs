@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
     let patience =
         |server: &touchstone_config::ServerConfig| server.upgrade_timeout + Duration::from_secs(30);
     match arguments.target.ask("upgrade", &request, patience) {
-        Ok(asked) => arguments.target.say("upgrade", &asked.answer),
+        Ok(asked) => arguments.target.print_answer("upgrade", &asked.answer),
         Err(exit) => exit,
     }
 }

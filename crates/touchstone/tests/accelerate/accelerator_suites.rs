@@ -63,7 +63,7 @@ fn an_origin_is_measured_alone_and_accelerated_in_one_run() {
         let hits = origin["hits"].as_array().unwrap();
         assert_eq!(hits.len(), classes, "{suite}");
         for class in hits {
-            // Everything was asked for before the mix, and is fresh for ten minutes.
+            // Each file was requested before the mix, and is fresh for ten minutes.
             assert_eq!(class["hits"], class["asked"], "{suite}: {class}");
         }
         // The origin is the same server in the same configuration, but for its port and its own directories.

@@ -1,4 +1,4 @@
-//! The accelerator and what it stands before: the cache, origins, the proxy.
+//! The accelerator and the parts behind it: the cache, origins, the proxy.
 //!
 //! One program for all of them: a new file is a module here, and takes what it needs from `crate::support`.
 //! `cargo test -p touchstone --test accelerate NAME` runs the tests whose path contains NAME.

@@ -1,4 +1,5 @@
-//! Requests that an origin answers: what is sent there, what comes back, and faults of either side.
+//! Requests that an origin answers: what is sent to the origin, what the client receives, and faults of
+//! either side.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -246,7 +247,7 @@ fn bodies_stream_both_ways_at_once() {
 
 #[test]
 fn a_body_over_the_limit_is_refused() {
-    // The origin reads everything, and sends nothing before the end.
+    // The origin reads the whole request, and sends no bytes before its end.
     let origin = Origin::start(|stream| {
         let _ = std::io::copy(stream, &mut std::io::sink());
     });

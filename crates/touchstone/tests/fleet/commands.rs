@@ -1,5 +1,5 @@
-//! What `touchstone fleet` tells of agents that are there, and what it has them do; and an agent that only
-//! watches.
+//! What `touchstone fleet` reports of present agents, and its orders to them; and an agent that only
+//! monitors.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
@@ -48,7 +48,7 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
         assert!(text(&logs).contains(words), "{words:?} in {}", text(&logs));
     }
     assert_eq!(ask(&fleet, "logs", &["nobody"]).status.code(), Some(2));
-    // One that is at work finishes it, and says so until then.
+    // A busy agent finishes its work, and reports this state until then.
     let long = ["--sut", "limit", "--clients", "2", "--length", "8s", "--ramp-up", "0s", "--ramp-down", "0s"];
     let mut bench = fleet.bench(&long);
     bench.wait_until_loaded(&fleet, &["load-1"]);

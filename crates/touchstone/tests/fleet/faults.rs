@@ -22,8 +22,8 @@ const MACHINE: Duration = Duration::from_secs(2);
 /// What a test measured of a fault whose verdict was right.
 #[derive(Default)]
 struct Seen {
-    /// How long requests still came: from the moment at which no agent could hear its controller any more, or
-    /// at which an agent that had stood still for longer than its lease went on.
+    /// How long requests still arrived: from the moment at which no agent could receive messages of its
+    /// controller, or at which an agent that was suspended for longer than its lease continued.
     sent_for: Option<Duration>,
     /// Requests in the merged result beyond those that the agents state; negative if there are fewer.
     surplus: i64,
@@ -81,7 +81,7 @@ fn killed_agent(scene: &Scene) -> Seen {
     scene.fleet.signal_agent("load-2", Signal::KILL);
     let ended = bench.wait();
     assert_lost(&ended, "load-2");
-    // The other agent was told to stop.
+    // The other agent got the order to stop.
     assert!(scene.target.time_until_quiet() < MACHINE);
     Seen { surplus: surplus(ended.mix()), ..Seen::default() }
 }
@@ -159,14 +159,14 @@ fn killed_broker(scene: &Scene) -> Seen {
     Seen { surplus: surplus(ended.mix()), unaccounted, ..Seen::default() }
 }
 
-/// Whether both agents and the controller reached the broker again in time. Each agent's log says so after
-/// the `heard` bytes of before, and the bench for its controller.
+/// Whether both agents and the controller reached the broker again in time. Each agent's log states this
+/// after its first `heard` bytes, and the bench for its controller.
 fn were_back_in_time(scene: &Scene, heard: [usize; 2], ended: &Ended) -> bool {
     let seconds =
         |text: &str, words: &str| text.rsplit_once(words)?.1.split_once(" s")?.0.parse::<f64>().ok();
     AGENTS.iter().zip(heard).all(|(name, heard)| {
         let agent = seconds(&scene.fleet.agent_text(name)[heard..], "the broker is back after ");
-        let controller = seconds(&ended.error, &format!("agent {name} is heard again after "));
+        let controller = seconds(&ended.error, &format!("agent {name} sends messages again after "));
         [agent, controller].iter().all(|absence| absence.is_some_and(|seconds| seconds < BACK_IN_TIME_S))
     })
 }

@@ -26,7 +26,7 @@ fn words(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// Where a busy machine's threads did not begin together the run says so, and is made again.
+/// If a busy machine's threads did not begin together, the run reports it, and is repeated.
 fn until_together(mut load: impl FnMut() -> Output) -> Output {
     let mut output = load();
     for _ in 0..4 {
@@ -58,7 +58,7 @@ fn a_fleet_makes_the_load_of_one_command() {
     let sum = |figure: &str| agents.iter().filter_map(|agent| agent[figure].as_u64()).sum::<u64>();
     assert_eq!((sum("clients"), sum("total_requests")), (6, 300));
     assert_eq!(value["thresholds"][0]["kept"], true, "{}", value["thresholds"]);
-    // An agent looks whether the target is there, and asks nothing.
+    // An agent checks whether the target accepts connections, and sends no requests.
     assert_eq!(target.answered() - before, 300);
 
     let text = until_together(|| load(&fleet, &target, &["--requests", "60", "--fail-if", "requests<1000"]));

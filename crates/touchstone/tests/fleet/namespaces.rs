@@ -106,7 +106,7 @@ fn results_that_the_broker_does_not_have_stay_on_an_agent_s_disk_and_are_named()
     kill_process(bench.process(), Signal::INT).expect("it is interrupted");
     let ended = bench.wait();
     assert!(
-        ended.error.contains("agent a cannot be heard: the connection to the broker is lost"),
+        ended.error.contains("agent a sends no messages: the connection to the broker is lost"),
         "{}",
         ended.error
     );
@@ -136,7 +136,7 @@ fn one_machine_and_a_fleet_agree_on_a_plan() {
         let of_one = fleet.bench_alone("of-one", &alone).wait();
         assert_eq!(of_one.code, Some(0), "{}", of_one.error);
         let pair = [of_fleet, of_one].map(|ended| figures(ended.mix()));
-        // Eight clients that think for 20 ms make at most 400 requests a second, wherever they are.
+        // Eight clients with a think time of 20 ms make at most 400 requests per second, wherever they are.
         assert!(pair.iter().all(|(rate, _)| *rate <= 404.0), "{pair:?}");
         let is_near = |fleet: f64, one: f64| (fleet / one - 1.0).abs() < 0.15;
         // The same seeds draw the same files.

@@ -56,7 +56,7 @@ fn credentials_that_the_broker_does_not_know() {
     fleet.spawn_agent("load-2", command);
     let refused = "refuses the credentials of load-2";
     wait_until("the agent is refused", PATIENCE, || fleet.agent_text("load-2").contains(refused));
-    // The agent tries again, so that a controller that starts later hears of it too.
+    // The agent tries again, so that a controller that starts later is notified, too.
     assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2 was refused by the broker"]);
     fleet.signal_agent("load-2", Signal::TERM);
     assert_eq!(fleet.wait_for_agent("load-2"), Some(0));
@@ -88,7 +88,7 @@ fn another_build_of_the_program() {
     let Some(mut fleet) = fleet() else { return };
     let copy = fleet.path("touchstone");
     fs::copy(program(), &copy).expect("a copy");
-    // A byte after the end changes the hash and nothing else.
+    // A byte after the end changes only the hash.
     fs::OpenOptions::new().append(true).open(&copy).expect("opened").write_all(b"\n").expect("written");
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
     let mut command = Command::new(&copy);
@@ -116,7 +116,7 @@ fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
     assert_refused(&fleet.bench(&SHORT).wait(), &["the clock of agent load-2 is wrong by 7200 s"]);
 }
 
-/// A small file system for a spool, mounted while this lives. `None` where it cannot be mounted.
+/// A small file system for a spool, mounted until this is dropped. `None` if it cannot be mounted.
 struct SmallDisk {
     place: PathBuf,
 }

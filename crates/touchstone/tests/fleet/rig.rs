@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::support::{free_port, skipped, wait_until};
 
-/// The suite whose mixes the tests run: its clients think between requests, so that a busy machine is not
-/// made busier than it must be, and the rate is the clients' and not the machine's.
+/// The suite whose mixes the tests run: its clients have think times, so that a busy machine does not become
+/// busier than necessary, and the clients determine the rate, not the machine.
 const SUITE: &str = "webbench-1.1-static";
 const THINK_TIME: &str = "think_time_s = 0.02";
 /// How long anything may take on a busy machine.
@@ -98,7 +98,7 @@ impl Fleet {
         self.broker = Some(broker.expect("it is started"));
         let address = ("127.0.0.1", self.port);
         wait_until("the broker listens", PATIENCE, || std::net::TcpStream::connect(address).is_ok());
-        // It listens before its supervisor says so.
+        // It listens before its supervisor reports it.
         let log = self.path("broker.log");
         wait_until("the supervisor names its process", PATIENCE, || {
             let text = fs::read_to_string(&log).unwrap_or_default();
@@ -147,12 +147,12 @@ impl Fleet {
         assert!(before.is_none_or(|mut before| before.try_wait().is_ok_and(|status| status.is_some())));
     }
 
-    /// What an agent has said so far.
+    /// The output of an agent so far.
     pub(crate) fn agent_text(&self, name: &str) -> String {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
-    /// What an agent that the bench started has said so far.
+    /// The output so far of an agent that the bench started.
     pub(crate) fn launched_text(&self, name: &str) -> String {
         fs::read_to_string(self.directory().join(format!("{name}.log"))).unwrap_or_default()
     }
@@ -180,7 +180,7 @@ impl Fleet {
         broker.wait().expect("it ends").code()
     }
 
-    /// What `touchstone fleet status` tells of each agent, by its name.
+    /// What `touchstone fleet status` reports of each agent, by its name.
     fn states(&self) -> BTreeMap<String, Value> {
         let mut asked = Command::new(program());
         asked.args(["fleet", "status", "--json", "--time", "800ms"]).arg(self.directory());
@@ -239,7 +239,7 @@ impl Drop for Fleet {
             let _ = agent.wait();
         }
         if let Some(mut broker) = self.broker.take() {
-            // The supervisor takes its broker with it when it is asked to end.
+            // The supervisor ends its broker when it ends.
             let _ = kill_process(Pid::from_child(&broker), Signal::TERM);
             let _ = broker.wait();
         }
@@ -263,8 +263,8 @@ pub(crate) struct Ended {
     pub(crate) result: Option<Value>,
 }
 
-/// Makes a bench again where a busy machine's threads did not begin together: its run says so, and counts for
-/// nothing.
+/// Repeats a bench if a busy machine's threads did not begin together: its run reports it, and does not
+/// count.
 pub(crate) fn until_together(mut bench: impl FnMut() -> Ended) -> Ended {
     let mut began_apart = Vec::new();
     while began_apart.len() < 5 {

@@ -56,7 +56,7 @@ fn a_machine_that_does_not_answer_is_told_in_ssh_s_own_words_before_all_agents_s
     if Command::new("ssh").arg("-V").output().is_err() {
         return skipped("machines that are reached over ssh (install openssh-client)");
     }
-    // A port that accepts connections and sends nothing, and one that is closed.
+    // A port that accepts connections and sends no bytes, and one that is closed.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let silent_port = silent.local_addr().expect("its address").port();
     for (port, words) in [

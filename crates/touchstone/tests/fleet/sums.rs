@@ -12,7 +12,7 @@ pub(crate) fn of_agents(mix: &Value, figure: &str) -> Vec<f64> {
         .collect()
 }
 
-/// What the agents tell of themselves is what the mix has, to the request.
+/// The agents' own counts are those of the mix, to the request.
 pub(crate) fn whole_is_sum(mix: &Value) {
     for figure in ["requests", "total_requests"] {
         let whole = mix[figure].as_f64().expect(figure);
@@ -39,6 +39,6 @@ fn two_agents_make_the_load_of_one_plan() {
     let by_client: f64 = rows.iter().map(|row| row["requests"].as_f64().expect("a count")).sum();
     assert_eq!(by_client, mix["requests"].as_f64().expect("a count"));
     assert_eq!(mix["latency"]["count"], mix["requests"]);
-    // Everything that was said beside the load was counted.
+    // All messages besides the load were counted.
     assert!(of_agents(mix, "control_sent_bytes").iter().all(|bytes| *bytes > 0.0), "{mix:#}");
 }

@@ -1,5 +1,5 @@
-//! A server to be loaded: the built program with the suite's files, and a log that says when the last request
-//! came.
+//! A server to be loaded: the built program with the suite's files, and a log with the time of the last
+//! request.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Target {
         format!("http://{}/", self.server.address())
     }
 
-    /// How long from now on requests still came. Returns when none has come for three seconds.
+    /// How long from now on requests still arrived. Returns when none has arrived for three seconds.
     pub(crate) fn time_until_quiet(&self) -> Duration {
         let (began, mut size, mut last) = (Instant::now(), self.logged_bytes(), Instant::now());
         while last.elapsed() < Duration::from_secs(3) {
@@ -43,7 +43,7 @@ impl Target {
         last - began
     }
 
-    /// How many requests it has answered, as far as they stand in the log.
+    /// How many requests it has answered, by the log.
     pub(crate) fn answered(&self) -> usize {
         let log = fs::read(self.place.path().join("access.log")).unwrap_or_default();
         log.iter().filter(|byte| **byte == b'\n').count()

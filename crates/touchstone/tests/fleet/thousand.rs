@@ -1,6 +1,6 @@
-//! What a thousand agents cost their controller. The broker, the controller and its live page are the real
-//! ones, and so are the agents' connections, with TLS and a key each. The agents have no engine: they answer,
-//! count and deliver a result.
+//! The cost of a thousand agents for their controller. The broker, the controller and its live page are the
+//! real ones, and so are the agents' connections, with TLS and a key each. The agents have no engine: they
+//! answer, count and deliver a result.
 
 use crate::rig::{Fleet, PATIENCE, program};
 use crate::sums::{of_agents, whole_is_sum};
@@ -61,7 +61,7 @@ struct Mix {
     start_ns: Option<u64>,
 }
 
-/// A mix that an agent was told to begin, for the thread that delivers results.
+/// A mix that an agent was ordered to begin, for the thread that delivers results.
 struct StartedMix {
     name: String,
     nats: Arc<Nats>,

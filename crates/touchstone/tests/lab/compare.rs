@@ -1,5 +1,5 @@
-//! `touchstone bench` and `touchstone compare` on a server whose difference is known: nginx against itself
-//! differs by nothing that is shown, and nginx without its cache of open files needs more processor time a
+//! `touchstone bench` and `touchstone compare` on a server whose difference is known: for nginx against
+//! itself no difference is shown, and nginx without its cache of open files needs more processor time a
 //! request than with it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -30,12 +30,12 @@ fn nginx(place: &Path, name: &str, change: impl Fn(&str) -> String) -> String {
     path.display().to_string()
 }
 
-/// Measures the systems in turns and gives the result.
+/// Measures the systems in turns and returns the result.
 fn measure(place: &Path, systems: &str) -> Value {
     let result = place.join("result");
     // Of an earlier try.
     let _ = fs::remove_dir_all(&result);
-    // Root's run goes before others' work: the kernel counts processor time by ticks, and a server that
+    // Root's run has precedence over other work: the kernel counts processor time by ticks, and a server that
     // seldom runs has few.
     let nice = if fs::metadata("/proc/self").unwrap().uid() == 0 { "-15" } else { "0" };
     let output = Command::new("nice")
@@ -75,7 +75,7 @@ fn nginx_against_itself_shows_no_difference_and_gives_the_noise_floor() {
         }
     }
     assert_eq!(last["conclusion"], "no_difference_shown", "{last:#}");
-    // The command says the same, and that a system that took part twice gives the floor.
+    // The command prints the same, and that a system that took part twice determines the floor.
     let directory = place.path().join("result");
     let output =
         Command::new(env!("CARGO_BIN_EXE_touchstone")).arg("compare").arg(&directory).output().unwrap();
@@ -102,7 +102,7 @@ fn what_nginx_spends_without_its_cache_of_open_files_is_shown() {
             break;
         }
     }
-    // It opens, looks at and closes a file for each request: three system calls more.
+    // It opens, stats and closes a file for each request: three system calls more.
     assert_eq!(last["conclusion"], "first_higher", "{last:#}");
     let ratio = |end: &str| last["ratio"][end].as_f64().unwrap();
     assert!(ratio("low") > 1.01 && ratio("low") <= ratio("estimate") && ratio("estimate") <= ratio("high"));

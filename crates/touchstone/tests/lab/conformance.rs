@@ -77,7 +77,7 @@ fn the_server_keeps_what_the_documents_demand_and_no_verdict_is_changed_unseen()
     let (code, said) = verify(&directory);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("verdicts found again, all the same"), "{said}");
-    // A verdict that does not follow from the bytes, and bytes that do not give the verdict.
+    // A verdict that does not follow from the bytes, and bytes that do not result in the verdict.
     let path = directory.join("result.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"verdict\": \"kept\"", "\"verdict\": \"broken\"", 1)).unwrap();
@@ -110,7 +110,7 @@ fn the_accelerator_keeps_what_the_documents_demand() {
     assert!(unlisted.is_empty(), "docs/conformance.md does not list {unlisted:?}");
 }
 
-/// The rows of what the page says of others: the system, its version, and the names of its cases.
+/// The rows of the page about other servers: the system, its version, and the names of its cases.
 fn found_in_others() -> Vec<(&'static str, String, Vec<String>)> {
     let page = include_str!("../../../../docs/conformance.md");
     let section = page.split("\n## ").find(|section| section.starts_with("What it finds in others")).unwrap();

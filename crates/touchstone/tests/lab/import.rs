@@ -138,8 +138,8 @@ fn a_har_is_run_and_replayed_against_its_server() {
     assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
 }
 
-/// Logs that nginx itself writes, in its usual format, in a custom one and in JSON, packed as by log
-/// rotation: all give the same.
+/// Logs that nginx itself writes, in its usual format, in a custom one and in JSON, compressed as by log
+/// rotation: all have the same result.
 #[test]
 fn the_logs_of_nginx_are_read_in_every_format() {
     let tree = Tree::standard();
@@ -245,7 +245,7 @@ fn what_cannot_be_imported_says_where_and_what_to_do() {
         (vec!["import", "urls", &urls], "urls.txt:2: "),
         (vec!["import", "log", &urls], "there is no request in it that can be taken over"),
         (vec!["import", "har", "/nowhere/x.har"], "/nowhere/x.har: "),
-        (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR tells what one visitor did"),
+        (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR contains the requests"),
         (vec!["import", "curl", "curl http://h/ -d @f"], "put the data into the command"),
         (vec!["load", "--replay", &urls], "there is no request in it"),
     ] {

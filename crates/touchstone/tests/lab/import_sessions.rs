@@ -4,7 +4,7 @@ use crate::support::{Origin, Tree, error_lines, read_head, run};
 use std::io::Write;
 use std::process::Output;
 
-/// Gives everyone a token, and wants it back.
+/// Gives each client a token, and requires it in later requests.
 fn shop() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {

@@ -1,5 +1,5 @@
-//! A running bench: the live page's events over a real run, and Ctrl-C in the middle of it, which
-//! leaves what was measured, marked.
+//! A running bench: the live page's events over a real run, and Ctrl-C in the middle of it, which keeps the
+//! measurements, marked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// No event comes later than this on any machine.
+/// No event arrives later than this on any machine.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// A run of several mixes that would take minutes, with its live page.
@@ -29,7 +29,7 @@ fn start(place: &std::path::Path) -> (Child, String) {
     let line = lines.next().unwrap().unwrap();
     let address = line.strip_prefix("live page: http://").unwrap_or_else(|| panic!("{line}"));
     let address = address.trim_end_matches('/').to_owned();
-    // What else it says is read away, so that it never waits for us.
+    // The rest of its output is read and dropped, so that it never waits for us.
     std::thread::spawn(move || lines.for_each(drop));
     (child, address)
 }

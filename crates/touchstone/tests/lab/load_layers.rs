@@ -229,7 +229,7 @@ fn http_2_without_tls_is_known_beforehand() {
 fn a_server_without_http_2_is_told_from_a_broken_one() {
     let tree = Tree::standard();
     write_certificates(&tree);
-    // A server of TLS that agrees to nothing: openssl's, which answers any request with a page.
+    // A TLS server without ALPN: openssl's, which answers any request with a page.
     let port = free_port();
     let [certificate, key] = [tree.beside("server.pem"), tree.beside("server.key")];
     let started = Command::new("openssl")

@@ -66,21 +66,21 @@ fn with_a_stopped_server(clients: &str) -> Stalled {
 #[test]
 fn a_stopped_server_shows_in_the_percentiles_as_it_was() {
     for clients in ["200", "4"] {
-        // A machine that stands still for a moment of its own adds to what is measured, so that one run may
-        // be off; requests that were left out or timed wrongly would be off in all.
+        // A pause of the machine itself adds to the measured times, so that one run may be wrong; omitted or
+        // wrongly timed requests would be wrong in all runs.
         let mut tried = Vec::new();
         let is_right = (0..12).any(|_| {
             let stalled = with_a_stopped_server(clients);
-            // Four clients meet the stall four times in all: from their real start the requests behind it
-            // look fast.
+            // Four clients meet the stall four times in all: from their real start the requests after it look
+            // fast.
             let is_hidden = clients != "4" || stalled.service < stalled.truth / 2.0;
             let is_near = (stalled.measured / stalled.truth - 1.0).abs() < 0.02;
             let is_right = stalled.unsent == 0.0 && is_hidden && is_near;
             tried.push(stalled);
             is_right
         });
-        // Where the engine says more often than not that it had no room, other work kept it from measuring.
-        // That only adds.
+        // If the engine mostly reports that it had no room, other work disturbed the measurement. That only
+        // adds time.
         let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
         if !is_right
             && unclear * 2 > tried.len()
@@ -98,7 +98,7 @@ fn a_stopped_server_shows_in_the_percentiles_as_it_was() {
 }
 
 #[test]
-fn nobody_there_is_no_end_of_the_arrivals() {
+fn arrivals_continue_without_a_server() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let output = run(["load", &url, "--rate", "200", "--clients", "2", "--duration", "500ms", "--json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,5 +1,4 @@
-//! Thresholds of `touchstone load`, and what it says of errors, against a server whose answers and delays are
-//! known.
+//! Thresholds of `touchstone load`, and its report of errors, against a server with known answers and delays.
 
 use crate::support::{Origin, Tree, error_lines, free_port, read_head, run};
 use serde_json::Value;
@@ -99,7 +98,7 @@ fn a_run_ends_as_soon_as_a_threshold_to_abort_is_missed() {
         (&value["interrupted"], &value["aborted_by"]["threshold"]),
         (&true.into(), &"p99>30ms".into())
     );
-    // A threshold that is kept ends nothing.
+    // A threshold that is met does not end the run.
     let output = load(&[&slow, "--requests", "100", "--clients", "2", "--abort-if", "p99>60s"]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
 }

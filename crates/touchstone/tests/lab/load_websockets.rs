@@ -44,7 +44,7 @@ impl Other {
         Some(Other { child, input, output, port: port.trim().to_string() })
     }
 
-    /// What it saw.
+    /// What it received.
     fn seen(mut self) -> Value {
         drop(self.input.take());
         let mut text = String::new();
@@ -146,7 +146,7 @@ requests = [{ path = "/echo", websocket = true, body = "hello", sends = 3, ping_
     let value: Value = serde_json::from_str(&text).expect("JSON");
     let mix = value.pointer("/systems/0/mixes/0").expect("a mix");
     let seen = server.seen();
-    // What is asked before the first mix is not counted.
+    // Requests before the first mix are not counted.
     let asked = number(&seen, "/opened") - number(mix, "/total_requests");
     assert!((1.0..=3.0).contains(&asked), "{asked} {seen}");
     for (of_load, of_server) in

@@ -1,5 +1,5 @@
 //! How `touchstone bench` measures: runs in blocks, a search for the peak that is confirmed by runs, and the
-//! speedup over processors; what it says of them follows from the raw data.
+//! speedup over processors; its statements about them follow from the raw data.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -13,7 +13,7 @@ fn touchstone<'w>(words: impl IntoIterator<Item = &'w str>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_touchstone")).args(words).output().unwrap()
 }
 
-/// Measures the kernel's limit, which is always there, in short mixes, and gives the result.
+/// Measures the kernel's limit, which is always available, in short mixes, and returns the result.
 fn measure(result: &Path, words: &[&str]) -> Value {
     let times = ["--length", "600ms", "--ramp-up", "100ms", "--ramp-down", "50ms", "--no-report", "--output"];
     let before = ["bench", "webbench-1.1-static", "--sut", "limit"];
@@ -23,8 +23,8 @@ fn measure(result: &Path, words: &[&str]) -> Value {
     serde_json::from_slice(&std::fs::read(result.join("result.json")).unwrap()).unwrap()
 }
 
-/// Whether every figure is computed again as it stands. (On a busy machine short mixes can break run rules,
-/// which is another thing.)
+/// Whether every figure is computed again with the same value. (On a busy machine short mixes can break run
+/// rules, which does not matter here.)
 fn follows_from_raw_data(result: &Path) -> bool {
     let output = touchstone(["verify", result.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -57,7 +57,7 @@ fn mixes_are_run_in_blocks_and_all_that_is_said_of_them_is_computed_again() {
         let rate = &load["requests_per_second"];
         let of = |end: &str| rate[end].as_f64().unwrap();
         assert!(of("low") <= of("median") && of("median") <= of("high"), "{rate}");
-        // The run that stands for the load is the one in the middle.
+        // The run that represents the load is the middle one.
         let row = load["median_row"].as_u64().unwrap() as usize;
         assert_eq!(mixes[row]["requests_per_second"], rate["median"]);
     }

@@ -68,7 +68,7 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
     assert!(mix["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{:#}", mix["server"]);
     // It is the same machine, and the result states that.
     assert_eq!(result["machine"]["same_host"], true);
-    // Nothing is left: the files there are gone, and so are the processes.
+    // Files and processes on the other machine were removed.
     let left = system["command"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
     assert!(!Path::new(&left).exists(), "{left}");
     wait_until("the system has ended", Duration::from_secs(30), || processes_with(&left) == 0);

@@ -26,8 +26,8 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a suite with short mixes, and returns its output and its result. If a busy machine counts nothing in
-/// a mix without a failure, longer mixes are run.
+/// Runs a suite with short mixes, and returns its output and its result. If a busy machine counts no requests
+/// in a mix without a failure, longer mixes are run.
 fn bench(place: &Path, suite: &str, systems: &str) -> (Output, Value) {
     let mut length_ms = 800;
     loop {

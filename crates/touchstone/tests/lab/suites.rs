@@ -1,5 +1,5 @@
 //! A few of the suites, each for a second, against our own server and nginx: pages over HTTP/1.0, programs
-//! that are asked for a size, two ports with and without TLS, HTTP/2 and 3, and an application over FastCGI.
+//! with a requested size, two ports with and without TLS, HTTP/2 and 3, and an application over FastCGI.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -30,7 +30,7 @@ fn can_compile() -> bool {
     can
 }
 
-/// Runs a suite for a second, and looks that every system that was measured answered rightly.
+/// Runs a suite for a second, and checks that every measured system answered correctly.
 fn run(suite: &str, systems: &str, clients: &str) -> Value {
     let place = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
@@ -87,10 +87,10 @@ fn programs_answer_with_as_many_bytes_as_they_are_asked_for() {
 fn some_requests_go_over_tls_and_some_do_not() {
     if can_compile() {
         let result = run("e-commerce", "touchstone,limit", "8");
-        // The limit has no TLS, and says so.
+        // The limit has no TLS, and reports that.
         assert_eq!(measured(&result), 1);
         let reason = result["systems"][1]["skipped"][0]["reason"].as_str().unwrap();
-        assert!(reason.contains("is without TLS, which the suite asks for"), "{reason}");
+        assert!(reason.contains("is without TLS, which the suite requires"), "{reason}");
         tls_is_counted_in_the_window(&result);
     }
 }
@@ -105,7 +105,7 @@ fn the_e_commerce_mix_runs_with_servlets() {
     tls_is_counted_in_the_window(&result);
 }
 
-/// 8 % of what is counted in the window goes over TLS, a fourth of that to a program.
+/// 8 % of the counted requests use TLS, a quarter of them to a program.
 fn tls_is_counted_in_the_window(result: &Value) {
     let result: ResultFile = serde_json::from_value(result.clone()).unwrap();
     let mix = &result.systems[0].mixes[0];
@@ -130,7 +130,7 @@ fn handshakes_are_full_or_resumed_as_the_suite_says() {
         for system in result["systems"].as_array().unwrap() {
             let counts = &system["mixes"][0]["tls_handshakes"];
             let (full, resumed) = (counts["full"].as_f64().unwrap(), counts["resumed"].as_f64().unwrap());
-            // The first connections have no session to take up.
+            // The first connections have no session to resume.
             assert!((resumed / (full + resumed) - resumed_share).abs() < 0.2, "{}: {counts}", system["name"]);
         }
     }

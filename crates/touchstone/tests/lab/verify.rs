@@ -61,7 +61,7 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     let found: serde_json::Value = serde_json::from_slice(&unsigned.stdout).unwrap();
     assert_eq!(found["refused"], false);
     assert_ne!(found["class"], "certified", "load and server shared one machine");
-    // With a key, the caller asks for the signer of the result.
+    // With a key, the caller requires a signer of the result.
     let other = place.path().join("other.key");
     assert_eq!(run(["certify", "--generate-key", other.to_str().unwrap()]).status.code(), Some(0));
     let unsigned = verify(&result, &["--key", &format!("{}.pub", other.display()), "--require", "invalid"]);
@@ -108,7 +108,7 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
             damaged[at] ^= (next(&mut state) % 255 + 1) as u8;
             fs::write(path, &damaged).unwrap();
             let found = verify(&result, &["--key", public_text, "--require", "invalid"]).status.code();
-            // A result.json that cannot be read at all is refused with another exit code.
+            // A result.json that cannot be read is refused with another exit code.
             assert!(matches!(found, Some(1 | 2)), "{} at {at}: {found:?}", path.display());
         }
         fs::write(path, &whole).unwrap();
@@ -267,7 +267,7 @@ const TAMPERINGS: &[Tampering] = &[
     }),
 ];
 
-/// Further changes: of the words and figures that a reader quotes, and of what stands beside them.
+/// Further changes: of the words and figures that a reader quotes, and of the text beside them.
 const FURTHER_TAMPERINGS: &[Tampering] = &[
     ("a higher rate", |result| {
         edit(&result.join("result.json"), |text| {
@@ -460,7 +460,7 @@ fn raise(value: &mut serde_json::Value) {
     *value = if value.is_u64() { (more as u64).into() } else { more.into() };
 }
 
-/// A histogram that says it has 4 GiB of counts (see `raw_histogram.rs`).
+/// A histogram that states 4 GiB of counts (see `raw_histogram.rs`).
 const BOMB: &str = "HISTFAAAABt42pNpmSz8HwgYIIAZSjM2QBn2HyA0AMuPBvY=";
 
 /// Changes to an unsigned result, each in one place: the rest of the directory contradicts it.
@@ -629,7 +629,7 @@ const TAMPERINGS_OF_UNSIGNED: &[Tampering] = &[
     }),
 ];
 
-/// An unsigned result is checked by itself: one changed place contradicts the others.
+/// An unsigned result is checked for consistency: one changed place contradicts the others.
 #[test]
 fn tampered_unsigned_results_are_refused_and_none_is_read_without_end() {
     assert!(TAMPERINGS_OF_UNSIGNED.len() >= 30, "{}", TAMPERINGS_OF_UNSIGNED.len());
@@ -639,7 +639,7 @@ fn tampered_unsigned_results_are_refused_and_none_is_read_without_end() {
     let verified = || {
         let program = env!("CARGO_BIN_EXE_touchstone");
         let mut command = Command::new("timeout");
-        // A few bytes must not ask for gigabytes: with one and a half there is enough for all else.
+        // A few bytes must not cause an allocation of gigabytes: one and a half is enough for the rest.
         command.args(["--signal=KILL", "120", "sh", "-c", "ulimit -v 1500000; exec \"$@\"", "sh", program]);
         command.args(["verify", "--require", "invalid"]).arg(&copy).output().unwrap()
     };
@@ -710,7 +710,7 @@ fn tampered_results_are_refused_and_none_is_read_without_end() {
         });
         refused(&format!("an empty {name}"), &|result| fs::write(result.join(name), "").unwrap());
     }
-    // What `verify` would not accept is not signed anew.
+    // A result that `verify` would not accept is not signed again.
     let copied = Command::new("cp").arg("-a").arg(&result).arg(&copy).status().unwrap();
     assert!(copied.success());
     let secret = place.path().join("lab.key");

@@ -38,7 +38,7 @@ async def handle(socket):
             seen["received"] += 1
             seen["sizes"] += len(message)
             await asyncio.sleep(DELAY_S)
-            # What is sent in pieces goes out as fragments.
+            # Messages in pieces are sent as fragments.
             middle = len(message) // 2
             pieces = [message[:middle], message[middle:]]
             seen["delays_us"].append((time.monotonic() - came) * 1e6)

@@ -1,5 +1,5 @@
-//! CGI programs from the outside: what they are told, what the server makes of their output, and that no
-//! process is left.
+//! CGI programs from the outside: their variables, the server's handling of their output, and that no process
+//! is left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -214,7 +214,7 @@ fn what_programs_print_becomes_an_answer() {
         program(&tree, &format!("cgi-bin/{name}"), &format!("printf '{output}'"));
         let answer = server.get(&format!("/cgi-bin/{name}"));
         let (field, value) = field;
-        // An answer that comes in two pieces has no length.
+        // An answer that arrives in two pieces has no length.
         if field != "content-length" || answer.field("transfer-encoding").is_none() {
             assert_eq!(answer.field(field), value, "{name}");
         }
@@ -318,7 +318,7 @@ fn bodies_reach_standard_input() {
         assert_eq!(answer.field("x-length"), Some(body.len().to_string().as_str()));
         assert!(answer.body == body, "{} bytes came back of {}", answer.body.len(), body.len());
     }
-    // A body of unknown length that turns out too long is not kept.
+    // A body of unknown length that becomes too long is not kept.
     let mut client = server.connect();
     client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n110000\r\n");
     let _ = client.try_send(&bytes_of(0x11_0000));
@@ -968,7 +968,7 @@ fn killing_programs_and_spawners_at_random_for_five_minutes() {
 
 #[test]
 fn a_process_that_is_there_is_seen() {
-    // Other tests rely on this to detect that a process is gone.
+    // Other tests rely on this to detect that a process has ended.
     assert!(runs(std::process::id() as i32));
     assert!(!runs(i32::MAX));
 }

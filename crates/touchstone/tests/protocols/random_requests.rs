@@ -38,8 +38,8 @@ fn random_words_of_http() {
 }
 
 fn request_of_words() -> impl Strategy<Value = String> {
-    // No HEAD: the test does not know which requests the server made out, and could not tell where its
-    // answers end.
+    // No HEAD: the test does not know which requests the server recognised, so it could not determine the
+    // ends of answers.
     let method =
         select(vec!["GET", "GET", "GET", "POST", "PUT", "OPTIONS", "TRACE", "CONNECT", "FOO", "get", ""]);
     let targets = vec![
@@ -274,7 +274,7 @@ impl Asked {
         }
     }
 
-    /// The slice that the range stands for; `None` when it is outside the file.
+    /// The slice of the range; `None` if it is outside the file.
     fn slice(self) -> Option<(usize, usize)> {
         let length = NUMBERS.len();
         match self {
@@ -365,7 +365,7 @@ fn covered(slices: &[(usize, usize)]) -> Vec<bool> {
     covered
 }
 
-/// Whether no two slices overlap or touch, in whatever order they came.
+/// Whether no two slices overlap or touch, in any order.
 fn sorted_apart(slices: &[(usize, usize)]) -> bool {
     let mut slices = slices.to_vec();
     slices.sort_unstable();

@@ -1,6 +1,6 @@
 //! The admin listener: counts that agree with what clients did, under every version of HTTP and over reloads;
-//! sessions that show requests under way; which clients may ask and which not; names of requests in logs and
-//! answers.
+//! sessions that show requests under way; which clients are allowed and which not; names of requests in logs
+//! and answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -188,7 +188,7 @@ fn tls_and_http_2_are_counted() {
     };
     assert!(output.status.success(), "{output:?}");
     curl(["-k", "--http1.1", "--tls-max", "1.2", "-o", "/dev/null", &url]).expect("curl is there");
-    // A client that does not trust the certificate, and one that does not speak TLS.
+    // A client that does not trust the certificate, and one without TLS.
     assert!(!curl(["-o", "/dev/null", &url]).expect("curl is there").status.success());
     curl(["-o", "/dev/null", &format!("http://{address}/")]).expect("curl is there");
 
@@ -313,7 +313,7 @@ fn sessions_show_what_is_under_way() {
     );
     let listed = watched.json("/sessions");
     assert_eq!(listed["connections"], 2);
-    // Sessions with requests under way come first; the limit is one.
+    // Sessions with requests under way are first; the limit is one.
     assert_eq!(listed["sessions"][0]["under_way_count"], 1);
     let limited = watched.json("/sessions.json?limit=1");
     assert_eq!(limited["sessions"].as_array().map(Vec::len), Some(1));
@@ -414,7 +414,7 @@ fn reloads_are_counted_and_counts_go_on() {
     wait_until("it is counted", PATIENCE, || watched.metrics().sum(new) >= 1.0);
     assert_eq!(metrics.get("touchstone_responses_total{class=\"2xx\",code=\"200\"}"), 1.0);
 
-    // It also moves with a reload; if it cannot move, the previous configuration stays.
+    // It also moves with a reload; if it cannot move, the previous configuration is kept.
     let other = free_port();
     watched.reload("", "", &format!("listen = '127.0.0.1:{other}'"));
     let moved: SocketAddr = ([127, 0, 0, 1], other).into();

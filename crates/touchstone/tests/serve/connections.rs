@@ -89,7 +89,7 @@ fn a_second_head_that_does_not_end_is_answered_with_408() {
     client.send("GET /second.txt HT");
     assert_eq!(client.answer().status, 408);
     client.end();
-    // The same, when the beginning came together with the first request.
+    // The same, when the beginning arrived together with the first request.
     let mut client = server.connect();
     assert_eq!(client.ask(format!("{ALPHABET_REQUEST}GET /second")).status, 200);
     assert_eq!(client.answer().status, 408);
@@ -220,8 +220,8 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
     // The kernel spreads connections over the cores by chance; the limit is for all cores together.
     let (tree, server) = with_cores_and_limits(2, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
-    // Other sockets of the server may come and go, so its sockets beside the connections are at least those
-    // of before.
+    // Other sockets of the server may be opened and closed, so its sockets beside the connections are at
+    // least those of before.
     let mut connected = server.open_sockets() + 4;
     for round in 0..5 {
         let mut busy = Vec::new();
@@ -292,7 +292,7 @@ fn a_reader_that_stalls_is_cut_and_others_are_served() {
     assert!((received.len() as u64) < length, "{} bytes went to a reader that did not read", received.len());
 }
 
-/// Bytes that the kernel holds for the clients of a server: sent and not acknowledged, or not sent at all.
+/// Bytes that the kernel holds for the clients of a server: sent and not acknowledged, or not sent.
 fn held_by_the_kernel(server: &Server) -> u64 {
     let port = format!(":{:04X}", server.address().port());
     let table = std::fs::read_to_string("/proc/net/tcp").expect("a list of connections");
@@ -305,7 +305,7 @@ fn held_by_the_kernel(server: &Server) -> u64 {
 }
 
 #[test]
-fn of_an_answer_that_nobody_reads_the_kernel_holds_little() {
+fn the_kernel_holds_little_of_an_unread_answer() {
     let (tree, server) = with_limits("stall_timeout = \"600s\"");
     add_large_file(&tree);
     let mut stalled = Client::connect_with_small_buffer(server.address());
@@ -320,7 +320,7 @@ fn of_an_answer_that_nobody_reads_the_kernel_holds_little() {
     assert!((1..=512 << 10).contains(&held), "{held} bytes");
 }
 
-/// An HTTP/2 client can read nothing and still send much.
+/// An HTTP/2 client can stop reading and still send much.
 #[test]
 fn an_http_2_client_that_opens_no_window_is_cut() {
     let (tree, server) = with_limits("stall_timeout = \"500ms\"");
@@ -538,7 +538,7 @@ fn a_client_that_only_sends_is_held_back() {
 #[test]
 fn a_large_error_request_does_not_hold_others_up() {
     // A client that keeps sending after a refusal is read for a while, so that the answer is not lost; other
-    // clients are served meanwhile.
+    // clients are served at the same time.
     let (_tree, server) = with_limits("");
     let mut rude = server.connect();
     rude.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n");

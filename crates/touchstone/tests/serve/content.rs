@@ -22,7 +22,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
 const BROWSER: &str = "gzip, deflate, br, zstd";
 
-/// Text that shrinks, of this many bytes, with no two lines alike.
+/// Text that shrinks, of this many bytes, with no two equal lines.
 fn text_of(length: usize) -> Vec<u8> {
     let lines = (0u64..).flat_map(|line| {
         format!("<li id=\"{line}\">{:x}</li>\n", line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes()
@@ -450,7 +450,7 @@ fn a_twin_is_sent_byte_for_byte() {
     let file = text_of(3_000);
     tree.write("a.css", &file);
     tree.write("dir/index.html", &file);
-    // Not what an encoder would make: these bytes can only come from the files.
+    // Not the output of an encoder: these bytes can only be from the files.
     for (name, body) in
         [("a.css.br", "the br twin"), ("a.css.gz", "the gz twin"), ("dir/index.html.zst", "the index")]
     {
@@ -486,7 +486,7 @@ fn a_twin_is_sent_byte_for_byte() {
         (direct.field("content-type"), &direct.body[..]),
         (Some("application/x-brotli"), &b"the br twin"[..])
     );
-    // Without the key the server does not look for such files.
+    // Without the key the server does not search for such files.
     let server = site(&tree, "precompressed = false\ncompression = []");
     let answer = get(&mut server.connect(), "/a.css", BROWSER);
     assert_eq!((answer.body == file, answer.field("vary")), (true, None));
@@ -631,7 +631,7 @@ fn a_page_whose_links_all_work() {
     assert!(!page.contains("hidden") && !page.contains("escape") && !page.contains("<b>"), "{page}");
     let head = ask(&mut client, "HEAD", "/files/", "");
     assert_eq!(head.field("content-length"), answer.field("content-length"));
-    // With an index file, without the slash, missing, and a link that leads out of the root.
+    // With an index file, without the slash, missing, and a link to a target outside the root.
     assert_eq!(ask(&mut client, "GET", "/indexed/", "").body, b"<p>index\n");
     assert_eq!(ask(&mut client, "GET", "/files", "").field("location"), Some("/files/"));
     assert_eq!(ask(&mut client, "GET", "/missing/", "").status, 404);

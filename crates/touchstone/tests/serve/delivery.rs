@@ -215,6 +215,6 @@ fn a_slow_body_has_the_time_of_its_route() {
     let server = Server::configured(tree.around(), &(tree.configuration(limits) + &keys));
     let mut client = server.connect();
     client.send("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12");
-    // Otherwise the answer would come in an hour.
+    // Otherwise the answer would arrive in an hour.
     assert_eq!(client.answer().status, 408);
 }

@@ -247,7 +247,8 @@ fn chromium_takes_the_next_version_with_the_one_before() {
         tree.write("js/app.1.js", script(1));
         tree.write("js/app.2.js", script(2));
         let keys = format!("compression = [\"{coding}\"]\ndictionaries = [\"/js/*\"]\n");
-        // A browser keeps no dictionary of a site whose certificate is wrong: it is told to take this one.
+        // A browser keeps no dictionary of a site whose certificate is wrong: an option makes it accept this
+        // one.
         let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
         let [certificate, key] = [tree.beside("own.pem"), tree.beside("own.key")];
         fs::write(&certificate, own.cert.pem()).unwrap();

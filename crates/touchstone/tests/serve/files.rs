@@ -1,5 +1,5 @@
-//! Files on disk: every size byte for byte, names, links and permissions; the server sees changes within one
-//! second and never mixes two versions in an answer.
+//! Files on disk: every size byte for byte, names, links and permissions; the server detects changes within
+//! one second and never mixes two versions in an answer.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -201,8 +201,8 @@ fn symbolic_links() {
         assert_eq!(server.get("/dangling").status, 404, "round {round}");
         let status = server.get("/loop").status;
         assert!(status == 403 || status == 404, "a loop of links: {status}");
-        // A link by an absolute path into the root is served; one that leaves the root and comes back may be
-        // refused.
+        // A link by an absolute path into the root is served; one that leaves the root and returns to it may
+        // be refused.
         server.assert_serves("/inside-absolute", ALPHABET.as_bytes());
         assert!(matches!(server.get("/there-and-back").status, 200 | 403));
     }
@@ -349,7 +349,7 @@ fn start_bound_by_permissions(tree: &Tree) -> Server {
     }
 }
 
-/// Waits until the server sends the wanted body; each answer before it must be one of the known bodies,
+/// Waits until the server sends the expected body; each answer before it must be one of the known bodies,
 /// whole.
 fn wait_for_body(server: &Server, target: &str, known: &[&[u8]], wanted: &[u8]) {
     wait_until(&format!("{target} is seen changed"), SEEN_WITHIN, || {
@@ -464,7 +464,7 @@ fn changes_around_a_file_are_seen_within_a_second() {
     wait_for_body(&server, "/link.txt", &[b"one\n"], b"two\n");
     tree.write("two.txt", "two, changed\n");
     wait_for_body(&server, "/link.txt", &[b"two\n", b""], b"two, changed\n");
-    // A link that now leads out of the root is refused.
+    // A link whose target is now outside the root is refused.
     fs::write(tree.beside("outside.txt"), "secret\n").expect("a file");
     symlink("../outside.txt", tree.file("link.new")).expect("a link");
     fs::rename(tree.file("link.new"), tree.file("link.txt")).expect("renamed over");
@@ -489,7 +489,8 @@ fn a_file_linked_into_a_directory_further_up_is_seen_changed() {
 
 #[test]
 fn an_answer_is_never_mixed() {
-    // One thread replaces the files while others ask: each answer is entirely one of the two versions.
+    // One thread replaces the files while others request them: each answer is entirely one of the two
+    // versions.
     for (short, long) in [(1000, 3000), (2 << 20, (2 << 20) + 5000)] {
         let tree = Tree::empty();
         let bodies = [bytes_of(short), bytes_of(long)];
@@ -511,7 +512,7 @@ fn an_answer_is_never_mixed() {
             stop.store(true, Ordering::Relaxed);
             readers.into_iter().map(|reader| reader.join().expect("no mixed answer")).collect()
         });
-        // An ETag stands for one body, for all clients.
+        // An ETag identifies one body, for all clients.
         let mut all: HashMap<String, usize> = HashMap::new();
         for (etag, length) in seen.into_iter().flatten() {
             let known = *all.entry(etag.clone()).or_insert(length);
@@ -573,7 +574,7 @@ fn a_file_cut_short_during_a_download() {
     client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     client.wait_for_bytes(100_000);
     File::options().write(true).open(&path).and_then(|file| file.set_len(1000)).expect("cut short");
-    // The stated bytes cannot come: only the end of the connection can tell the client.
+    // The stated bytes cannot be sent: only the end of the connection can inform the client.
     let (received, _) = client.read_to_end();
     assert!((received.len() as u64) < length, "{} bytes of a file that was cut", received.len());
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());

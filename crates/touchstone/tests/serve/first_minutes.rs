@@ -1,5 +1,5 @@
-//! The first minutes: `serve` with next to nothing to say, `init`, and what is made from the definitions of
-//! commands and keys: completions, manual pages, the schema.
+//! The first minutes: `serve` with almost no arguments, `init`, and the files generated from the definitions
+//! of commands and keys: completions, manual pages, the schema.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -54,7 +54,7 @@ fn a_certificate_goes_with_every_kind() {
     assert!(server.error_text().contains("https://"), "{}", server.error_text());
 }
 
-/// A server that answers whatever comes.
+/// A server that answers every request.
 fn one_answer() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Where clients are, by MaxMind's own test files: who is admitted, what programs are told, what is logged.
+//! The location of clients, by MaxMind's own test files: which clients are allowed, what programs get, what
+//! is logged.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use crate::support::{Client, Response, Server, Tree, run, skipped, wait_until};
 
-/// An address of the test files and where they say that it is.
+/// An address of the test files and its location.
 const BRITISH: &str = "81.2.69.160";
 const AMERICAN: &str = "216.160.83.56";
-/// An address of AS1221, whose country the files do not say.
+/// An address of AS1221, whose country is not in the files.
 const OF_1221: &str = "1.128.0.0";
 
 /// Where `scripts/setup-geoip.sh` puts MaxMind's files: below the target directory.
@@ -72,7 +73,7 @@ fn rules_admit_countries_and_systems() {
         ("/dir/inner.txt", "10.1.2.3", 403),
         ("/dir/../second.txt", BRITISH, 403),
         ("/alphabet.txt", BRITISH, 200),
-        // An address that the same route names is not asked where it is.
+        // An address that the same route names is not looked up.
         ("/named/x", BRITISH, 404),
         ("/second.txt", "2001:218::1", 200),
     ] {
@@ -133,7 +134,7 @@ fn a_changed_file_is_read_anew_and_a_damaged_one_is_not() {
     replace(b"nonsense");
     server.wait_for_error_line("the damaged file is reported", |line| line.contains("stays in use"));
     assert_eq!(ask(&mut client, "/alphabet.txt", BRITISH, "").status, 403);
-    // A file that knows no countries.
+    // A file without countries.
     replace(&fs::read(data.join("test-data/GeoLite2-ASN-Test.mmdb")).unwrap());
     wait_until("the new file is read", Duration::from_secs(60), || {
         ask(&mut client, "/alphabet.txt", BRITISH, "").status == 200

@@ -14,7 +14,7 @@ use crate::support::{ALPHABET, Client, Server, Tree, bytes_of, wait_until};
 /// Far longer than any limit here takes to act.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two bytes. Many come within a tick of the server's clock.
+/// Between two bytes. Many arrive within a tick of the server's clock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const HEADERS: u8 = 1;
@@ -114,7 +114,7 @@ fn a_header_block_that_does_not_end_ends_its_connection() {
     assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "it is not cut");
 }
 
-/// Frames that are cut anywhere by the network are no header block that comes slowly.
+/// Frames that are cut anywhere by the network are not a slow header block.
 #[test]
 fn requests_whose_frames_are_always_cut_somewhere_are_answered() {
     let (_tree, server) = with_limits("header_timeout = \"300ms\"");

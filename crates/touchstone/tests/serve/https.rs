@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{Server, Tree, bytes_of, curl, wait_until};
 
-/// The versions that curl speaks, by its options.
+/// The versions that curl supports, by its options.
 const VERSIONS: [&str; 3] = ["--http1.0", "--http1.1", "--http2"];
 
 fn secure_server(tree: &Tree, more: &[&str]) -> Server {
@@ -66,7 +66,7 @@ fn http_2_answers_as_http_1_does() {
     }
 }
 
-/// What does not fit must not be left out: a rule might look at it, or a program.
+/// Fields that do not fit must not be omitted: a rule or a program might use them.
 #[test]
 fn header_sections_over_the_limits_are_refused_in_every_version() {
     let tree = Tree::standard();

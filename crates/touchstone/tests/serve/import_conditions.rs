@@ -361,7 +361,8 @@ fn origin_named(name: &'static str) -> Origin {
     })
 }
 
-/// Sends bytes, and gives what comes back until the end. nginx closes a connection whose client ends sending.
+/// Sends bytes, and returns the bytes received until the end. nginx closes a connection whose client ends
+/// sending.
 fn exchange(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     stream.write_all(bytes).unwrap();
     let mut received = Vec::new();

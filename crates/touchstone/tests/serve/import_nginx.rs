@@ -83,11 +83,12 @@ pub(super) fn tree() -> Tree {
     tree
 }
 
-/// Runs nginx with what stands in `server`, and this server with what the import makes of it, and compares.
+/// Runs nginx with the contents of `server`, and this server with the imported configuration, and compares
+/// them.
 pub(super) fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &str)]) -> String {
     let Some(nginx) = Nginx::start_with(tree, http, "", server) else { return String::new() };
     let (text, _) = imported(tree.around().join("nginx.conf"));
-    // The harness reads what the server says on standard error.
+    // The harness reads the server's standard error.
     let log = tree.around().join("nginx.log");
     let here =
         text.replace(&nginx.address.to_string(), "127.0.0.1:0").replace(log.to_str().unwrap(), "stderr");
@@ -99,7 +100,7 @@ pub(super) fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &s
     text
 }
 
-/// The configuration, and what was said about it.
+/// The configuration, and the messages about it.
 pub(super) fn imported(file: PathBuf) -> (String, String) {
     let output = run(["import", "nginx", file.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");

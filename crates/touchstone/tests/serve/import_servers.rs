@@ -74,7 +74,7 @@ fn translated(format: &str, file: &Path, tree: &Tree, address: SocketAddr) -> (S
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The harness reads what the server says on standard error.
+    // The harness reads the server's standard error.
     let here = text
         .replace(&address.to_string(), "127.0.0.1:0")
         .replace("\"/var/empty\"", &format!("{:?}", tree.root()))
@@ -161,7 +161,7 @@ pub(super) fn like_apache(tree: &Tree, host: &str, requests: &[(&str, &str)]) ->
     let Some(apache) = Rival::start("apache2", command, address) else {
         return (String::new(), String::new());
     };
-    // This server stays the user of the test.
+    // This server keeps the user of the test.
     let own = tree.beside("own.conf");
     fs::write(&own, text.replace("User root\nGroup root\n", "")).unwrap();
     let (text, said, ours) = translated("apache", &own, tree, address);
@@ -388,7 +388,7 @@ fn a_host_of_apache_with_a_proxy() {
     );
 }
 
-/// The `.htaccess` of applications, as they come with them or as their guides say.
+/// The `.htaccess` of applications, as in their packages or in their guides.
 const HTACCESS: [(&str, &str); 4] = [
     (
         "WordPress",

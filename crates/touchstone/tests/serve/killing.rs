@@ -23,13 +23,13 @@ const LONG: Duration = Duration::from_secs(300);
 /// again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kept connections and the like come and go; a loss with each kill would be far more after thousands.
+/// The number of kept connections varies; a leak with each kill would be far more after thousands.
 const DESCRIPTORS_THAT_VARY: usize = 16;
 
-/// The allocator keeps some megabytes for each thread, and the workers for plug-ins come one by one.
+/// The allocator keeps some megabytes for each thread, and the workers for plug-ins start one by one.
 const MEMORY_THAT_VARIES_KIB: u64 = 64 * 1024;
 
-/// What is killed, and what is requested meanwhile.
+/// The processes that are killed, and the requests during that.
 struct Killing<'a> {
     server: Server,
     /// Whether a process that descends from the server is to be killed.

@@ -1,5 +1,5 @@
 //! The access log: each format byte for byte, hostile requests that cannot forge a line, one line for each
-//! answer, and a full disk that stops nothing.
+//! answer, and a full disk that does not stop the server.
 
 use std::collections::HashMap;
 use std::fs;
@@ -114,7 +114,7 @@ fn parse_line(line: &str) -> Option<Line> {
     })
 }
 
-/// A quoted text and its rest: `\"`, `\\` and `\xHH` stand for bytes, and nothing else is escaped.
+/// A quoted text and its rest: `\"`, `\\` and `\xHH` are escaped bytes, and there are no other escapes.
 fn parse_quoted(text: &str) -> Option<(Vec<u8>, &str)> {
     let mut rest = text.strip_prefix('"')?;
     let mut bytes = Vec::new();
@@ -139,7 +139,7 @@ fn parse_quoted(text: &str) -> Option<(Vec<u8>, &str)> {
     }
 }
 
-/// Requests of many kinds, with what the Common format says of each: request line, status, body bytes.
+/// Requests of many kinds, with the fields of the Common format for each: request line, status, body bytes.
 const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n", "GET /alphabet.txt HTTP/1.1", "200", "26"),
     ("HEAD /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /alphabet.txt HTTP/1.1", "200", "-"),
@@ -195,7 +195,7 @@ fn common_format() {
         let position = left.iter().position(|line| line.starts_with(start) && line.ends_with(&end));
         let line = left
             .remove(position.unwrap_or_else(|| panic!("no line {start}...{end} in\n{}", left.join("\n"))));
-        // Only the date stands between the two.
+        // Only the date is between the two.
         assert_eq!(line.len(), start.len() + "20/Nov/2026:10:00:00 +0000".len() + end.len(), "{line}");
     }
     assert!(left.is_empty(), "more lines than requests: {left:?}");
@@ -383,7 +383,7 @@ fn as_many_lines_as_answers_under_load() {
                 scope.spawn(move || ask_many(server, client, REQUESTS_EACH));
             }
         });
-        // Each target was requested once, so it is in the log once, whichever core wrote it.
+        // Each target was requested once, so it is in the log once, independent of the core.
         let mut seen: HashMap<String, usize> = HashMap::new();
         for line in log.lines() {
             let target = if format == "json" {

@@ -132,7 +132,7 @@ fn systemd_understands_the_units() {
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let Ok(output) = analyze(&paths) else { return skipped("a look at the units (install systemd)") };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // Whether other units of this machine are well is not asked.
+    // The state of other units of this machine does not matter.
     let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("touchstone")).collect();
     assert!(about_ours.is_empty(), "{about_ours:?}");
 }

@@ -38,7 +38,7 @@ fn command(tree: &Tree, name: &str) -> Output {
 }
 
 /// A directory of the user `nobody` beside the root.
-fn directory_of_nobody(tree: &Tree, name: &str) {
+fn directory_of_the_user_nobody(tree: &Tree, name: &str) {
     let path = tree.beside(name);
     fs::create_dir(&path).expect("a directory");
     chown(&path, Some(NOBODY), Some(NOBODY)).expect("it is given away");
@@ -64,8 +64,8 @@ fn another_user_serves_what_root_has_bound() {
         return;
     }
     let tree = Tree::standard();
-    directory_of_nobody(&tree, "logs");
-    directory_of_nobody(&tree, "run");
+    directory_of_the_user_nobody(&tree, "logs");
+    directory_of_the_user_nobody(&tree, "run");
     let port = privileged_port().unwrap_or_default();
     let server = format!(
         "[server]\nuser = \"nobody\"\ngroup = \"{NOBODY}\"\nsupplementary_groups = [\"daemon\"]\n\
@@ -177,7 +177,7 @@ fn after_a_change_of_the_user_a_reload_goes_on_as_the_user_of_the_start() {
         return;
     }
     let tree = Tree::standard();
-    directory_of_nobody(&tree, "run");
+    directory_of_the_user_nobody(&tree, "run");
     let text = |user: &str, listen: &str| {
         format!(
             "[server]\nuser = \"{user}\"\npid_file = \"run/server.pid\"\n\
@@ -208,7 +208,7 @@ fn after_a_change_of_the_user_a_reload_goes_on_as_the_user_of_the_start() {
 }
 
 #[test]
-fn only_root_becomes_somebody_else() {
+fn only_root_becomes_another_user() {
     if !are_root() {
         return;
     }

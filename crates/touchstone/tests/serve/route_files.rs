@@ -1,5 +1,5 @@
-//! What a route says of its own about files: a directory under another path, files before a program, and how
-//! its files are found and sent. The same requests go to nginx with the directives that mean the same.
+//! The keys of a route for files: a directory under another path, files before a program, and how its files
+//! are found and sent. The same requests are sent to nginx with the equivalent directives.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -148,7 +148,7 @@ fn an_alias_without_its_slash_is_sent_there_and_is_listed() {
         listing.contains("a.txt") && listing.contains("/files/") && !listing.contains(".secret"),
         "{listing}"
     );
-    // The site itself lists nothing.
+    // The site itself has no listings.
     assert_eq!(ask(server.address(), "GET", "/doc/").status, 403);
 }
 
@@ -194,7 +194,7 @@ fn a_file_where_there_is_one_and_else_the_application() {
     // Hidden files are for no visitor, and a form is for the application.
     assert_eq!(ask(server.address(), "GET", "/.env").body, b"GET /.env HTTP/1.1");
     assert_eq!(ask(server.address(), "POST", "/logo.txt").body, b"POST /logo.txt HTTP/1.1");
-    // A file that comes and goes is seen.
+    // The server detects a file that is created and removed.
     tree.write("users/42", "written by the application");
     assert_eq!(ask(server.address(), "GET", "/users/42").body, b"written by the application");
     fs::remove_file(tree.file("users/42")).unwrap();

@@ -1,6 +1,6 @@
-//! What the server needs and does not get: descriptors, processes, memory, names, an origin that answers,
-//! UDP, a correct clock. The table in docs/running.md says what happens then; a test compares the names
-//! of these tests with it.
+//! Missing resources of the server: descriptors, processes, memory, names, an origin that answers, UDP, a
+//! correct clock. The table in docs/running.md describes the effects; a test compares the names of these
+//! tests with it.
 
 use std::cell::Cell;
 use std::fs;
@@ -48,7 +48,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It can be removed when its last process is gone, a moment after the wait for it.
+        // It can be removed a moment after its last process was reaped.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 break;
@@ -131,7 +131,7 @@ fn no_more_processes_can_be_started() {
     fs::write(&configuration, format!("{}{route}", tree.configuration(sections))).expect("it is written");
     let server = group.server(&configuration);
     assert_eq!(server.get("/cgi-bin/hello").status, 200);
-    // What runs may go on.
+    // Running requests may continue.
     fs::write(group.0.join("pids.max"), "1").expect("the group is limited");
     let status = server.get("/cgi-bin/hello").status;
     assert_eq!(status, 503, "a program that cannot be started now");
@@ -216,8 +216,8 @@ fn the_clock_is_set_back_a_year() {
     assert!(!server.error_text().contains("panic"), "{}", server.error_text());
 }
 
-/// Starts a server with this configuration in a network of its own, in which the kernel drops what this rule
-/// of nftables says; `None`, with a visible message, if that is not permitted.
+/// Starts a server with this configuration in a network of its own, in which the kernel drops packets by this
+/// rule of nftables; `None`, with a visible message, if that is not permitted.
 fn in_a_network(what: &str, rule: &str, configuration: &Path) -> Option<Server> {
     let network = format!(
         "ip link set lo up && nft add table inet t && \
@@ -258,7 +258,7 @@ const FIVE_CONNECTIONS: &str = r#"
 "#;
 
 /// The limit of the kernel's own table is for the whole machine, so a rule does what a full table does: the
-/// first packets of connections that are too many are dropped before the server sees them.
+/// first packets of connections that are too many are dropped before the server gets them.
 #[test]
 fn the_table_of_connections_is_full() {
     let tree = Tree::standard();

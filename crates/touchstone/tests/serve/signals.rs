@@ -148,9 +148,8 @@ fn the_drain_ends_after_its_timeout() {
     assert!(received.len() < 64 << 20);
 }
 
-/// Whether the kernel refuses the connection because no process listens. A connection that only stays without
-/// an answer is not refused: its client would wait for its own timeout, and a successor could not listen
-/// there.
+/// Whether the kernel refuses the connection because no process listens. A connection that only gets no
+/// answer is not refused: its client would wait for its own timeout, and a successor could not listen there.
 fn is_refused(address: SocketAddr) -> bool {
     // A SYN that was dropped while the listener was being closed is sent again after one second.
     let attempt = TcpStream::connect_timeout(&address, Duration::from_secs(2));
@@ -198,7 +197,7 @@ fn sighup_takes_up_root_limits_and_listeners() {
     if !before_on_removed.is_ended() {
         before_on_removed.try_send(b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n").ok();
         if let Ok(answer) = before_on_removed.try_answer(AnswerTo::Other) {
-            // Served, or told that this is the wrong server for it now (RFC 9110 section 15.5.20).
+            // Served, or answered with 421 (RFC 9110 section 15.5.20).
             assert!(matches!(answer.status, 200 | 421), "status {}", answer.status);
         }
     }
@@ -269,7 +268,7 @@ fn a_bad_configuration_on_sighup_changes_nothing() {
         assert_eq!(answer.body, ALPHABET.as_bytes(), "after {name}");
         server.assert_serves("/second.txt", SECOND.as_bytes());
     }
-    // A listener that cannot be opened, beside one that can and a changed root: nothing of it is applied.
+    // A listener that cannot be opened, beside one that can and a changed root: no part of it is applied.
     fs::create_dir(tree.beside("other")).expect("another root");
     let other =
         format!("[[site]]\nlisten = [\"127.0.0.1:0\", \"{in_use}\"]\nroot = {:?}\n", tree.beside("other"));
@@ -374,7 +373,8 @@ fn sigusr1_under_load_loses_no_line() {
     });
     let old = (0..rotations).map(|rotation| tree.beside(&format!("access.log.{rotation}")));
     let lines: usize = old.chain([access.clone()]).map(|log| targets_in(&log).len()).sum();
-    // The pipelined client leaves answers unread when it is told to close; the log may hold those as well.
+    // The pipelined client leaves answers unread when the server announces the close; the log may contain
+    // those as well.
     let answered = load.answered.load(Ordering::Relaxed);
     assert!(lines >= answered && lines <= answered + 8, "{lines} lines for {answered} answers");
 }

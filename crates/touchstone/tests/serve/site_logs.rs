@@ -30,7 +30,7 @@ fn lines(path: &Path) -> Vec<String> {
 
 fn targets(path: &Path) -> Vec<String> {
     let target = |line: &String| line.split('"').nth(1)?.split(' ').nth(1).map(str::to_string);
-    // Lines of one core are in order, but connections come to several.
+    // Lines of one core are in order, but several cores accept connections.
     let mut targets: Vec<String> = lines(path).iter().filter_map(target).collect();
     targets.sort();
     targets
@@ -56,7 +56,7 @@ fn a_request_has_its_line_in_one_log() {
     let sites = of_hosts("", "") + &of_hosts("\"own.example\"", own);
     let text = format!("[access_log]\npath = \"common.log\"\n{sites}");
     let mut server = Server::configured(tree.around(), &text);
-    // Twice, so that the second comes from the cache.
+    // Twice, so that the second answer is from the cache.
     for host in ["any.example", "own.example"] {
         for target in ["/a.txt", "/a.txt", "/shop/a.txt", "/shop/a.txt", "/quiet/a.txt", "/quiet/none"] {
             get(&server, host, target);

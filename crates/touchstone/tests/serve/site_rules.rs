@@ -1,12 +1,12 @@
-//! What sites and routes say of their own: exact paths, pages of errors, the largest body, fields of origins'
-//! answers, and what is done about `.htaccess` files.
+//! Keys of sites and routes: exact paths, pages of errors, the largest body, fields of origins' answers, and
+//! the handling of `.htaccess` files.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use crate::support::{Client, Origin, Response, Server, Tree, read_head};
 
-/// An application that answers with what the path asks for: `/404`, `/500`, `/moved`; all else is 200.
+/// An application that answers as the path requests: `/404`, `/500`, `/moved`; all else is 200.
 fn application() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
@@ -82,7 +82,7 @@ fn pages_of_errors_for_programs_and_origins() {
     let taken = Server::configured(tree.around(), &site(&tree, routes("intercept_errors = true\n")));
     let answer = taken.get("/app/404");
     assert_eq!((answer.status, answer.body.as_slice()), (404, &b"page of the site"[..]));
-    // What described the other body is gone, and what did not is there.
+    // The fields that described the other body were removed, the others were kept.
     assert_eq!((answer.field("etag"), answer.field("x-own")), (None, Some("1")));
     assert_eq!(answer.field("content-type"), Some("text/html"));
     // Without a page it is passed on unchanged.

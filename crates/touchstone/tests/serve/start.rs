@@ -270,7 +270,7 @@ fn check_mistake(tree: &Tree, text: &str, place: &str, words: &[&str]) -> Result
     if let Some(word) = words.iter().find(|word| !lines[0].contains(**word)) {
         return Err(format!("{word:?} is not in {:?}", lines[0]));
     }
-    // `check` says the same, with the exit code of a check that failed.
+    // `check` prints the same, with the exit code of a failed check.
     let checked = run(["check", "--config", &path]);
     if checked.status.code() != Some(1) || error_lines(&checked) != lines {
         return Err(format!("`check` says {:?} and {}", error_lines(&checked), checked.status));
@@ -286,7 +286,7 @@ fn check_finds_nothing_wrong_with_what_is_right() {
     let output = run(["check".as_ref(), "--config".as_ref(), path.as_os_str()]);
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{:?}", error_lines(&output));
-    // It only looks: a server on the same port is not disturbed, and no log is made.
+    // It only checks: a server on the same port is not disturbed, and no log is created.
     let log = tree.beside("access.log");
     let server =
         Server::configured(tree.around(), &tree.configuration(&format!("[access_log]\npath = {log:?}\n")));

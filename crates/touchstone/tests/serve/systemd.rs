@@ -1,5 +1,5 @@
-//! What systemd asks of a service: sockets that it has opened, notifications, the watchdog. The manager's
-//! part is played by the test, and by systemd-socket-activate where that is installed.
+//! What systemd requires of a service: sockets that it has opened, notifications, the watchdog. The test
+//! takes the manager's part, and so does systemd-socket-activate if it is installed.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -242,7 +242,7 @@ fn the_watchdog_hears_of_living_cores() {
         let text = manager.received.recv_timeout(PATIENCE).expect("a notification");
         heard += usize::from(text == "WATCHDOG=1\n");
     }
-    // Meant for another process: nothing is said.
+    // Meant for another process: no message is sent.
     let tree = Tree::standard();
     fs::write(tree.beside("touchstone.toml"), tree.configuration("")).expect("the configuration is written");
     let manager = Manager::new(&tree);

@@ -1,4 +1,4 @@
-//! Sites and streams on unix sockets: their files, their clients, and what is said to them.
+//! Sites and streams on unix sockets: their files, their clients, and the messages to them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -105,7 +105,7 @@ fn rules_judge_the_clients_of_a_socket() {
     let few: Vec<u16> = (0..4).map(|_| status("/few/", "")).collect();
     assert_eq!(few, [200, 200, 429, 429]);
     assert_eq!(server.get("/few/").status, 200);
-    // A client that is not trusted is not believed.
+    // The header of an untrusted client is ignored.
     assert_eq!(status("/net/", forged), 403);
     drop(server);
 
@@ -117,7 +117,7 @@ fn rules_judge_the_clients_of_a_socket() {
     assert_eq!(status("/net/", ""), 403);
     assert_eq!(status("/unix/", forged), 403);
     assert_eq!(status("/unix/", ""), 200);
-    // No client may say that it has no address.
+    // No client may state that it has no address.
     assert_eq!(status("/unix/", "X-Forwarded-For: 192.0.2.9, ::\r\n"), 200);
     assert_eq!(status("/net/", "X-Forwarded-For: 192.0.2.9, ::\r\n"), 403);
     assert_eq!(ask(&socket, "/alphabet.txt", forged).field("x-client"), Some("192.0.2.9"));
@@ -194,7 +194,7 @@ fn a_reload_keeps_changes_and_removes_sockets() {
     assert_eq!((inode(), mode(&socket), mode(&other)), (before, 0o660, 0o660));
     assert_eq!(kept.ask("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
     assert_eq!(ask(&other, "/alphabet.txt", "").status, 200);
-    // A directory that is not there: nothing changes.
+    // A missing directory: the configuration does not change.
     let output = reload(&changed.replace("other.sock", "none/other.sock"));
     assert!(!output.status.success());
     assert!(error_lines(&output).join("\n").contains("does not exist"), "{:?}", error_lines(&output));

@@ -1,5 +1,5 @@
 //! Upgrade of the running server: a new process takes over the sockets without a failed request; or it cannot
-//! start, and nothing changes.
+//! start, and the old one continues.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -43,7 +43,8 @@ fn upgrade(tree: &Tree, server: &Server) -> Pid {
     let before = server.serving_pid();
     let output = command(tree, "upgrade", &[]);
     assert!(output.status.success(), "{:?}", error_lines(&output));
-    // The new process writes its number when the old one has let go; the command need not wait for that.
+    // The new process writes its number when the old one has released the sockets; the command need not wait
+    // for that.
     let is_another = |now: Option<Pid>| now.is_some() && now != before;
     wait_until("the pid file names another process", PATIENCE, || is_another(server.serving_pid()));
     let now = server.serving_pid().expect("a process serves");
@@ -118,7 +119,7 @@ fn kept_connections_are_told_to_close_and_waiting_ones_are_served() {
     assert!(!kept.ask(ASK).says_close());
     let mut half = server.connect();
     half.send("GET /alphabet.txt HTTP/1.1\r\nHost:");
-    // Connections that no process has accepted: the kernel holds them until their first bytes come.
+    // Connections that no process has accepted: the kernel holds them until their first bytes arrive.
     let mut silent: Vec<Client> = (0..20).map(|_| server.connect()).collect();
     upgrade(&tree, &server);
     server.wait_for_error_line("says who has taken over", |line| line.contains("has taken over"));
@@ -154,7 +155,7 @@ fn an_idle_http_2_connection_is_told_to_go_away() {
         .expect("sent");
     assert_eq!(frame_type(&mut stream), 4, "the server's SETTINGS");
     upgrade(&tree, &server);
-    // Other frames may come first: acknowledgements, window updates.
+    // Other frames may arrive first: acknowledgements, window updates.
     while frame_type(&mut stream) != 7 {}
     drop((client, stream));
     assert_eq!(server.wait().code(), Some(0));
@@ -312,8 +313,8 @@ fn http_3_and_the_admin_listener_move_too() {
     stop_successor(&tree);
 }
 
-/// Whether a server that speaks QUIC listens there: it answers an unknown version with the versions that it
-/// knows (RFC 9000 section 6).
+/// Whether a QUIC server listens there: it answers an unknown version with its supported versions (RFC 9000
+/// section 6).
 fn speaks_quic(address: SocketAddr) -> bool {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");

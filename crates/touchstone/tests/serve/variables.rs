@@ -159,7 +159,7 @@ fn a_file_of_a_map_is_read_again() {
     assert_eq!(get(&server, "/", "").field("x-site"), Some("one"));
     let other = server.connect().ask("GET / HTTP/1.1\r\nHost: a.example.net\r\nConnection: close\r\n\r\n");
     assert_eq!(other.field("x-site"), Some("two"));
-    // One that is wrong is told with its line, and the former one stays.
+    // An invalid one is reported with its line, and the former one is kept.
     fs::write(tree.beside("hosts.map"), "www.example.org one\nwww.example.org\n").unwrap();
     let checked = run(["check", "--config", tree.beside("touchstone.toml").to_str().unwrap()]);
     let said =
@@ -213,7 +213,7 @@ fn what_an_origin_is_told_of_one_visitor_is_not_shared() {
     // A map is a part of the key.
     assert_eq!(text(&ask("/app/a", "Cookie: plan=gold\r\n")), "4 X-To-Path: /app/a");
     assert_eq!(text(&ask("/app/a", "Cookie: plan=silver\r\n")), "3 X-To-Path: /app/a");
-    // What goes past the cache neither takes nor leaves anything.
+    // A request that bypasses the cache neither reads nor stores a response.
     assert!(text(&ask("/app/a?fresh=1", "")).starts_with("5 "));
     assert!(text(&ask("/app/a?fresh=1", "")).starts_with("6 "));
     assert!(text(&ask("/app/b", "X-Draft: 1\r\n")).starts_with("7 "));

@@ -14,21 +14,21 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, so
 use super::response::{AnswerTo, Response, parse_one};
 use super::shown;
 
-/// Longer than any timeout that the tests give the server: an answer that takes this long is not coming.
+/// Longer than any timeout that the tests give the server: an answer that takes this long will not arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why no answer could be read.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// Nothing more came in the time that a read waits (a minute, unless set).
+    /// No bytes arrived in the time that a read waits (a minute, unless set).
     Silent { received: Vec<u8> },
     /// The server closed the connection (FIN) before the answer was whole.
     Closed { received: Vec<u8> },
     /// The server reset the connection (RST) before the answer was whole, or instead of closing it.
     Reset { received: Vec<u8> },
-    /// Bytes came that are not an answer.
+    /// The received bytes are not an answer.
     Malformed { why: String, received: Vec<u8> },
-    /// Bytes came where the connection should have ended.
+    /// Bytes arrived instead of the end of the connection.
     MoreBytes { received: Vec<u8> },
 }
 
@@ -140,7 +140,7 @@ impl Client {
         self.answer()
     }
 
-    /// Reads the end of the connection: an orderly one, and nothing before it.
+    /// Reads the end of the connection: an orderly one, without bytes before it.
     pub(crate) fn try_end(&mut self) -> Result<(), Broken> {
         if self.received.is_empty() {
             match self.read_more() {
@@ -157,8 +157,7 @@ impl Client {
         self.try_end().unwrap_or_else(|broken| panic!("no orderly end: {broken}"));
     }
 
-    /// Reads all that comes until the connection ends, in whatever way; says whether it ended in an orderly
-    /// one.
+    /// Reads until the connection ends in any way; returns whether it ended in an orderly one.
     pub(crate) fn read_to_end(&mut self) -> (Vec<u8>, Result<(), Broken>) {
         loop {
             match self.read_more() {
@@ -183,7 +182,7 @@ impl Client {
         }
     }
 
-    /// Reads until these bytes have come, and leaves all for [`Client::try_answer`].
+    /// Reads until these bytes have arrived, and leaves all for [`Client::try_answer`].
     pub(crate) fn wait_for(&mut self, wanted: &[u8]) {
         while !self.received.windows(wanted.len()).any(|piece| piece == wanted) {
             self.wait_for_bytes(self.received.len() + 1);
@@ -205,7 +204,7 @@ impl Client {
         self.stream.set_read_timeout(Some(patience)).expect("a read timeout");
     }
 
-    /// Closes at once with a reset: what a client that was killed or unplugged looks like.
+    /// Closes at once with a reset, like a client that was killed or disconnected.
     pub(crate) fn vanish(self) {
         sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("linger is set");
     }

@@ -1,4 +1,4 @@
-//! Processes of a server killed one after another while clients ask.
+//! Processes of a server killed one after another while clients send requests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,9 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many requests are under way at a time.
 const CLIENTS: usize = 5;
 
-/// Has clients ask until so many processes are killed. `ask` gets a number of its own and says whether the
-/// answer is good; `kill` kills a process for this round, if there is one. Between two of them there is a
-/// good answer, however slow the machine.
+/// Lets clients send requests until this many processes are killed. `ask` gets its own number and returns
+/// whether the answer is good; `kill` kills a process for this round, if there is one. Between two of them
+/// there is a good answer, however slow the machine.
 pub(crate) fn kill_while_asked(
     kills: usize,
     ask: impl Fn(usize) -> bool + Sync,

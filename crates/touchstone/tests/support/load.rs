@@ -38,7 +38,7 @@ impl<'a> Load<'a> {
         wait_until("the load continues", PATIENCE, || self.answered.load(Ordering::Relaxed) >= before + more);
     }
 
-    /// Sends a request and checks its answer; says whether the connection continues.
+    /// Sends a request and checks its answer; returns whether the connection continues.
     fn ask(&self, client: &mut Client, request: &str) -> Result<bool, String> {
         client.try_send(request.as_bytes()).map_err(|error| format!("a request was not taken: {error}"))?;
         let answer =
@@ -51,7 +51,7 @@ impl<'a> Load<'a> {
     }
 
     /// Request after request on kept connections. A connection ends where the answer announces it, or before
-    /// a request was sent; nothing else is allowed.
+    /// a request was sent; no other end is allowed.
     fn on_kept_connections(&self) -> Result<(), String> {
         while self.goes_on() {
             let Some(mut client) = self.connect()? else { return Ok(()) };
@@ -89,7 +89,7 @@ impl<'a> Load<'a> {
             let Some(mut client) = self.connect()? else { return Ok(()) };
             while self.goes_on() && !client.is_ended() {
                 if !self.ask(&mut client, &batch)? {
-                    // The rest of the batch may stay without an answer: the close announced it.
+                    // The rest of the batch may have no answer: the close announced it.
                     break;
                 }
                 let mut kept = true;

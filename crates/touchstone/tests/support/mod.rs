@@ -2,7 +2,7 @@
 //! a raw socket client that reads exactly one answer by its framing, a strict parser for those answers, and
 //! the files that are served.
 //!
-//! Nothing here knows the server's code: the tests see what any client, operator or log reader sees.
+//! These modules do not use the server's code: the tests see what any client, operator or log reader sees.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 

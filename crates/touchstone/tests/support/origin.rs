@@ -1,5 +1,4 @@
-//! Servers that requests are passed on to: one that says exactly what a test wants, byte for byte, and a real
-//! nginx.
+//! Servers that requests are passed on to: one that sends exactly the bytes of a test, and a real nginx.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use super::{Tree, free_port, skipped, wait_until};
 
-/// An origin that says exactly what a test wants: `serve` has each connection to itself, in a thread.
+/// An origin that sends exactly the bytes of a test: `serve` has each connection to itself, in a thread.
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -43,7 +42,7 @@ impl Origin {
         })
     }
 
-    /// How many connections came.
+    /// The number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -117,7 +116,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Not killed: its worker would go on without it.
+        // Not killed: its worker would continue without it.
         if let Some(pid) = rustix::process::Pid::from_raw(self.process.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }

@@ -1,7 +1,7 @@
 //! Answers, parsed strictly: whatever RFC 9112 does not allow a server to send is an error here, so that
 //! every test that reads an answer also tests that it is well formed.
 
-/// What the answer is to: an answer to HEAD has no body whatever its fields say (RFC 9112 section 6.3).
+/// The method of the request: an answer to HEAD has no body whatever its fields say (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerTo {
     /// A HEAD request.
@@ -10,7 +10,7 @@ pub(crate) enum AnswerTo {
     Other,
 }
 
-/// One answer, as it came.
+/// One answer, as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     /// `HTTP/1.1`
@@ -43,7 +43,7 @@ impl Response {
             .map(|(_, value)| &value[..])
     }
 
-    /// Whether the answer says that it is the connection's last.
+    /// Whether the answer states that it is the connection's last.
     pub(crate) fn says_close(&self) -> bool {
         self.values("connection")
             .flat_map(|value| value.split(','))
@@ -68,7 +68,7 @@ enum Framing {
     UntilClose,
 }
 
-/// Reads one answer from the start of `bytes`, and says how many of them it took.
+/// Reads one answer from the start of `bytes`, and returns its length.
 ///
 /// `Ok(None)`: more bytes are needed. A body that only the close delimits is complete once `closed` is true.
 pub(crate) fn parse_one(
@@ -129,7 +129,7 @@ pub(crate) fn parse_multipart(response: &Response) -> Result<Vec<Response>, Stri
     let between = format!("\r\n--{boundary}\r\n");
     let closing = format!("\r\n--{boundary}--\r\n");
     let body = response.body.strip_suffix(closing.as_bytes()).ok_or("no closing boundary")?;
-    // The first boundary may follow a CRLF (the end of an empty preamble) or stand at the start.
+    // The first boundary may follow a CRLF (the end of an empty preamble) or be at the start.
     let body = body.strip_prefix(b"\r\n").unwrap_or(body);
     let mut rest = body.strip_prefix(opening.as_bytes()).ok_or("no opening boundary")?;
     let mut parts = Vec::new();

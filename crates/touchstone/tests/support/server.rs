@@ -259,7 +259,7 @@ impl Drop for Server {
         self.child.kill().expect("the server can be killed");
         let status = self.child.wait().expect("the server can be waited for");
         if let Some(successor) = self.serving_pid().filter(|pid| *pid != self.pid()) {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = kill_process(successor, Signal::KILL);
         }
         for reader in self.readers.drain(..) {
@@ -346,9 +346,9 @@ pub(crate) fn error_lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
 }
 
-/// A port that nothing listens on, and that no other socket gets by chance: it is below those that the kernel
-/// chooses from, and claimed for this process until its end, so that no other test, of this run or another,
-/// gets it too.
+/// A port without a listener, which no other socket gets by chance: it is below those that the kernel chooses
+/// from, and claimed for this process until its end, so that no other test, of this run or another, gets it
+/// too.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 10_000;
@@ -408,8 +408,9 @@ pub(crate) fn binary_for_all() -> PathBuf {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))
             .expect("others may enter it");
         let copy = directory.path().join("touchstone");
-        // A separate process copies it: a child that another thread forks meanwhile would hold the copy open
-        // for writing until its exec, and the kernel does not start such a program ("Text file busy").
+        // A separate process copies it: a child that another thread forks at the same time would hold the
+        // copy open for writing until its exec, and the kernel does not start such a program ("Text file
+        // busy").
         let copied = Command::new("cp").arg(built).arg(&copy).status();
         assert!(copied.is_ok_and(|status| status.success()), "the binary can be copied");
         Some((directory, copy))

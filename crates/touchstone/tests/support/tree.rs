@@ -1,4 +1,4 @@
-//! The files that the tests serve, made anew for each server.
+//! The files that the tests serve, created for each server.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -32,7 +32,7 @@ impl Tree {
         tree
     }
 
-    /// The files that the protocol tests ask for.
+    /// The files that the protocol tests request.
     pub(crate) fn standard() -> Tree {
         let tree = Tree::empty();
         fill_standard(&tree.root());
@@ -66,8 +66,7 @@ impl Tree {
         self.file(name)
     }
 
-    /// A configuration of one site on this root and a port that the kernel chooses; `sections` come before
-    /// it.
+    /// A configuration of one site on this root and a port that the kernel chooses; `sections` are before it.
     pub(crate) fn configuration(&self, sections: &str) -> String {
         let root = self.root();
         format!("{sections}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n", root)
@@ -79,7 +78,7 @@ pub(crate) fn bytes_of(count: usize) -> Vec<u8> {
     let mut state = count as u64 ^ 0x9e37_79b9_7f4a_7c15;
     let mut bytes = Vec::with_capacity(count + 8);
     while bytes.len() < count {
-        // xorshift64: quick, and no two files or windows of a file alike.
+        // xorshift64: quick, and no two files or windows of a file are equal.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -89,7 +88,7 @@ pub(crate) fn bytes_of(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The body of `/numbers.txt`: 10,000 bytes in which every five-byte record says where it stands.
+/// The body of `/numbers.txt`: 10,000 bytes in which every five-byte record contains its position.
 pub(crate) fn numbers() -> String {
     (0..2000).map(|record| format!("{record:04}\n")).collect()
 }

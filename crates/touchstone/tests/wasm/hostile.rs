@@ -24,7 +24,7 @@ fn what_fails_is_an_error_of_its_own_request() {
         ("/recurse", 500, "call stack exhausted"),
         ("/silent", 500, "it has ended without an answer"),
     ] {
-        // One each, because the log limits how often it says the same.
+        // One each, because the log limits repeated lines.
         let server = server(&tree, LIMITS);
         let answer = server.get(target);
         // On a busy machine the time is over before the handles are.
@@ -68,7 +68,7 @@ fn a_body_that_is_shorter_than_declared_breaks_off() {
     let mut client = server.connect();
     client.send("GET /short HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let (bytes, _) = client.read_to_end();
-    // The server answers 500 if it learns of the fault before the head is sent.
+    // The server answers 500 if it detects the fault before the head is sent.
     let is_error = bytes.starts_with(b"HTTP/1.1 500 ");
     assert!(is_error || bytes.ends_with(b"\r\n\r\nshort\n"), "{}", bytes.escape_ascii());
     server.wait_for_error_line("the reason", |line| line.contains("behaviours.wasm: "));
@@ -118,7 +118,7 @@ fn long_computations_do_not_hold_up_others() {
             })
             .collect();
         let clients: Vec<_> = loops.into_iter().map(|thread| thread.join().unwrap()).collect();
-        // More requests than fit between two looks of the clock, all while the loops run.
+        // More requests than fit between two checks of the clock, all while the loops run.
         for _ in 0..50 {
             assert_eq!(text(&server.get("/files/a.txt")), "a file\n");
             assert_eq!(server.get("/page").status, 200);

@@ -1,5 +1,5 @@
 //! What a component may import: environment, files, configuration, keys and their values. `imports.wasm` is
-//! built from `programs/wasm/rust/imports`; it does what the path asks for.
+//! built from `programs/wasm/rust/imports`; it does what the path requests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -64,7 +64,7 @@ fn directories_are_read_and_nothing_else() {
     }
     assert_eq!(fs::read(data.join("below/a.txt")).unwrap(), b"a file");
     assert!(!data.join("new.txt").exists());
-    // Without the key there is no directory at all.
+    // Without the key there is no directory.
     let server = start(&tree, "");
     assert!(get(&server, "/read/data/below/a.txt").is_err());
     assert!(get(&server, "/list/").is_err());
@@ -105,7 +105,7 @@ fn what_does_not_fit_into_a_bucket_is_refused() {
     }
     assert_eq!(get(&server, "/set-long/b/a/10"), done());
     assert_eq!(get(&server, "/set-long/b/c/10000"), done());
-    // A value that is asked for often does not fill the server's memory.
+    // A value that is requested often does not fill the server's memory.
     let server = start(&tree, "buckets = [\"b\"]");
     assert_eq!(get(&server, "/set-long/b/a/5000000"), done());
     assert!(get(&server, "/get-many/b/a/a/a").unwrap_err().contains("more than 8388608 bytes"));

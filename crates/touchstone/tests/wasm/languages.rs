@@ -21,7 +21,8 @@ struct Binding {
     trailers: bool,
 }
 
-/// A component answers, passes bodies on while they come, has trailers, and asks another server.
+/// A component answers, passes bodies on while they arrive, has trailers, and sends requests to another
+/// server.
 fn assert_serves(name: &str, toolchain: &str, greeting: &str, binding: Binding) {
     let component = built(name);
     if !component.is_file() {
@@ -72,7 +73,7 @@ fn assert_bodies_go_through(server: &Server) {
     let echoed = server.connect().ask(request);
     assert_eq!(echoed.status, 200, "{}", server.error_text());
     assert!(echoed.body == body, "another body ({} bytes)", echoed.body.len());
-    // The first piece comes back before the second one is sent.
+    // The first piece is returned before the second one is sent.
     let mut client = server.connect();
     client.send(
         "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\

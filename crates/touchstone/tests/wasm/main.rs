@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use support::{Origin, Response, Server, Tree, bytes_of, read_head};
 
-/// A component that does what the path asks for.
+/// A component that does what the path requests.
 fn behaviours() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasm/behaviours.wasm")
 }
@@ -124,7 +124,7 @@ fn each_request_has_a_fresh_instance_unless_they_are_reused() {
     assert_eq!(uses(&fresh), ["001\n"; 5]);
     let reused = server(&tree, "reuse = 3");
     let mut client = reused.connect();
-    // An instance is kept when it has ended, which may be after the next request has come.
+    // An instance is kept when it has ended, which may be after the next request has arrived.
     let answers: Vec<String> =
         (0..100).map(|_| text(&client.ask("GET /count HTTP/1.1\r\nHost: a\r\n\r\n"))).collect();
     assert!(

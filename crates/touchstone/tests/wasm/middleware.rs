@@ -1,5 +1,5 @@
-//! Components that stand before a file, a program and another server. `middleware.wasm` is built from
-//! `programs/wasm/middleware.c`; the variable MODE says what it does.
+//! Components in front of a file, a program and another server. `middleware.wasm` is built from
+//! `programs/wasm/middleware.c`; the variable MODE determines its action.
 
 use std::fs;
 use std::io::Write as _;
@@ -100,7 +100,7 @@ fn bodies_can_be_changed_both_ways() {
     let request = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
     let answer = server.connect().ask(request);
     assert_eq!((answer.status, text(&answer).as_str()), (200, "SEEN: HELLO"), "{}", server.error_text());
-    // A body that no component touches goes past them.
+    // A body that no component reads bypasses them.
     let routes = route(&tree, "/", &["auth", "tag"], &keys);
     let server = Server::configured(tree.around(), &(tree.configuration("") + &routes));
     let request = request.replace("Host: a\r\n", "Host: a\r\nX-Token: t\r\n");

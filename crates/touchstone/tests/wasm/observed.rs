@@ -38,7 +38,7 @@ fn components_are_counted() {
         let status: Value = serde_json::from_str(&ask("/status.json")).unwrap();
         status["components"][0].clone()
     };
-    // Those that have failed are gone, and their memory with them.
+    // Those that have failed were removed, with their memory.
     let is_quiet = |found: &Value| {
         let number = |name: &str| found[name].as_u64().unwrap();
         number("under_way") == 0 && number("instances") + 3 == number("instances_made")

@@ -361,7 +361,7 @@ impl Store {
         }
         let is_key_purged =
             purges.fetching.get(&object.hash).is_some_and(|fetching| fetching.purged_at > purge_count);
-        // A purge that has been forgotten meanwhile might apply to this key.
+        // A purge that has been forgotten since then might apply to this key.
         let is_forgotten = purges.forgotten > purge_count;
         let mut since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
         is_key_purged || is_forgotten || since.any(|(_, purge)| purge.matches(object.key(), object.fields()))

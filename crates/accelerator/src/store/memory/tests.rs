@@ -173,7 +173,7 @@ fn a_purge_that_is_not_the_callers_own_is_noticed() {
 }
 
 #[test]
-fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
+fn a_core_returns_fresh_objects_and_evicts_unused_ones() {
     let store = Arc::new(Store::new(1 << 20, None));
     let mut stored_answers = StoredAnswers::new(store.clone());
     let stored = object("ha/", "X: 1\r\n", 5);

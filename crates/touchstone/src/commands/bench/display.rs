@@ -1,5 +1,5 @@
-//! A running bench, on standard error: the whole screen of a terminal, one line that changes, or plain
-//! lines; and beside it the live page, where it was asked for.
+//! A running bench, on standard error: the whole screen of a terminal, one line that changes, or plain lines;
+//! and beside it the live page, if it was requested.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form that was asked for, or the one that suits where standard error goes.
+    /// The requested form, or the one that suits the destination of standard error.
     pub(super) fn of(wanted: Option<&str>) -> Form {
         match wanted {
             Some("screen") => Form::Screen,
@@ -44,7 +44,7 @@ pub(super) struct Display {
     live: Live,
     /// The running mix, for the line at its end.
     place: String,
-    /// The load machines that are in trouble now; the user was told of each.
+    /// The load machines with a problem now; each was reported to the user.
     troubles: Vec<Trouble>,
 }
 
@@ -70,7 +70,7 @@ impl Display {
         display
     }
 
-    /// The run is over; `words` say how. The terminal is as it was before.
+    /// The run is over; `words` state how. The terminal is restored.
     pub(super) fn end(&mut self, words: &str) {
         let on_screen = self.screen.take().is_some();
         self.live.end(words);
@@ -78,7 +78,7 @@ impl Display {
             eprint!("\r\x1b[2K");
         }
         if on_screen {
-            // What was told on the screen is gone with it.
+            // The messages on the screen have disappeared with it.
             self.hub.state().notes.iter().for_each(|note| eprintln!("not measured: {note}"));
         }
     }
@@ -92,7 +92,7 @@ impl Display {
     /// Puts the line in the place of the one before.
     fn line(&self, text: &str) {
         if self.form == Form::Line {
-            // Back to the first column, erase; no wrapping while it is written, so that it stays one line.
+            // Back to the first column, erase; no wrapping while it is written, so that it remains one line.
             eprint!("\r\x1b[2K\x1b[?7l{text}\x1b[?7h");
             let _ = std::io::stderr().flush();
         }
@@ -104,14 +104,15 @@ impl Display {
         }
     }
 
-    /// Says once what is wrong with a load machine, and when it is heard again; on the screen its row does.
-    fn look_at_machines(&mut self, machines: &[LoadMachine]) {
+    /// Reports once what is wrong with a load machine, and when its messages arrive again; on the screen its
+    /// row shows that.
+    fn report_machines(&mut self, machines: &[LoadMachine]) {
         for LoadMachine { name, state, .. } in machines {
             let known = self.troubles.iter().position(|trouble| trouble.machine == *name);
             let Some(words) = trouble(state) else {
                 if let Some(ended) = known.map(|index| self.troubles.remove(index)) {
                     let seconds = ended.since.elapsed().as_secs_f64();
-                    self.event_line(&format!("agent {name} is heard again after {seconds:.1} s"));
+                    self.event_line(&format!("agent {name} sends messages again after {seconds:.1} s"));
                 }
                 continue;
             };
@@ -128,7 +129,7 @@ impl Display {
         }
     }
 
-    /// A line that stays, above the one that changes.
+    /// A line that remains, above the one that changes.
     fn event_line(&self, text: &str) {
         match self.form {
             Form::Screen => {}
@@ -163,23 +164,23 @@ impl Observer for Display {
                 self.place = place(&turn);
                 self.line(&self.place);
                 if !turn.is_counted {
-                    // Nothing is told at its end.
+                    // Its end is not reported.
                     self.plain(&self.place);
                 }
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
-            Event::LoadMachines(machines) => self.look_at_machines(machines),
+            Event::LoadMachines(machines) => self.report_machines(machines),
             Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
         }
     }
 }
 
-/// What is to be told of a load machine in this state.
+/// The message about a load machine in this state.
 fn trouble(state: &str) -> Option<&'static str> {
     match state {
         "lost" => Some("is lost"),
         "gone" => Some("is gone"),
-        "no broker" => Some("cannot be heard: the connection to the broker is lost"),
+        "no broker" => Some("sends no messages: the connection to the broker is lost"),
         _ => None,
     }
 }

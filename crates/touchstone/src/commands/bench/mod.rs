@@ -60,12 +60,12 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     at_once: bool,
 
-    /// Start all systems anew before each run: each start has its own luck with caches and memory, which then
-    /// counts as noise and not as a difference between the systems
+    /// Restart all systems before each run, so that the random effects of a start on caches and memory count
+    /// as noise and not as a difference between the systems
     #[arg(long, conflicts_with_all = ["find_peak", "fleet"])]
     restart: bool,
 
-    /// The time within which 95 of 100 answers must come for a load to be useful, for example 50ms
+    /// The time within which 95 of 100 answers must arrive for a load to be useful, for example 50ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     p95: Option<Duration>,
 
@@ -242,7 +242,7 @@ pub fn run(arguments: Arguments) -> Exit {
             } else {
                 print_for_reading(&summary(&finished));
             }
-            let missed = tell_missed(&finished.result);
+            let missed = report_missed(&finished.result);
             match finished.result.status {
                 RunStatus::Incomplete(_) if finished.aborted => Exit::ThresholdsNotMet,
                 RunStatus::Incomplete(_) => Exit::Failed,
@@ -258,7 +258,7 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// The same with a fleet, which is started where its file says how. `left` is told of results that stay on
+/// The same with a fleet, which is started if its file states how. `left` receives the results that remain on
 /// agents' disks.
 fn with_fleet(
     directory: &Path,
@@ -269,7 +269,9 @@ fn with_fleet(
     left: &mut Vec<String>,
 ) -> Result<Finished, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
-    deployment.iter().for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_words()));
+    deployment
+        .iter()
+        .for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_description()));
     let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
@@ -279,7 +281,7 @@ fn with_fleet(
 }
 
 /// Says on standard error which thresholds were missed, and whether any was.
-fn tell_missed(result: &ResultFile) -> bool {
+fn report_missed(result: &ResultFile) -> bool {
     let mut missed = false;
     for system in &result.systems {
         for mix in &system.mixes {
@@ -425,7 +427,7 @@ fn summary(finished: &Finished) -> String {
     text
 }
 
-/// The five questions, with what the raw data says of them.
+/// The five questions, with the evidence of the raw data.
 fn answers(result: &ResultFile, raw: Option<&[RawMix]>) -> Vec<Answer> {
     answers::of(result, &planning::plan(result, raw.unwrap_or_default(), &Assumptions::default()))
 }

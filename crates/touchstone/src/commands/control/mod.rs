@@ -39,9 +39,9 @@ enum ControlCommand {
     Origins(ServerOptions),
     /// Let an origin finish its requests and sessions; it gets no others
     Drain(OriginArguments),
-    /// Give an origin no requests at all
+    /// Send no requests to an origin
     Maintenance(OriginArguments),
-    /// Give an origin requests again
+    /// Send requests to an origin again
     Ready(OriginArguments),
     /// Set the weight of an origin
     Weight(WeightArguments),
@@ -138,7 +138,7 @@ struct CertificateArguments {
     #[arg(value_name = "SITE")]
     site: String,
 
-    /// The certificate with those that lead to its authority, PEM
+    /// The certificate with its chain, PEM
     #[arg(long, value_name = "FILE")]
     cert: PathBuf,
 
@@ -253,7 +253,7 @@ fn carry_out(command: ControlCommand) -> Result<Exit, String> {
             let fields = [arguments.condition.field()];
             let reply =
                 client.ask(&Sent { method: "DELETE", path: &arguments.path, fields: &fields, body: None })?;
-            Ok(say(&reply, arguments.options.json))
+            Ok(print_reply(&reply, arguments.options.json))
         }
         ControlCommand::Discard(options) => {
             let client = Client::new(&options)?;
@@ -261,7 +261,7 @@ fn carry_out(command: ControlCommand) -> Result<Exit, String> {
             let read = client.ask(&Sent::get(path))?;
             let fields = [("If-Match", read.tag.clone().unwrap_or_default())];
             let reply = client.ask(&Sent { method: "DELETE", path, fields: &fields, body: None })?;
-            Ok(say(&reply, options.json))
+            Ok(print_reply(&reply, options.json))
         }
     }
 }
@@ -270,7 +270,7 @@ fn carry_out(command: ControlCommand) -> Result<Exit, String> {
 fn list(options: &ServerOptions, path: &str, table: fn(&Value) -> String) -> Result<Exit, String> {
     let reply = Client::new(options)?.ask(&Sent::get(path))?;
     if options.json || reply.status != 200 {
-        return Ok(say(&reply, options.json));
+        return Ok(print_reply(&reply, options.json));
     }
     print(&table(&reply.body));
     Ok(Exit::Done)
@@ -282,7 +282,7 @@ fn patch(arguments: &OriginArguments, change: &Value) -> Result<Exit, String> {
     let client = Client::new(options)?;
     let reply = client.ask(&Sent::get("/control/origins"))?;
     if reply.status != 200 {
-        return Ok(say(&reply, options.json));
+        return Ok(print_reply(&reply, options.json));
     }
     let is = |wanted: &Option<String>, value: &Value| wanted.is_none() || wanted.as_deref() == value.as_str();
     let groups = reply.body["groups"].as_array().into_iter().flatten();
@@ -306,7 +306,7 @@ fn patch(arguments: &OriginArguments, change: &Value) -> Result<Exit, String> {
         let body = Some(change.to_string());
         let reply = client.ask(&Sent { method: "PATCH", path: &path, fields: &[], body })?;
         if reply.status != 200 || options.json {
-            let exit = say(&reply, options.json);
+            let exit = print_reply(&reply, options.json);
             if exit != Exit::Done {
                 return Ok(exit);
             }
@@ -326,18 +326,18 @@ fn replace_certificate(arguments: &CertificateArguments) -> Result<Exit, String>
     let path = format!("/control/certificates/{}", client::encoded(&arguments.site));
     let known = client.ask(&Sent::get(&path))?;
     if known.status != 200 {
-        return Ok(say(&known, arguments.options.json));
+        return Ok(print_reply(&known, arguments.options.json));
     }
     let fields = [("If-Match", known.tag.clone().unwrap_or_default())];
     let reply =
         client.ask(&Sent { method: "PUT", path: &path, fields: &fields, body: Some(body.to_string()) })?;
-    Ok(say(&reply, arguments.options.json))
+    Ok(print_reply(&reply, arguments.options.json))
 }
 
 fn get(arguments: &GetArguments) -> Result<Exit, String> {
     let reply = Client::new(&arguments.options)?.ask(&Sent::get(&arguments.path))?;
     if reply.status != 200 {
-        return Ok(say(&reply, arguments.options.json));
+        return Ok(print_reply(&reply, arguments.options.json));
     }
     print(&format!("{:#}", reply.body));
     if let Some(tag) = &reply.tag {
@@ -356,11 +356,11 @@ fn write(method: &'static str, arguments: &PutArguments) -> Result<Exit, String>
     let fields = [arguments.condition.field()];
     let sent = Sent { method, path: &arguments.path, fields: &fields, body: Some(body) };
     let reply = Client::new(&arguments.options)?.ask(&sent)?;
-    Ok(say(&reply, arguments.options.json))
+    Ok(print_reply(&reply, arguments.options.json))
 }
 
 /// Prints what became of a request.
-fn say(reply: &Reply, as_json: bool) -> Exit {
+fn print_reply(reply: &Reply, as_json: bool) -> Exit {
     let is_done = (200..300).contains(&reply.status);
     if as_json {
         print(&format!("{:#}", reply.body));

@@ -221,7 +221,7 @@ fn make(arguments: &InitArguments) -> Result<Exit, String> {
         ..Launch::default()
     });
     let file = init(directory, name, host, *port, load.chain(probes).collect(), launch)?;
-    print(&text::made(&file, directory));
+    print(&text::created(&file, directory));
     Ok(Exit::Done)
 }
 
@@ -236,10 +236,10 @@ fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
     Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
 }
 
-/// The exit code tells whether all agents are present.
+/// The exit code states whether all agents are present.
 fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
-    let members = visitor.look_at_clocks(arguments.time);
+    let members = visitor.measure_clocks(arguments.time);
     print(&match arguments.json {
         true => format!("{:#}", text::members_json(&members)),
         false => text::members(&members),
@@ -247,14 +247,14 @@ fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     for line in text::notices(&visitor.notices()) {
         eprintln!("{line}");
     }
-    let all_here = members.iter().all(|member| member.is_here());
+    let all_here = members.iter().all(|member| member.is_present());
     Ok(if all_here { Exit::Done } else { Exit::Failed })
 }
 
 fn versions(arguments: &OneFleet) -> Result<Exit, String> {
-    let members = visit(arguments)?.look(LOOK_TIME);
+    let members = visit(arguments)?.listen(LOOK_TIME);
     print(&text::versions(&members));
-    let all_here = members.iter().all(|member| member.is_here());
+    let all_here = members.iter().all(|member| member.is_present());
     Ok(if all_here { Exit::Done } else { Exit::Failed })
 }
 
@@ -268,9 +268,9 @@ fn logs(arguments: &SomeAgents) -> Result<Exit, String> {
 fn drain(arguments: &SomeAgents) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
     check_agents(&visitor, &arguments.agents)?;
-    visitor.look(LOOK_TIME);
+    visitor.listen(LOOK_TIME);
     visitor.drain(&arguments.agents);
-    let members = visitor.look(LOOK_TIME);
+    let members = visitor.listen(LOOK_TIME);
     print(&text::members(&members));
     Ok(Exit::Done)
 }

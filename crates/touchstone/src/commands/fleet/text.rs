@@ -6,7 +6,7 @@ use std::path::Path;
 use touchstone_fleet::{FleetFile, MemberView, Notice, Role};
 
 /// The created files, and the next steps.
-pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
+pub(super) fn created(file: &FleetFile, directory: &Path) -> String {
     let directory = directory.display();
     if let Some(launch) = &file.launch {
         return format!(

@@ -1,6 +1,7 @@
 //! `touchstone init`: a configuration with comments, from a few answers.
 //!
-//! Options are not asked for. An answer is checked at once, and the whole like `touchstone check`.
+//! There is no question for an option that was given. An answer is checked at once, and the whole
+//! configuration as by `touchstone check`.
 
 mod text;
 
@@ -138,7 +139,7 @@ pub(super) struct Answers {
 pub(crate) fn run(arguments: Arguments) -> Exit {
     if !arguments.yes && !io::stdin().is_terminal() {
         return refuse(
-            "standard input is not a terminal; give --yes, and options for other values than the defaults",
+            "standard input is not a terminal; use --yes, and options for other values than the defaults",
         );
     }
     let is_output = arguments.file == Path::new("-");
@@ -151,7 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
         Ok(text) => text,
         Err(message) => return refuse(&message),
     };
-    // The text is generated: a problem in it comes from an answer.
+    // The text is generated: a problem in it is one of an answer.
     if let Err(problems) = load_text(&text, &arguments.file) {
         return refuse(
             &problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
@@ -343,7 +344,7 @@ fn certificate<I: BufRead, O: Write>(
                 return Err("a certificate by ACME is for host names: name at least one (--host)".to_string());
             }
             let any = |text: &str| Ok(text.to_string());
-            let question = "Email address for the authority (none: it writes nothing)";
+            let question = "Email address for the authority (none: it sends no messages)";
             answers.contact = ask.answer(arguments.contact.clone(), question, "", any)?;
             let agreed = arguments.agree_to_terms.then(|| "yes".to_string());
             let question = "Do you agree to https://letsencrypt.org/repository/ (yes or no)";

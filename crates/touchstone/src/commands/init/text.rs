@@ -116,7 +116,7 @@ fn route(text: &mut String, answers: &Answers) {
         Kind::Accelerate => writeln!(
             text,
             "\n[[site.route]]\npath = \"/\"\nproxy = {{ to = {what} }}\n\
-             # What is stored, and for how long, the application says (Cache-Control).\n\
+             # The application states what is stored, and for how long (Cache-Control).\n\
              # More: docs/accelerator.md.\ncache = {{}}"
         ),
         Kind::Php => {
@@ -150,9 +150,9 @@ fn route(text: &mut String, answers: &Answers) {
     };
 }
 
-/// Plain HTTP leads to HTTPS.
+/// Plain HTTP is redirected to HTTPS.
 fn redirect(text: &mut String, answers: &Answers) {
-    text.push_str("\n# Plain HTTP leads to HTTPS.\n[[site]]\n");
+    text.push_str("\n# Plain HTTP is redirected to HTTPS.\n[[site]]\n");
     hosts(text, answers);
     let _ = writeln!(text, "listen = [\"{}:80\"]", bracketed(answers));
     text.push_str("root = \"/\"\n\n[[site.route]]\npath = \"/\"\n");

@@ -26,7 +26,9 @@ impl Maker {
             abort_error_share: None,
         };
         let mut deployment = Deployment::start(&directory)?;
-        deployment.iter().for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_words()));
+        deployment
+            .iter()
+            .for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_description()));
         let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt);
         Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment.map(Box::new)))
     }

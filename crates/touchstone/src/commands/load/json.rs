@@ -1,4 +1,4 @@
-//! The figures of a load as JSON. Units stand in the names; what was not measured is null.
+//! The figures of a load as JSON. The names contain the units; what was not measured is null.
 
 use super::Finished;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn planned(plan: &Plan) -> Value {
     })
 }
 
-/// The load model, which says how the figures are to be read.
+/// The load model, which determines the meaning of the figures.
 fn model(plan: &Plan) -> &'static str {
     match (plan.is_open(), plan.session) {
         (false, _) => "closed",

@@ -45,7 +45,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Prints what did not arrive.
-pub(super) fn tell_failed(sent: &[Sent]) {
+pub(super) fn report_failed(sent: &[Sent]) {
     for sent in sent.iter().filter(|sent| sent.failed > 0) {
         let reason = sent.reason.as_deref().unwrap_or("no reason is known");
         let all = sent.taken + sent.failed;

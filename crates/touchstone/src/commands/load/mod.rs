@@ -502,7 +502,7 @@ pub fn run(arguments: Arguments) -> Exit {
     });
     drop(load);
     maker.end();
-    live_metrics::tell_failed(&sent);
+    live_metrics::report_failed(&sent);
     let Generated { outcome, fleet, invalid, .. } = match generated {
         Ok(generated) => generated,
         Err(error) => return refuse(&error.0),
@@ -538,7 +538,7 @@ pub fn run(arguments: Arguments) -> Exit {
         arguments.markdown.map(|path| append(&path, summary::markdown(&finished).as_bytes())),
     ];
     let is_written = written.into_iter().flatten().all(|is_written| is_written);
-    thresholds::tell_missed(&finished);
+    thresholds::report_missed(&finished);
     if let Some(reason) = &finished.invalid {
         eprintln!("touchstone load: the run is not valid: {reason}");
     }
@@ -553,16 +553,16 @@ pub fn run(arguments: Arguments) -> Exit {
 
 /// Writes a file of figures; an error states why it cannot.
 fn write(path: &Path, bytes: &[u8]) -> bool {
-    tell_written(path, std::fs::write(path, bytes))
+    report_written(path, std::fs::write(path, bytes))
 }
 
 /// Appends to a file, as steps of a workflow do to their summary.
 fn append(path: &Path, bytes: &[u8]) -> bool {
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    tell_written(path, file.and_then(|mut file| file.write_all(bytes)))
+    report_written(path, file.and_then(|mut file| file.write_all(bytes)))
 }
 
-fn tell_written(path: &Path, written: std::io::Result<()>) -> bool {
+fn report_written(path: &Path, written: std::io::Result<()>) -> bool {
     if let Err(error) = &written {
         eprintln!("touchstone load: {}: {error}", path.display());
     }

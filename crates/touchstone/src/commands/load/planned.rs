@@ -27,7 +27,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         arguments.websocket || base.as_ref().is_some_and(|(_, is_websocket)| *is_websocket);
     let base = base.map(|(url, _)| url);
     if opens_websockets && (arguments.sessions.is_some() || arguments.replay.is_some()) {
-        return Err("--sessions and --replay ask for http:// or https://".to_string());
+        return Err("--sessions and --replay require http:// or https://".to_string());
     }
     let replay = arguments.replay.as_deref().map(|path| replay::read(arguments, path)).transpose()?;
     let sessions = arguments.sessions.as_deref().map(session_file).transpose()?;
@@ -99,9 +99,9 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         ..Plan::of_one(target, "/")
     };
     if arguments.poisson && plan.rate.is_none() {
-        return Err("--poisson says how requests arrive: give a --rate".to_string());
+        return Err("--poisson changes how requests arrive: add a --rate".to_string());
     }
-    // What cannot work is said before the progress line begins.
+    // Errors of the plan are reported before the progress line begins.
     match arguments.fleet {
         Some(_) => plan.check_for_fleet(),
         None => plan.check(),
@@ -118,7 +118,7 @@ fn session_file(path: &Path) -> Result<SessionFile, String> {
     SessionFile::read(&path.display().to_string(), &text, directory).map_err(|error| error.to_string())
 }
 
-/// The requests below the path of the URL: `http://HOST/shop/` has the sessions ask for `/shop/basket`.
+/// The requests below the path of the URL: with `http://HOST/shop/` the sessions request `/shop/basket`.
 fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
     let prefix = path.split('?').next().unwrap_or_default().trim_end_matches('/');
     let below = |request: &PlannedRequest| PlannedRequest {
@@ -213,7 +213,7 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             None => entry.weight.unwrap_or(1.0),
         };
         requests.push(PlannedRequest {
-            // Each line of a list is a class, so that its figures can be told.
+            // Each line of a list is a class, so that its figures can be reported.
             class: rank,
             target: place,
             headers: if arguments.grpc { grpc.to_vec() } else { Vec::new() },
@@ -238,7 +238,7 @@ fn messages(arguments: &Arguments, entries: &[Entry]) -> Result<Option<MessagePl
         _ if arguments.grpc => Ok(Some(MessagePlan { form: MessageForm::Grpc, limit })),
         Some(form) => Ok(Some(MessagePlan { form, limit })),
         None if limit.is_some() && !entries.iter().any(|entry| entry.is_websocket) => {
-            Err("--end-after counts messages: say which with --messages, --grpc or a URL with ws://"
+            Err("--end-after counts messages: choose them with --messages, --grpc or a URL with ws://"
                 .to_string())
         }
         None => Ok(None),
@@ -344,7 +344,7 @@ fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target,
     Ok(target)
 }
 
-/// The client's certificate and its key, which may stand in one file.
+/// The client's certificate and its key, which may be in one file.
 fn client_certificate(arguments: &Arguments) -> Result<Option<ClientCertificate>, String> {
     let Some(path) = &arguments.cert else { return Ok(None) };
     let read = |path: &Path| read(path, 16 * 1024 * 1024);

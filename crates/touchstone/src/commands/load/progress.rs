@@ -12,7 +12,7 @@ const PLAIN_LINE_EACH: Duration = Duration::from_secs(10);
 /// How often the interrupt is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Does the work and shows its progress meanwhile; hands the interrupt on to the engine.
+/// Does the work and shows its progress; passes the interrupt on to the engine.
 pub(super) fn shown_while<T>(
     plan: &Plan,
     progress: &Progress,
@@ -25,7 +25,7 @@ pub(super) fn shown_while<T>(
         let display = scope.spawn(|| show(plan, progress, interrupt, watch, &finished));
         let result = work();
         finished.store(true, Ordering::Relaxed);
-        // The line is cleared before anything else is printed. A display that failed has nothing to say.
+        // The line is cleared before anything else is printed. The error of a failed display is ignored.
         let _ = display.join();
         result
     })

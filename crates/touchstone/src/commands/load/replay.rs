@@ -105,10 +105,10 @@ fn subject(file: &str, count: usize, speed: f64, notes: &[String]) -> String {
 pub(super) fn server(replay: &Replay, given: Option<&HttpUrl>) -> Result<HttpUrl, String> {
     match (given, &replay.origin) {
         (Some(url), _) if url.path != "/" => {
-            Err("a recording has its own paths: give the server alone, http://HOST[:PORT]/".to_string())
+            Err("a recording has its own paths: state only the server, http://HOST[:PORT]/".to_string())
         }
         (Some(url), _) => Ok(url.clone()),
         (None, Some(origin)) => HttpUrl::parse(origin).map_err(|error| error.0),
-        (None, None) => Err("the recording does not say of which server it is: give its URL".to_string()),
+        (None, None) => Err("the recording does not contain its server: add its URL".to_string()),
     }
 }

@@ -4,7 +4,7 @@ use super::{Finished, text};
 use touchstone_lab::figures::{count, milliseconds, rate};
 use touchstone_load::{TimeSummary, Verdict};
 
-/// Each threshold as a test case; a run without thresholds is one case, which fails where nothing was
+/// Each threshold as a test case; a run without thresholds is one case, which fails if no request was
 /// answered.
 pub(super) fn junit(finished: &Finished) -> String {
     let Finished { subject, outcome, verdicts, aborted_by, .. } = finished;
@@ -36,7 +36,7 @@ pub(super) fn junit(finished: &Finished) -> String {
     document + "</testsuite>\n</testsuites>\n"
 }
 
-/// Text as it may stand in XML, also within quotes. Control characters cannot stand there at all.
+/// Text escaped for XML, also within quotes. XML allows no control characters.
 fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -102,7 +102,7 @@ pub(super) fn markdown(finished: &Finished) -> String {
     text + "\n"
 }
 
-/// Text that comes from outside, as code: no mark in it means anything, in a table neither.
+/// Text from outside, as code: Markdown in it has no effect, also in a table.
 fn code(text: &str) -> String {
     let text = text.replace('`', "'").replace('|', "\\|");
     format!("`{}`", text.replace(|letter: char| letter.is_control(), " "))

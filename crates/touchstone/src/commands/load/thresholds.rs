@@ -10,7 +10,7 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    /// Finds what the thresholds speak of in the plan.
+    /// Finds the parts of the plan that the thresholds name.
     pub(super) fn of(arguments: &Arguments, plan: &Plan) -> Result<Thresholds, String> {
         let bind = |option: &str, list: &[Threshold]| {
             let bound = list.iter().map(|threshold| threshold.clone().bind(plan));
@@ -24,7 +24,7 @@ impl Thresholds {
         }
     }
 
-    /// How a run came out.
+    /// The outcome of a run.
     pub(super) fn judge(&self, outcome: &Outcome) -> Vec<Verdict> {
         self.fail_if.iter().chain(&self.abort_if).map(|threshold| threshold.judge(outcome)).collect()
     }
@@ -35,8 +35,9 @@ impl Thresholds {
     }
 }
 
-/// Says on standard error what was missed, so that a log that keeps only that tells why the command failed.
-pub(super) fn tell_missed(finished: &Finished) {
+/// Prints the missed thresholds to standard error, so that a log of standard error alone shows why the
+/// command failed.
+pub(super) fn report_missed(finished: &Finished) {
     for verdict in finished.verdicts.iter().filter(|verdict| !verdict.is_kept) {
         eprintln!("touchstone load: threshold missed: {verdict}");
     }

@@ -15,12 +15,12 @@ pub(super) struct Entry {
     pub(super) weight: Option<f64>,
     pub(super) method: Option<String>,
     pub(super) url: HttpUrl,
-    /// It is asked for a WebSocket (`ws://`, `wss://`).
+    /// It is the URL of a WebSocket (`ws://`, `wss://`).
     pub(super) is_websocket: bool,
 }
 
-/// Reads a list. A path belongs to the URL that was given beside the list or, without one, to the one before
-/// it.
+/// Reads a list. A path is relative to the URL that was given beside the list or, without one, to the URL
+/// before it.
 pub(super) fn read(text: &str, base: Option<&HttpUrl>) -> Result<Vec<Entry>, String> {
     let (mut entries, mut base) = (Vec::new(), base.cloned());
     for (number, line) in text.lines().enumerate() {
@@ -60,7 +60,9 @@ fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<(HttpUrl, bool), Stri
         _ if !place.starts_with('/') => place.to_string(),
         Some(base) => format!("{}{place}", base.origin()),
         None => {
-            return Err(format!("{place:?} names no server: give a whole URL first, or one beside the list"));
+            return Err(format!(
+                "{place:?} names no server: write a whole URL first, or one beside the list"
+            ));
         }
     };
     HttpUrl::parse_any(&text).map_err(|error| error.0)

@@ -1,5 +1,5 @@
-//! The public tests for HTTP caches (http-cache-tests), which share nothing with our understanding of RFC
-//! 9111: as many pass as docs/accelerator.md says, and those that do not are the ones that it names.
+//! The public tests for HTTP caches (http-cache-tests), which are independent of our understanding of RFC
+//! 9111: as many pass as docs/accelerator.md states, and the others are the ones that it names.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
-/// Required cases that want the opposite of RFC 9111 section 5.1: "a cache encountering a message with a
+/// Required cases that demand the opposite of RFC 9111 section 5.1: "a cache encountering a message with a
 /// list-based Age field value SHOULD use the first member of the field value, discarding subsequent ones. If
 /// the field value (after discarding additional members) is invalid (e.g., it contains something other than a
 /// non-negative integer), a cache SHOULD ignore the field." The suite's later version, which is not on npm,
-/// wants what that says.
+/// demands what this section states.
 const AGAINST_THE_RULES: [&str; 9] = [
     "age-parse-nonnumeric",
     "age-parse-negative",
@@ -34,7 +34,7 @@ fn home() -> PathBuf {
     built.ancestors().nth(2).unwrap().join("cache-tests/node_modules/http-cache-tests")
 }
 
-/// The origin that belongs to them; it ends with the test.
+/// Their origin; it ends with the test.
 struct TestOrigin {
     child: Child,
     address: SocketAddr,
@@ -71,7 +71,7 @@ impl Drop for TestOrigin {
     }
 }
 
-/// What came of one of them.
+/// The outcome of one of them.
 struct Outcome {
     kind: String,
     has_passed: bool,
@@ -96,7 +96,8 @@ fn outcomes(server: &Server, names: &[&str]) -> Vec<Outcome> {
     outcomes
 }
 
-/// What docs/accelerator.md says in the table below "Conformance": names, some with a `*`, between backticks.
+/// The contents of the table below "Conformance" in docs/accelerator.md: names, some with a `*`, between
+/// backticks.
 fn documented() -> BTreeSet<String> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/accelerator.md");
     let text = std::fs::read_to_string(docs).unwrap();
@@ -115,7 +116,7 @@ fn means(known: &str, name: &str) -> bool {
     }
 }
 
-/// The cases that want an answer with `Set-Cookie` to be stored, which takes `set_cookie = "store"`.
+/// The cases that require an answer with `Set-Cookie` to be stored, which needs `set_cookie = "store"`.
 const OF_SET_COOKIE: [&str; 3] =
     ["headers-store-Set-Cookie", "304-etag-update-response-Set-Cookie", "other-set-cookie"];
 
@@ -139,7 +140,7 @@ fn check(server: &Server) {
         .map(|outcome| outcome.name.as_str())
         .filter(|name| !documented.iter().any(|known| means(known, name)))
         .collect();
-    // What has come to pass is to leave the table.
+    // A case that passes now must be removed from the table.
     for known in &documented {
         assert!(failed.iter().any(|outcome| means(known, &outcome.name)), "{known} passes");
     }

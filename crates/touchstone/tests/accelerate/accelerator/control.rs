@@ -10,8 +10,8 @@ use crate::accelerator::origin::{Origin, answer};
 use crate::accelerator::{FRESH, get, text};
 use crate::support::{Server, Tree, curl, free_port, run, wait_until};
 
-/// An origin whose answers are tagged with the segments of their path, and state how often they were asked
-/// for.
+/// An origin whose answers are tagged with the segments of their path, and state how often they were
+/// requested.
 fn tagged() -> Origin {
     Origin::start(|asked, stream| {
         let tags = asked.target.trim_start_matches('/').replace('/', " ");
@@ -75,7 +75,7 @@ fn over_http_only_who_shows_the_token_purges() {
         client.ask(format!("{request} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n"))
     };
     let bearer = "Authorization: Bearer a-token-of-some-length-0123456789\r\n";
-    // Credentials that a browser would add by itself are refused.
+    // Credentials that a browser would add automatically are refused.
     let basic = "Authorization: Basic OmEtdG9rZW4tb2Ytc29tZS1sZW5ndGgtMDEyMzQ1Njc4OQ==\r\n";
     let purge = "POST /cache/purge?url=http%3A%2F%2Fa%2Fa";
     assert_eq!(ask(purge, "").status, 401);

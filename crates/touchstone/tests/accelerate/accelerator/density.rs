@@ -1,6 +1,6 @@
-//! What a million small responses cost in memory: here, in Varnish, and in nginx with its files on tmpfs. The
-//! figures in docs/accelerator.md come from here: `cargo test --release -p touchstone --test accelerate
-//! density -- --ignored --nocapture`.
+//! The memory of a million small responses: here, in Varnish, and in nginx with its files on tmpfs. This test
+//! computes the figures in docs/accelerator.md: `cargo test --release -p touchstone --test accelerate density
+//! -- --ignored --nocapture`.
 //!
 //! All three get the same responses of one origin, 200 bytes of body under a head of about 250. The test
 //! counts the process's own memory (not mapped files) and shared memory, less the amount before; for nginx

@@ -1,5 +1,5 @@
-//! Copies on disk: there after a restart and after kill -9, right or not there at all, and gone for good when
-//! purged.
+//! Copies on disk: available after a restart and after kill -9, either right or absent, and never returned
+//! after a purge.
 
 use std::fs;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn after_kill_9_every_byte_is_right_and_the_cache_is_warm() {
     let mut asked = 0;
     for round in 0..kills {
         let mut server = start(&origin, &directory, &[]);
-        // What came before is right, whether it is there still or asked for again.
+        // Earlier responses are right, whether they are still stored or requested again.
         for index in (0..asked).rev().step_by(1 + asked / 100) {
             assert!(is_right(&get(&server, &format!("/{index}"), "")), "round {round}, /{index}");
         }

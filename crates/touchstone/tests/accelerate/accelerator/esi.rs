@@ -69,7 +69,7 @@ fn a_page_of_twelve_parts_of_which_one_is_slow_and_one_fails() {
     let server = server(&origin, &tree, CACHE);
     let mut client = server.connect();
     client.send("GET /app/page HTTP/1.1\r\nHost: a\r\n\r\n");
-    // All parts are asked for while the slow one is waited for, and what stands before it has come.
+    // All parts are requested while the slow one is awaited, and the text before it has arrived.
     wait_until("all parts are asked for", Duration::from_secs(60), || {
         (0..12).all(|part| origin.count(&format!("/app/part/{part}")) == 1)
     });
@@ -93,7 +93,8 @@ fn a_page_of_twelve_parts_of_which_one_is_slow_and_one_fails() {
         assert!(count > 0, "{}", String::from_utf8_lossy(&came));
         came.extend_from_slice(&bytes[..count]);
     }
-    // Each by its own rules: what may not be stored and what failed is asked for again, the page is not.
+    // Each by its own rules: parts that may not be stored or that failed are requested again, the page is
+    // not.
     for round in 2..5 {
         let again = get(&server, "/app/page", "");
         assert_eq!((again.status, text(&again)), (200, page(round)));
@@ -103,7 +104,7 @@ fn a_page_of_twelve_parts_of_which_one_is_slow_and_one_fails() {
         [1, 1, 4]
     );
     assert!(server.error_text().contains("/app/page is without /app/part/7: it answered 50"));
-    // A condition about the page before it was composed is no reason to say that it is the same.
+    // A condition about the page before it was composed is no reason to answer 304.
     let conditional = get(&server, "/app/page", "If-None-Match: \"p\"\r\n");
     assert_eq!((conditional.status, text(&conditional)), (200, page(5)));
     let part = get(&server, "/app/page", "Range: bytes=0-3\r\nAccept-Encoding: identity\r\n");
@@ -159,7 +160,7 @@ fn an_answer_to_a_cookie_is_shared_only_where_it_says_so() {
                 let page = ["who", "vary", "sets", "all"].map(include).concat();
                 return answer(stream, 200, &format!("{ESI}Cache-Control: public, max-age=60\r\n"), &page);
             }
-            // It does not say that it is one visitor's own.
+            // It does not state that it is private to one visitor.
             "/app/who" => "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n",
             "/app/vary" => "Cache-Control: max-age=60\r\nVary: Cookie\r\n",
             "/app/sets" => "Cache-Control: max-age=60\r\nSet-Cookie: a=b\r\n",
@@ -204,7 +205,7 @@ fn a_page_is_asked_for_in_a_form_of_which_it_can_be_composed() {
     for _ in 0..20 {
         assert_eq!(plain(&get(&server, "/app/page", accept)), "page part");
     }
-    // The first time a core does not know yet that it is a page.
+    // At the first request a core does not know yet that it is a page.
     let asked = origin.count("/app/page");
     assert!((21..=22).contains(&asked), "{asked}");
     let posted = server
@@ -212,7 +213,7 @@ fn a_page_is_asked_for_in_a_form_of_which_it_can_be_composed() {
         .ask(format!("POST /app/page HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n{accept}\r\n"));
     assert_eq!((posted.status, plain(&posted)), (200, "page part".to_string()));
     assert_eq!(origin.count("/app/page"), asked + 1);
-    // What is not a page stays as it was sent.
+    // An answer that is not a page is not changed.
     let script = get(&server, "/app/script", accept);
     assert_eq!((script.field("content-encoding"), &script.body[..]), (Some("gzip"), &gzip("script")[..]));
     assert_eq!(origin.count("/app/script"), 1);
@@ -243,7 +244,7 @@ fn where_a_part_fails_another_stands_for_it() {
     assert_eq!(text(&page), "1[good]23b[good]4c[good]5 shown");
 }
 
-/// The origin writes what the query says into its page, unescaped.
+/// The origin inserts the query into its page, unescaped.
 fn reflecting(is_page: bool) -> Origin {
     Origin::start(move |asked, stream| {
         let decoded = |text: &str| {
@@ -265,7 +266,7 @@ fn text_of_a_request_leads_nowhere_that_its_visitor_cannot_go() {
         noted.store(true, Ordering::SeqCst);
         answer(stream, 200, "", "elsewhere");
     });
-    // Of a page whose origin does not say that it has parts, nothing is a part.
+    // A page whose origin does not announce parts has none.
     let (plain, tree) = (reflecting(false), Tree::empty());
     let server_of_plain = server(&plain, &tree, CACHE);
     let said = "%3Cesi:include%20src=%22/app/other%22/%3E";

@@ -29,7 +29,7 @@ use origin::{Origin, answer};
 
 const FRESH: &str = "Cache-Control: max-age=600\r\n";
 
-/// A server whose origin answers everything with these fields, and a body that says how often it was asked.
+/// A server whose origin answers everything with these fields, and a body with the number of requests.
 fn counting(fields: &'static str) -> (Origin, Server) {
     counting_with(fields, &[])
 }
@@ -55,7 +55,7 @@ fn what_is_fresh_is_answered_without_the_origin() {
     let (origin, server) = counting("Cache-Control: max-age=600\r\nETag: \"v\"\r\nX-Of-Origin: 1\r\n");
     assert_eq!(text(&get(&server, "/a?q", "")), "/a?q 1");
     for _ in 0..10 {
-        // Connections come to either core.
+        // Connections arrive at either core.
         let hit = get(&server, "/a?q", "");
         assert_eq!((hit.status, text(&hit)), (200, "/a?q 1".to_string()));
         assert!(hit.field("age").is_some() && hit.field("x-of-origin") == Some("1"));
@@ -84,7 +84,7 @@ fn what_is_fresh_is_answered_without_the_origin() {
 }
 
 #[test]
-fn what_is_somebodys_own_is_asked_for_each_time() {
+fn private_answers_are_requested_each_time() {
     for fields in [
         "Cache-Control: private, max-age=600\r\n",
         "Cache-Control: no-store\r\n",
@@ -105,7 +105,7 @@ fn what_is_somebodys_own_is_asked_for_each_time() {
 }
 
 #[test]
-fn what_says_nothing_is_kept_for_a_moment_unless_somebody_is_known() {
+fn answers_without_freshness_are_kept_briefly_without_a_user() {
     // An origin whose clock, or whose Date, stands still.
     let silent = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     let (origin, server) = counting_with(silent, &["--default-freshness", "600s"]);
@@ -182,7 +182,7 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
     wait_until("the origin is asked", Duration::from_secs(20), || origin.count("/a") == 1);
     let mut second = server.connect();
     second.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The second must be waiting before the first goes: it is, once the server has answered one that came
+    // The second must be waiting before the first goes: it is, once the server has answered one that arrived
     // later.
     assert_eq!(
         server
@@ -205,7 +205,7 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
 }
 
 #[test]
-fn nobody_waits_for_what_is_anothers() {
+fn no_client_waits_for_a_private_answer_of_another() {
     const CLIENTS: usize = 8;
     // All requests must be at the origin at once, or the barrier never opens: so none waits for another's
     // response.
@@ -217,7 +217,7 @@ fn nobody_waits_for_what_is_anothers() {
         answer(stream, 200, "Cache-Control: private\r\n", "own");
     });
     let server = Server::accelerating(origin.address, &["--cores", "2"]);
-    // Where it is known already; and where a cookie says that it may be.
+    // If it is known already; and if a cookie shows that it may be.
     assert_eq!(text(&get(&server, "/known", "")), "own");
     for (target, fields) in [("/known", ""), ("/cookie", "Cookie: a=b\r\n")] {
         thread::scope(|scope| {
@@ -329,7 +329,7 @@ fn an_origin_that_lies_about_its_length_poisons_nothing() {
     });
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
     let mut client = server.connect();
-    // What breaks off at once is not an answer at all.
+    // An answer that ends at once is not an answer.
     assert_eq!(client.ask("GET /short HTTP/1.1\r\nHost: a\r\n\r\n").status, 502);
     assert_eq!(get(&server, "/two", "").status, 502);
     assert_eq!(get(&server, "/part", "Range: bytes=0-3\r\n").status, 206);

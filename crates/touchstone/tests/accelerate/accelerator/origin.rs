@@ -13,7 +13,7 @@ pub(crate) struct Asked {
     pub(crate) head: String,
     /// Path and query.
     pub(crate) target: String,
-    /// How often this target has been asked for, this time included.
+    /// How often this target has been requested, this time included.
     pub(crate) count: usize,
 }
 
@@ -67,7 +67,7 @@ impl Origin {
         Origin { address, counts, is_down }
     }
 
-    /// How often this target was asked for.
+    /// How often this target was requested.
     pub(crate) fn count(&self, target: &str) -> usize {
         self.counts.lock().unwrap().get(target).copied().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Parts of responses (RFC 9111 sections 3.3 and 3.4): stored, put together, and completed by asking for the
-//! rest alone.
+//! Parts of responses (RFC 9111 sections 3.3 and 3.4): stored, combined, and completed by requesting only the
+//! rest.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,10 @@ use crate::accelerator::origin::{Asked, Origin, answer};
 use crate::accelerator::{FRESH, get, text};
 use crate::support::Server;
 
-/// What the origin gives, one version after the other.
+/// The origin's answers, one version after the other.
 const VERSIONS: [&str; 2] = ["0123456789", "abcdefghij"];
 
-/// An origin that knows ranges, and notes what it was asked for.
+/// An origin that supports ranges, and records its requests.
 struct RangeOrigin {
     origin: Origin,
     version: Arc<AtomicUsize>,
@@ -44,7 +44,7 @@ impl RangeOrigin {
         self.version.store(1, Ordering::SeqCst);
     }
 
-    /// The ranges that it was asked for since the last time.
+    /// The ranges that were requested since the last time.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -92,7 +92,7 @@ fn they_are_put_together_and_only_the_rest_is_asked_for() {
 
 #[test]
 fn what_has_changed_is_never_put_together_with_what_was() {
-    // The second one gives parts of what is there now, whatever it was asked on which condition.
+    // The second one sends parts of its present version, whatever the condition of the request.
     for heeds_if_range in [true, false] {
         for asks_for_whole in [true, false] {
             let origin = RangeOrigin::start(heeds_if_range);

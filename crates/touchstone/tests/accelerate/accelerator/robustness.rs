@@ -1,5 +1,5 @@
 //! Faults around the cache: a full disk, slow clients, origins that stop in the middle, and many clients that
-//! wait for an answer that turns out to be private.
+//! wait for an answer that is private.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,7 +17,7 @@ use crate::support::{Client, Server, Tree, bytes_of, free_port, raise_open_files
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A small file system in memory, mounted while this lives.
+/// A small file system in memory, mounted until this is dropped.
 struct Mounted<'p>(&'p Path);
 
 impl Mounted<'_> {
@@ -113,7 +113,7 @@ fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
 }
 
 #[test]
-fn a_slow_client_holds_up_nobody() {
+fn a_slow_client_delays_no_other() {
     const LENGTH: usize = 24 << 20;
     let body = bytes_of(LENGTH);
     let sent = body.clone();
@@ -123,11 +123,11 @@ fn a_slow_client_holds_up_nobody() {
         stream.write_all(&sent).unwrap();
     });
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
-    // It asks first, and does not read.
+    // It sends the first request, and does not read.
     let mut slow = Client::connect_with_small_buffer(server.address());
     slow.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the origin is asked", PATIENCE, || origin.count("/long") == 1);
-    // Other clients ask for the same target, during the fetch and after it.
+    // Other clients request the same target, during the fetch and after it.
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert!(get(&server, "/long", "").body == body));
@@ -167,7 +167,7 @@ fn all_who_wait_are_told_when_an_origin_stops_in_the_middle() {
     let mut received: Vec<Vec<u8>> = clients.iter_mut().map(|client| read_some(client, 100_000)).collect();
     to_origin.send(()).unwrap();
     for (client, received) in clients.iter_mut().zip(&mut received) {
-        // The connection ends before the stated length, so the client sees that the answer is incomplete.
+        // The connection ends before the stated length, so the client detects that the answer is incomplete.
         let _ = client.read_to_end(received);
         assert!(received.starts_with(b"HTTP/1.1 200 OK\r\n") && received.len() < 110_000);
     }
@@ -183,7 +183,7 @@ fn read_some(stream: &mut TcpStream, least: usize) -> Vec<u8> {
 }
 
 #[test]
-fn many_who_wait_for_what_is_somebodys_own_each_get_their_own() {
+fn many_clients_that_wait_for_private_answers_get_their_own() {
     const CLIENTS: usize = 200;
     if !raise_open_files(4096) {
         return skipped("a process may not hold 4,096 files open");

@@ -1,5 +1,5 @@
-//! Pages of one visitor stay with that visitor: responses to requests with credentials, cookies that the
-//! origin sets, and failures that one request has caused.
+//! Pages of one visitor are sent only to that visitor: responses to requests with credentials, cookies that
+//! the origin sets, and failures that one request has caused.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
@@ -148,7 +148,7 @@ fn a_failed_fetch_fails_only_the_request_that_caused_it() {
     wait_until("the origin is asked", Duration::from_secs(20), || origin.count("/a") == 1);
     let mut second = server.connect();
     second.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The second is waiting once the server, which has one core, has answered a request that came later.
+    // The second is waiting once the server, which has one core, has answered a request that arrived later.
     let missing = server.connect().ask("GET /b HTTP/1.1\r\nHost: a\r\nCache-Control: only-if-cached\r\n\r\n");
     assert_eq!(missing.status, 504);
     assert!(missing.field("cache-status").is_some());

@@ -42,7 +42,7 @@ fn ask(server: &Server, method: &str, target: &str, fields: &str, content: &str)
 
 const TYPE: &str = "Content-Type: text/query\r\n";
 
-/// An origin that answers each request with how often the target was asked, and what it was asked with.
+/// An origin that answers each request with the number of requests for the target, and with the request.
 fn echo() -> Origin {
     Origin::start(|asked, stream| {
         let content = content(asked, stream);
@@ -71,7 +71,7 @@ fn answers_to_query_are_stored_by_their_content() {
         // Neither has taken the other's place.
         assert_eq!(text(&get(server, path, "")), "GET 1 ");
         assert_eq!(text(&query(TYPE, "select a")), "QUERY 2 select a");
-        // Without a media type, too long, and to someone who is known: the origin answers each time.
+        // Without a media type, too long, and from a known user: the origin answers each time.
         for (fields, content) in [("", "x".to_string()), (TYPE, "x".repeat(64 * 1024 + 1))] {
             for _ in 0..2 {
                 let answer = query(fields, &content);
@@ -161,10 +161,10 @@ fn a_query_is_the_same_where_the_response_says_so() {
             let expected = if is_same { first } else { second };
             assert_eq!(second_answer, format!("{base}{expected}"), "{first} {second}");
         }
-        // What a client asks of the cache counts here too.
+        // A client's directives for the cache count here too.
         let target = format!("{base}/utm?id=1&utm_source=c");
         assert_eq!(got("/utm?id=1&utm_source=c", "Cache-Control: no-cache\r\n"), target);
-        // A purge of one query is one of it alone, and it is asked for anew.
+        // A purge of one query removes it alone, and it is requested again.
         assert_eq!(ask(server, "POST", &format!("{base}/utm?id=1&utm_source=z"), "", "").status, 200);
         let anew = "/utm?id=1&utm_source=z";
         assert_eq!(got(anew, ""), format!("{base}{anew}"));

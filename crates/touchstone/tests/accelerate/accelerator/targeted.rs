@@ -1,5 +1,5 @@
-//! What is said to caches like this one alone: `CDN-Cache-Control` (RFC 9213), a structured field that stands
-//! for `Cache-Control` and `Expires` where it is valid, and is ignored whole where it is not.
+//! Directives for caches like this one alone: `CDN-Cache-Control` (RFC 9213), a structured field that
+//! replaces `Cache-Control` and `Expires` if it is valid, and is ignored completely if it is not.
 
 use crate::accelerator::{counting, get, text};
 

@@ -18,7 +18,7 @@ fn with_trailers() -> Origin {
     })
 }
 
-/// The whole answer as it comes.
+/// The whole answer as it arrives.
 fn whole(server: &Server, fields: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     write!(stream, "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close, TE\r\n{fields}\r\n").unwrap();

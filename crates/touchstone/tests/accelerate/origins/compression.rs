@@ -86,11 +86,11 @@ fn the_cache_never_mixes_codings() {
             assert_eq!(body == page(), coding.is_empty(), "{head}");
         }
     }
-    // Once for each, however often it is asked.
+    // Once for each, however often it is requested.
     assert!((4..=5).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
 }
 
-/// What an origin has written so far can be read by the client, though the rest is still to come.
+/// What an origin has written so far can be read by the client, before the rest arrives.
 #[test]
 fn what_an_origin_has_written_is_flushed() {
     let tree = Tree::standard();
@@ -117,7 +117,7 @@ fn what_an_origin_has_written_is_flushed() {
     assert_eq!(rest, "last");
 }
 
-/// The content of chunks, as they come.
+/// The content of chunks, as they arrive.
 struct Dechunked<'a> {
     stream: &'a std::net::TcpStream,
     left: usize,

@@ -1,5 +1,5 @@
-//! An origin that comes and goes under load: no client notices where there is another beside it, or a stale
-//! copy of what it said.
+//! An origin that stops and starts under load: clients do not notice if there is another origin, or a stale
+//! copy of its answer.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -54,7 +54,7 @@ impl Drop for Flapping {
     }
 }
 
-/// Asks until it is told to stop; the error says what went wrong.
+/// Sends requests until it must stop; the error states what went wrong.
 fn ask(server: SocketAddr, body: &[u8], stop: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
     let mut client = Client::connect(server);
     while !stop.load(Ordering::Relaxed) {
@@ -69,7 +69,7 @@ fn ask(server: SocketAddr, body: &[u8], stop: &AtomicBool, answered: &AtomicUsiz
     Ok(())
 }
 
-/// So that it is asked often, though it fails often.
+/// So that it gets many requests, although it fails often.
 const HEALTH: &str = "[site.route.proxy.health]\nwindow = \"500ms\"\nlongest = \"500ms\"\n";
 
 /// With another origin beside it.
@@ -84,12 +84,12 @@ fn flap(length: Duration, version: &str) {
         stays.address()
     );
     let server = proxy(&tree, &keys, HEALTH);
-    // It is left alone for a while, and asked again.
+    // It gets no requests for a while, and then again.
     let had_its_part = |log: &str| log.contains("gets no requests") && log.contains("is up again");
     no_client_notices(&mut goes, &server, length, had_its_part);
 }
 
-/// With a stale copy: what the origin gives is fresh for no time, so it is asked each time that it can be.
+/// With a stale copy: the origin's answers are fresh for no time, so it gets each request if it is available.
 fn flap_before_a_copy(length: Duration) {
     let behind = pages();
     let mut goes = Flapping::new(&behind);
@@ -97,7 +97,7 @@ fn flap_before_a_copy(length: Duration) {
     let keys = format!("to = \"http://{}\"\n", goes.address);
     let cache = "[site.route.cache]\nmaximum_freshness = \"0s\"\n";
     let server = proxy(&tree, &keys, &format!("{HEALTH}{cache}"));
-    // The only one there is, it is asked all the same.
+    // As the only one, it gets the requests in any case.
     no_client_notices(&mut goes, &server, length, |log| log.contains("cannot connect"));
     let says = |what: &str| {
         let answer = server.get("/app/page.bin");
@@ -115,7 +115,7 @@ fn pages() -> Tree {
     behind
 }
 
-/// `had_its_part` says whether the one that comes and goes was asked while it was away.
+/// `had_its_part` states whether the origin that stops and starts got requests.
 fn no_client_notices(
     goes: &mut Flapping,
     server: &Server,
@@ -130,7 +130,7 @@ fn no_client_notices(
         let clients: Vec<_> =
             (0..8).map(|_| scope.spawn(|| ask(server.address(), &body, &stop, &answered))).collect();
         let begin = Instant::now();
-        // Longer where a machine is so busy that nothing comes of it in that time.
+        // Longer if a machine is so busy that no request is answered in that time.
         let is_enough = || answered.load(Ordering::Relaxed) > 100 && had_its_part(&server.error_text());
         let goes_on = || begin.elapsed() < length || !is_enough() && begin.elapsed() < length * 6;
         let mut is_up = true;

@@ -170,7 +170,7 @@ fn one_that_alone_gives_errors_is_left_alone() {
         server.error_text().contains("most of its answers are server errors")
     });
     assert!((0..20).all(|_| server.get("/app/").status == 200));
-    // If all origins answer alike, a different answer is passed on.
+    // If all origins answer with server errors, all continue to get requests.
     let worse = Origin::answering(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n");
     let keys = format!("{}balance = \"round_robin\"\n", to(&[&bad, &worse], &[]));
     let server = proxy(&tree, &keys, health);

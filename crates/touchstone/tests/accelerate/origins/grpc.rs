@@ -1,5 +1,5 @@
-//! gRPC as others have it, client and server, with this server between them: every kind of call gives what it
-//! gives without.
+//! gRPC with other implementations of client and server, and this server between them: every kind of call has
+//! the same result as without it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn calls(arguments: &[&str]) -> Command {
     command
 }
 
-/// What comes of each kind of call, a line each.
+/// The result of each kind of call, a line each.
 fn called(address: &str) -> Vec<String> {
     let output = calls(&["call", address]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -62,7 +62,7 @@ fn every_kind_of_call_passes() {
     let Some(grpc) = GrpcServer::start() else { return };
     let expected = called(&format!("127.0.0.1:{}", grpc.port));
     assert_eq!(expected.len(), CALLS, "{expected:#?}");
-    // A cache has nothing to do with it, and changes nothing.
+    // A cache is not involved, and has no effect.
     for cache in ["", "cache = {}\n"] {
         let tree = Tree::standard();
         let text = format!(

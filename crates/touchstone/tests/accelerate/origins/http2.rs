@@ -1,5 +1,5 @@
-//! Origins that speak HTTP/2 without TLS, and gRPC through the server: both bodies at once, and trailers
-//! after them.
+//! Origins with HTTP/2 without TLS, and gRPC through the server: both bodies at once, and trailers after
+//! them.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Answers as the path says.
+/// Answers as the path requests.
 async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, number: usize) {
     let (head, mut body) = request.into_parts();
     let said = |status: u16| {
@@ -87,7 +87,7 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
             let takes_trailers = head.headers.get("te").is_some_and(|value| value == "trailers");
             let answer = said(200).header("content-type", "application/grpc");
             let mut stream = respond.send_response(answer.body(()).unwrap(), false).unwrap();
-            // Each piece is returned as soon as it comes.
+            // Each piece is returned as soon as it arrives.
             while let Some(piece) = body.data().await {
                 let piece = piece.unwrap();
                 body.flow_control().release_capacity(piece.len()).unwrap();
@@ -247,7 +247,7 @@ fn grpc_passes_both_ways_at_once_with_its_trailers() {
                 .unwrap()
         };
         let (response, mut upload) = send_request.send_request(request("/app/grpc"), false).unwrap();
-        // The answer comes while the request continues.
+        // The answer arrives while the request continues.
         send(&mut upload, Bytes::from_static(b"first")).await;
         let mut body = response.await.unwrap().into_body();
         for message in ["first", "second", "third"] {

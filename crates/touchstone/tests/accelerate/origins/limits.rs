@@ -75,7 +75,7 @@ fn idle_connections_serve_all_cores() {
         // Each on its own connection: now one core answers, then another.
         assert_eq!(server.get("/app/").body, b"ok");
     }
-    // One request at a time needs one connection, whichever core has it.
+    // One request at a time needs one connection, independent of the core.
     assert_eq!(origin.connections(), 1);
     let used_up = proxy(&tree, &format!("{}connection_requests = 10\n", to(&[&origin], &[])), "");
     for _ in 0..50 {

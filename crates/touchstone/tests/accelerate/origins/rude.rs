@@ -1,5 +1,5 @@
 //! Origins that are slow, dead, or send faulty answers: the client gets 502 or 504, the log states why, and
-//! nothing of one answer ends up in another.
+//! no part of one answer is in another.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{proxy, to};
 use crate::support::{AnswerTo, Origin, Tree, read_head, shown, wait_until};
 
-/// An origin that answers each request on a connection with these bytes, in order, then sends nothing more.
+/// An origin that answers each request on a connection with these bytes, in order, then sends no more bytes.
 fn script(answers: &'static [&'static [u8]]) -> Origin {
     Origin::start(move |stream| {
         for answer in answers {
@@ -211,7 +211,7 @@ fn bodies_that_lie_or_stall_are_never_made_whole() {
     for target in ["/app/short", "/app/long"] {
         let mut client = server.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        // The bytes that came are passed on; the rest is not made up.
+        // The received bytes are passed on; the rest is not invented.
         client.wait_for_bytes(60);
         let (bytes, _) = client.read_to_end();
         assert!(bytes.ends_with(b"\r\n\r\nbeginning"), "{}", shown(&bytes));
@@ -314,8 +314,8 @@ fn an_origin_has_the_head_before_the_body() {
     }
 }
 
-/// The part of a body that has come is passed on as it comes, with the line end of its chunk: an origin may
-/// answer each part.
+/// The received part of a body is passed on at once, with the line end of its chunk: an origin may answer
+/// each part.
 #[test]
 fn an_origin_has_each_chunk_before_the_next() {
     let tree = Tree::standard();

@@ -1,4 +1,4 @@
-//! Routes that lead to one origin: they share its connections, its limits and its health.
+//! Routes to one origin: they share its connections, its limits and its health.
 
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Origins with TLS: the server verifies certificates and names, and shows its own certificate if the origin
-//! asks for it.
+//! Origins with TLS: the server verifies certificates and names, and presents its own certificate if the
+//! origin requests it.
 
 use std::path::PathBuf;
 

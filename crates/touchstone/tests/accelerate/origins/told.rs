@@ -1,4 +1,5 @@
-//! What origins learn of the client and of this server, and what clients are sent before an answer.
+//! The information about the client and this server that origins get, and what clients are sent before an
+//! answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -241,7 +241,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It can be removed when its last process is gone, a moment after the wait for it.
+        // It can be removed a moment after its last process was reaped.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 break;

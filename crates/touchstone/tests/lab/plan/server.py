@@ -97,7 +97,7 @@ def serve(connection):
             if ends:
                 return
     except OSError:
-        # The client is gone, as clients go at the end of a run.
+        # The client has disconnected, as at the end of a run.
         pass
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-//! AJP against a real Tomcat: what a servlet is told of a request, bodies of every size, sessions over two
+//! AJP against a real Tomcat: the request that a servlet gets, bodies of every size, sessions over two
 //! containers, and faults.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -84,7 +84,7 @@ fn a_servlet_is_told_about_its_request() {
             "header x-twice=2",
             "header authorization=Basic YTpi",
             "attribute org.example.site=the shop",
-            // A field that looks like an attribute stays a field.
+            // A field with the form of an attribute remains a field.
             "header ajp_remote_port=1",
             "header ajp_local_addr=9.9.9.9",
             "header secret=guessed",
@@ -232,7 +232,7 @@ fn answers_of_every_kind_come_back() {
         let answer = client.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(answer.status, status, "{target}");
     }
-    // A file of the container is asked for again with a condition, and not sent twice.
+    // A file of the container is requested again with a condition, and not sent twice.
     let page = client.ask("GET /shop/page.html HTTP/1.1\r\nHost: a\r\n\r\n");
     let tag = page.field("etag").unwrap();
     let again =
@@ -286,7 +286,7 @@ fn what_is_flushed_comes_at_once() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_does_no_harm() {
+fn a_body_that_is_not_read_does_no_harm() {
     let Some(tomcat) = Tomcat::shared() else { return };
     let tree = Tree::empty();
     let server = before(&tomcat, &tree, "");
@@ -379,7 +379,7 @@ fn what_is_cached_is_no_way_around_a_rule() {
     for target in ["/shop/private/probe.jsp", "/shop/private;x/probe.jsp", "/shop/x;/../private/probe.jsp"] {
         let target = format!("{target}?do=public");
         for _ in 0..3 {
-            // The answer allows every cache to store it; still, the server gives it to no other client.
+            // The answer allows every cache to store it; still, the server sends it to no other client.
             assert_eq!(ask(&target, ada).status, 200, "{target}");
             assert_eq!(ask(&target, "").status, 401, "{target}");
         }
@@ -529,7 +529,7 @@ fn sessions_stay_with_their_container_and_survive_its_end_as_new_ones() {
         cookies.push(cookie.unwrap());
     }
     assert_eq!(routes.iter().filter(|route| *route == "one").count(), 4, "{routes:?}");
-    // Each session stays with its container, by its cookie or by its path.
+    // Each session is sent to its container, by its cookie or by its path.
     for turn in 2..5 {
         for (cookie, route) in cookies.iter().zip(&routes) {
             let found = visit(&server, page, &format!("Cookie: x=y; {cookie}\r\n")).1.unwrap();
@@ -585,11 +585,11 @@ fn a_container_that_has_hung_is_left_for_another() {
                 fail_timeout = \"1h\"";
     let server = with_backends(&tree, &backends, keys, "");
     assert_eq!(server.get("/shop/page.html").status, 200);
-    // The halted container still accepts connections, and the kept connection stays open.
+    // The halted container still accepts connections, and the kept connection remains open.
     one.halt();
     let answer =
         server.connect().ask("POST /shop/page.html HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
-    // The request must not be repeated, so nothing of it was sent to the container that hangs.
+    // The request must not be repeated, so no byte of it was sent to the container that hangs.
     assert_eq!((answer.status, &answer.body[..]), (200, &b"a page"[..]));
     server.wait_for_error_line("tells of it", |line| line.contains("does not answer on them"));
     one.signal(Signal::CONT);
@@ -639,7 +639,7 @@ fn a_request_that_waits_in_a_container_that_hangs_goes_to_another() {
     assert_eq!(client.ask("GET /shop/ HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
     assert_eq!(second.requests.load(Relaxed), 1);
     server.wait_for_error_line("says why", |line| line.contains("neither an answer nor that to a ping came"));
-    // Alone it keeps its requests: nothing else can answer them.
+    // Alone it keeps its requests: no other container can answer them.
     let alone = Container::start();
     let keys = "ping_timeout = \"10ms\"\nping_waiting = \"10ms\"\nping_new = false\n\
                 first_byte_timeout = \"500ms\"";
@@ -697,7 +697,7 @@ impl Container {
 #[test]
 fn what_takes_too_long_or_is_not_there_is_said() {
     let tree = Tree::empty();
-    // Accepts connections and sends nothing.
+    // Accepts connections and sends no bytes.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = with_backends(
         &tree,

@@ -73,7 +73,7 @@ impl Tomcat {
         Some(tomcat)
     }
 
-    /// A container that all tests share which run at the same time and need nothing special.
+    /// A container that all simultaneous tests without special needs share.
     pub(crate) fn shared() -> Option<Arc<Tomcat>> {
         static SHARED: Mutex<Weak<Tomcat>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ impl Tomcat {
         });
     }
 
-    /// The path of a file that one of its pages may look for.
+    /// The path of a file that one of its pages checks.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.base.path().join(name)
     }
@@ -184,7 +184,7 @@ fn prepare(base: &Path, home: &Path, options: &Options, port: u16) {
         format!("<web-app xmlns='https://jakarta.ee/xml/ns/jakartaee' version='6.1'>{servlets}</web-app>");
     fs::create_dir_all(base.join("webapps/shop/WEB-INF")).unwrap();
     fs::write(base.join("webapps/shop/WEB-INF/web.xml"), application).unwrap();
-    // A second application, that no test's route leads to.
+    // A second application, without a route of a test.
     fs::create_dir_all(base.join("webapps/inner")).unwrap();
     fs::write(base.join("webapps/inner/index.html"), "for nobody").unwrap();
     fs::create_dir_all(base.join("webapps/shop/private")).unwrap();

@@ -183,7 +183,7 @@ fn a_connection_is_kept_and_serves_one_request_after_another() {
         assert_eq!((answer.status, answer.body.len()), (200, length));
     }
     assert_eq!(first.body.len(), 100);
-    // Sockets of other work of the server's may come and go.
+    // Sockets of the server's other work may be opened and closed.
     wait_until("another connection was opened, or one closed", PATIENCE, || sockets(&server) == open);
 }
 
@@ -213,7 +213,8 @@ fn no_request_starves_whatever_the_number_of_processes() {
 #[test]
 fn routes_with_one_backend_do_not_starve_each_other() {
     let Some(program) = echo_program() else { return };
-    // Where their rules agree they share connections; where not, one gives up an idle one for the other.
+    // If their rules agree they share connections; otherwise an idle one of the first is closed for the
+    // second.
     for (first, second) in [("", ""), ("", "connections = 100"), ("connections = 1", "connections = 1")] {
         let tree = Tree::empty();
         let socket = tree.beside("app.sock");
@@ -666,7 +667,7 @@ fn a_reload_keeps_the_processes() {
     server.signal(Signal::HUP);
     server.wait_for_error_line("about the reload", |line| line.contains("applied"));
     assert_eq!(process(), before);
-    // A changed environment gives new programs, and the old ones end.
+    // A changed environment starts new programs, and the old ones end.
     let path = tree.around().join("touchstone.toml");
     let other = fs::read_to_string(&path).unwrap() + "environment = { CHANGED = \"yes\" }\n";
     fs::write(&path, other).unwrap();
@@ -748,7 +749,7 @@ fn as_many_connections_as_are_needed_stay_for_a_moment_and_some_for_longer() {
             assert_eq!(client.answer().body.len(), 6_250);
         }
     }
-    // If kept connections were not reused, each wave would open connections anew.
+    // If kept connections were not reused, each wave would open new connections.
     let opened = count.load(Ordering::Relaxed);
     assert!((17..150).contains(&opened), "{opened} connections were opened");
     drop(clients);
@@ -787,7 +788,7 @@ fn real_server(key: &str, option: &str) {
     }
 }
 
-/// The socket is descriptor 0, which uwsgi finds by itself; a program of the site takes it as lighttpd's do.
+/// The socket is descriptor 0, which uwsgi detects; a program of the site uses it as with lighttpd.
 #[test]
 fn scgi_programs_are_started_and_watched() {
     let Some(tree) = uwsgi_tree() else { return };

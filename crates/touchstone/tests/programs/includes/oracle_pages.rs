@@ -1,5 +1,5 @@
-//! Pages whose output must equal that of another server, byte for byte. They use nothing that only Touchstone
-//! understands.
+//! Pages whose output must equal that of another server, byte for byte. They use no feature that only
+//! Touchstone has.
 
 /// For Apache 2.4.
 pub(crate) const APACHE_PAGES: &[(&str, &str)] = &[
@@ -291,7 +291,7 @@ pub(crate) const NGINX_PAGES: &[(&str, &str)] = &[
     ),
 ];
 
-/// For nginx with `expressions = "nginx"`, asked for with several queries.
+/// For nginx with `expressions = "nginx"`, requested with several queries.
 pub(crate) const NGINX_REQUEST_PAGES: &[(&str, &str)] = &[
     (
         "variables.shtml",

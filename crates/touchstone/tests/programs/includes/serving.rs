@@ -419,7 +419,7 @@ fn long_files_are_included_while_the_page_goes_on() {
 }
 
 /// The includes of programs and other servers are requested at the same time: this origin answers only after
-/// both requests have come.
+/// both requests have arrived.
 #[test]
 fn programs_run_beside_each_other() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -265,7 +265,7 @@ fn functions_that_hang_are_given_up_and_their_threads_replaced() {
     }
 }
 
-/// What an obj.conf makes of a path, path parameters taken out, is nothing that a rule denies.
+/// No rule denies the path that an obj.conf computes, without the path parameters.
 #[test]
 fn no_way_of_writing_a_path_leads_past_a_rule() {
     let tree = Tree::empty();

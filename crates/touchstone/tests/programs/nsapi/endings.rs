@@ -109,7 +109,7 @@ fn a_plugin_does_not_end_the_server_without_a_word() {
         server.wait_for_error_line(words, |line| line.contains(words));
         let status = server.wait();
         assert!(!status.success(), "{how}: {status}");
-        // A compiler may look after the stack itself, so that the signal is another.
+        // A compiler may check the stack itself, so that the signal differs.
         assert!(status.signal() == signal || how == "smash", "{how}: {status}");
         if how == "exit-3" {
             assert_eq!(status.code(), Some(3));
@@ -134,14 +134,14 @@ fn what_a_plugin_forks_may_end_as_it_likes() {
     }
 }
 
-/// In a process of its own, the other side says how it ended, and continues.
+/// In a separate process, the other side reports how it ended, and continues.
 #[test]
 fn a_plugin_that_ends_its_own_process_is_named() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "exit", "host = \"process\"\n") else { return };
     assert_eq!(server.get("/").status, 502);
     for words in ["of the plug-in ends.so has called exit(0)", "ended (with exit code 70)"] {
-        // What the other process says is written when a request comes.
+        // The output of the other process is written when a request arrives.
         wait_until(words, Duration::from_secs(60), || {
             server.get("/");
             server.error_text().contains(words)

@@ -250,7 +250,7 @@ fn the_nsapi_send_programs_answer_with_6250_bytes() {
             );
             let server = Server::configured(&tree.root(), &config);
             let mut client = server.connect();
-            // WebStone asks nsapi-send for files of megabytes; the report's versions have theirs on the
+            // WebStone requests files of megabytes from nsapi-send; the report's versions have theirs on the
             // stack.
             let most = if function == "nsapi-send" { 8_388_608 } else { 204_800 };
             for (target, expected) in [

@@ -265,7 +265,7 @@ fn processes_killed_at_random_leave_every_request_with_an_answer() {
 }
 
 /// Whether a process has run for a tenth of a second. The workers of a pool share a lock that is held while
-/// one of them starts; a worker that is killed then leaves it locked, and php-fpm answers nothing more.
+/// one of them starts; a worker that is killed then leaves it locked, and php-fpm answers no more requests.
 fn has_started(process: i32) -> bool {
     const TICKS_A_SECOND: f64 = 100.0;
     let read = |path: String| fs::read_to_string(path).unwrap_or_default();
@@ -284,7 +284,7 @@ fn master_of(server: &Server) -> i32 {
 
 fn children_of(process: i32) -> Vec<i32> {
     let mut children = Vec::new();
-    // It may end at any moment, and then there is nothing to read.
+    // It may end at any moment, and then the file does not exist.
     for task in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
         let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         children.extend(text.split_whitespace().map(|number| number.parse::<i32>().unwrap()));

@@ -66,7 +66,7 @@ fn an_event_loop_that_does_not_come_back_is_ended_and_the_log_says_where_it_is()
         let mut spins = running.server.connect();
         spins.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         std::thread::sleep(Duration::from_millis(200));
-        // A request behind it that changes nothing is asked once more, in the next worker.
+        // A later safe request is sent once more, to the next worker.
         waits.set_patience(PATIENCE);
         waits.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(spins.answer().status, 504, "{target}");

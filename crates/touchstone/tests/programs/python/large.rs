@@ -1,6 +1,6 @@
-//! Bodies of gigabytes in both directions: the memory of the server and of its workers stays as it is.
+//! Bodies of gigabytes in both directions: the memory of the server and of its workers does not grow.
 //!
-//! `PYTHON_BODY_BYTES` says how large they are (10 GiB):
+//! `PYTHON_BODY_BYTES` sets their size (10 GiB):
 //!
 //! ```sh
 //! cargo test -p touchstone --test programs python::large -- --ignored --nocapture

@@ -95,7 +95,7 @@ fn bodies_of_requests_are_read() {
     }
     let response = running.post("/length", &vec![b'x'; 900_000]);
     assert_eq!(String::from_utf8_lossy(&response.body), "900000");
-    // In chunks, and after the client was asked for it.
+    // In chunks, and after `100 Continue`.
     let mut client = running.server.connect();
     let response = client.ask(
         "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\

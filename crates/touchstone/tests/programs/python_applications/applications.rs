@@ -1,5 +1,5 @@
-//! Applications of other authors, installed by pip, each served by us and by gunicorn, and asked for the
-//! same.
+//! Applications of other authors, installed by pip, each served by us and by gunicorn, with the same
+//! requests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) fn site(environment: &Path, place: &Path, make: &str, settings: &str,
     [ours, theirs]
 }
 
-/// What a site of Django is told beside what its own command writes.
+/// The settings of a site of Django beside those that its own command writes.
 pub(crate) const SETTINGS: &str =
     "\nDEBUG = False\nALLOWED_HOSTS = [\"*\"]\nSTATIC_ROOT = BASE_DIR / \"static\"\n";
 
@@ -93,7 +93,7 @@ fn django_with_its_admin() {
     let app = "trial.wsgi:application";
     let tree = Tree::empty();
     let rival = Rival::gunicorn(app, &theirs, environment);
-    // Its static files are a route of files, as its documents want them from the web server.
+    // Its static files are a route of files, as its documents require from the web server.
     let files = format!("[[site.route]]\npath = \"/static/\"\nalias = {:?}\n", ours.join("static"));
     let server = serve(&tree, &[Route::new("/", app, &ours, environment)], &files);
     compare("django", server.address(), rival.address(), visit_admin);

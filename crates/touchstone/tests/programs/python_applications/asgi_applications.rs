@@ -1,4 +1,4 @@
-//! Applications of other authors for ASGI, each served by us and by uvicorn, and asked for the same.
+//! Applications of other authors for ASGI, each served by us and by uvicorn, with the same requests.
 
 use std::net::SocketAddr;
 use std::path::Path;

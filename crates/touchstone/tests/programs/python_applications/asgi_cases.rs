@@ -153,7 +153,7 @@ fn bodies() -> Vec<Case> {
     ]
 }
 
-/// Handshakes of WebSocket that do not lead to one.
+/// Handshakes of WebSocket that do not open one.
 fn sockets() -> Vec<Case> {
     let handshake = |target: &str| {
         get_with(target, "").replace(

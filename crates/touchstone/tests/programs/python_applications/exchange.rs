@@ -1,4 +1,4 @@
-//! Requests byte for byte, and what must come back: the rows of the tables of cases.
+//! Requests byte for byte, and the expected answers: the rows of the tables of cases.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::support::{Client, parse_all, shown};
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One request on a connection of its own, and what must come back.
+/// One request on its own connection, and the expected answer.
 pub(crate) struct Case {
     name: &'static str,
     request: Vec<u8>,
@@ -69,8 +69,8 @@ impl Case {
         let text: String = answer.iter().map(|&byte| char::from(byte)).collect();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let text = format!("{}\r\n\r\n{body}", head.to_lowercase());
-        // A request of HEAD has the length of a body that is not there, behind 101 is another protocol, and
-        // the strict reader knows no trailers.
+        // An answer to HEAD has the length of an absent body, another protocol follows 101, and the strict
+        // reader supports no trailers.
         let is_head = self.request.starts_with(b"HEAD ");
         let has_trailers = self.request.windows(13).any(|bytes| bytes == b"TE: trailers\r".as_slice());
         let is_switched = head.starts_with("HTTP/1.1 101 ");

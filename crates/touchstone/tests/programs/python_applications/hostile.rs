@@ -1,5 +1,5 @@
-//! Hostile applications: what one does to itself does nothing to the files and the other applications of the
-//! same server, and it is there again afterwards.
+//! Hostile applications: the faults of one do not affect the files and the other applications of the same
+//! server, and it is available again afterwards.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::exchange::get;
 use super::{Route, environment, programs, serve};
 use crate::support::{Client, Server, Tree, wait_until};
 
-/// How often the others are asked while a hostile one is at work.
+/// The number of requests to the others while a hostile one runs.
 const ASKED: usize = 50;
 
 /// A server with a hostile application, another one, and files.
@@ -74,7 +74,7 @@ fn a_worker_that_exits_or_crashes_is_started_again() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };
     for target in ["/exits", "/crashes"] {
-        // A request with a body is not asked a second time.
+        // A request with a body is not sent a second time.
         let mut client = server.connect();
         client.set_patience(Duration::from_secs(120));
         client.send(format!(

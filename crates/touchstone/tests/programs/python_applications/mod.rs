@@ -49,7 +49,7 @@ fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/python_applications/programs")
 }
 
-/// A route for an application: what stands in the braces of `python = { ... }`.
+/// A route for an application: the text in the braces of `python = { ... }`.
 struct Route {
     path: &'static str,
     settings: String,
@@ -76,7 +76,7 @@ impl Route {
     }
 }
 
-/// A server with these routes and more lines of configuration before them; returns when it answers at all of
+/// A server with these routes and more lines of configuration before them; returns when it answers on all
 /// their paths.
 fn serve(tree: &Tree, routes: &[Route], more: &str) -> Server {
     let server = start(tree, routes, more);

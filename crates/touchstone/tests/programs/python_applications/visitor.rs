@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{AnswerTo, Client, Response, shown};
 
-/// Fields that a server makes itself, and that say nothing of the application.
+/// Fields of the server itself, which do not depend on the application.
 const OF_THE_SERVER: [&str; 6] =
     ["date", "server", "connection", "keep-alive", "transfer-encoding", "content-length"];
 
@@ -29,11 +29,11 @@ const OF_CHANCE: [(&str, char); 13] = [
     ("data-w-userbar-token=\"", '"'),
 ];
 
-/// One who asks a server, over a new connection each time.
+/// A client of a server, with a new connection for each request.
 pub(crate) struct Visitor {
     address: SocketAddr,
     cookies: BTreeMap<String, String>,
-    /// What was asked, and what came.
+    /// The requests and the answers.
     seen: Vec<(String, Response)>,
 }
 

@@ -1,4 +1,4 @@
-//! WSGI: the table of cases on our server and on gunicorn, and what a table cannot say.
+//! WSGI: the table of cases on our server and on gunicorn, and cases that a table cannot express.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn every_case_is_answered_as_pep_3333_has_it() {
     assert!(faults.is_empty(), "{}\n{}", faults.join("\n"), server.error_text());
 }
 
-/// What the table says holds on a server that many use, too, but for what it names.
+/// The table holds for a widely used server, too, except for the cases that it names.
 #[test]
 fn gunicorn_answers_the_cases_in_the_same_way() {
     let Some(environment) = environment() else { return };

@@ -184,7 +184,7 @@ fn heads() -> Vec<Case> {
     ]
 }
 
-/// Applications that raise or break the rules: a client gets 500 and nothing of the trace.
+/// Applications that raise or break the rules: a client gets 500 without the trace.
 fn wrong() -> Vec<Case> {
     let rejected = |name, target: &str| {
         case(name, get(target)).status(500).lacks(&["x-injected", "secret", "Traceback", "X-Injected"])

@@ -185,7 +185,7 @@ fn trailers_texts_and_posts_without_a_length_are_as_in_tomcat() {
         let routes = route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}")) + &hidden;
         let server = start(&tree, "", &routes, 2);
         assert_eq!(text(&server.get("/trial/answers?how=trailers")), "ok");
-        // The answer is complete, and goes out, before the servlet continues.
+        // The answer is complete, and sent, before the servlet continues.
         wait_until("it has thrown", START, || text(&server.get("/trial/answers?how=thrown")) == "true");
         let told = server.get("/trial/answers?how=text");
         assert_eq!(told.status, 409);
@@ -235,7 +235,7 @@ fn a_switched_connection_ends_when_its_handler_closes_it() {
     }
 }
 
-/// What comes of a connection that switches, until the server ends it.
+/// The bytes of a connection that switches, until the server ends it.
 fn switched(server: &Server, how: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(START)).unwrap();

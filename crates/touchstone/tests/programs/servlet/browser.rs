@@ -62,7 +62,7 @@ fn examples_of_servlets_pages_and_sessions_work_in_a_browser() {
         page.wait_for_text(&format!("You have made {guesses} guesses"), START);
     }
     picture(&mut page, "session");
-    // What a form stores in the session is there when another page asks for it.
+    // A value that a form stores in the session is available to another page.
     page.go(&format!("{top}/servlets/servlet/SessionExample"));
     page.wait_for("document.querySelector('input[name=dataname]') !== null", START);
     page.evaluate(
@@ -95,7 +95,7 @@ fn two_browser_pages_chat() {
         let (mut one, mut other) = (browser.open(&chat), browser.open(&chat));
         one.wait_for_text("Info: WebSocket connection opened.", START);
         other.wait_for_text("Info: WebSocket connection opened.", START);
-        // Each sees the messages of the other as they come.
+        // Each gets the messages of the other immediately.
         one.wait_for_text("has joined", START);
         for (number, text) in ["good morning", "Grüße", "<i>markup</i>"].iter().enumerate() {
             let (from, to) = if number % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };

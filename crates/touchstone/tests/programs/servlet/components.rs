@@ -8,7 +8,7 @@ use super::{BOTH, ask, start, text, trial};
 use crate::support::Tree;
 
 /// The first component refuses requests without a token, and adds a field to others; the second one adds a
-/// field to the answer, whose body goes past it.
+/// field to the answer, without the body.
 #[test]
 fn two_components_stand_before_a_servlet() {
     let Some(trial) = trial() else { return };

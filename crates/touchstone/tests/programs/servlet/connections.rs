@@ -1,4 +1,4 @@
-//! What applications are told of the connection that a request came on.
+//! The information about a request's connection that applications get.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -10,7 +10,7 @@ use super::http::{connect, runtime};
 use super::{BOTH, START, text, trial, with_trial};
 use crate::support::{Client, Tree};
 
-/// The text behind a name in what the servlet says.
+/// The text after a name in the servlet's answer.
 fn said<'t>(facts: &'t str, name: &str) -> &'t str {
     facts.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}: {facts}"))
 }

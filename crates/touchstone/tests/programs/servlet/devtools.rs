@@ -141,7 +141,7 @@ impl Page<'_> {
     pub(crate) fn wait_for(&mut self, expression: &str, most: Duration) {
         let until = Instant::now() + most;
         let ask = json!({ "expression": format!("Boolean({expression})"), "returnByValue": true });
-        // While a page is being left there is none, or not yet what is asked for.
+        // During a navigation there is no page, or not yet the requested one.
         let is_true = || {
             let answer = self.browser.try_call(Some(&self.session), "Runtime.evaluate", ask.clone());
             answer.is_ok_and(|answer| answer["result"]["value"] == true)

@@ -256,7 +256,7 @@ fn an_application_that_takes_long_to_start_holds_no_other_up() {
                 "{isolation} {path}"
             );
         }
-        // A client that leaves meanwhile does not disturb the others.
+        // A client that disconnects in that time does not disturb the others.
         waiting.remove(0);
         fs::write(&until, "").unwrap();
         for client in &mut waiting {
@@ -390,7 +390,7 @@ fn hold_up_their_own_route(trial: &Path, isolation: &str) {
     );
     let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
     let server = start(&tree, "", &routes, 2);
-    // Two requests are in the threads and two wait; there is no place for the fifth, whichever it is.
+    // Two requests are in the threads and two wait; there is no place for a fifth.
     let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -450,7 +450,7 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         std::thread::sleep(Duration::from_secs(1));
         let killed = rustix::process::Pid::from_raw(pid).expect("a process");
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
-        // A request under way is lost; a request that comes after it is answered.
+        // A request under way is lost; a later request is answered.
         assert_eq!(waiting.answer().status, 502, "{round}");
         assert_eq!(server.get("/plain.txt").status, 200);
         let mut client = server.connect();

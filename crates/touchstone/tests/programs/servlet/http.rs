@@ -24,7 +24,7 @@ pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
     requests.ready().await.unwrap()
 }
 
-/// Sends bytes as they are, and gives what comes until the end.
+/// Sends bytes unchanged, and returns the bytes received until the end.
 pub(crate) fn exchange(server: &Server, request: &str) -> String {
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -58,13 +58,13 @@ fn trailers_pass_both_ways_in_http_1() {
             );
             assert!(!fields.contains("Content-Length"), "{fields}");
             assert!(body.contains(SEEN) && body.contains(rest), "{answer}");
-            // What splits lines or frames the message does not come through.
+            // Characters that split lines or frame the message are not passed on.
             assert!(body.ends_with("\r\n0\r\nX-Sum: 11\r\nX-Split: a  X-Forged: b\r\n\r\n"), "{answer}");
         }
         // A body without trailers, and one with its length.
         let plain = exchange(&server, &format!("POST /trial/trailers {head}Content-Length: 2\r\n\r\nok"));
         assert!(plain.contains("early=false ready=true {}") && plain.contains("X-Sum: 2\r\n"), "{plain}");
-        // HTTP/1.0 has no place for them, and Tomcat tells the application so.
+        // HTTP/1.0 does not support them, and Tomcat reports this to the application.
         let old = exchange(&server, "POST /trial/trailers HTTP/1.0\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
         assert!(old.starts_with("HTTP/1.1 500"), "{old}");
     }
@@ -141,7 +141,7 @@ fn applications_are_told_that_a_stream_was_cancelled() {
         runtime().block_on(async {
             let mut requests = connect(&server).await;
             let asked = |path: &str| Request::get(format!("http://a/trial/{path}")).body(()).unwrap();
-            // One that has no answer yet, and one in the middle of it; the connection stays.
+            // One that has no answer yet, and one in the middle of it; the connection remains.
             let (waiting, mut cancelled) = requests.send_request(asked("async?how=never"), true).unwrap();
             let (begun, mut also) = requests.send_request(asked("endless"), true).unwrap();
             let mut body = begun.await.unwrap().into_body();

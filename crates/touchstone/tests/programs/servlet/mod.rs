@@ -241,7 +241,7 @@ fn a_servlet_is_told_what_was_asked() {
         client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
         let facts = text(&client.answer());
         assert!(facts.contains("\nname=abc\n") && facts.contains("\nlength=8\n"), "{facts}");
-        // Methods that the server does not know are left to the application.
+        // Methods that are unknown to the server are left to the application.
         assert!(text(&ask(&server, "PURGE /trial/facts HTTP/1.1")).starts_with("method=PURGE"));
         let mut client = server.connect();
         client.send("HEAD /trial/big?bytes=30000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -330,7 +330,7 @@ fn applications_hear_of_clients_that_have_left() {
     for isolation in BOTH {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
-        // The clients of these requests have left, and the applications are told so.
+        // The clients of these requests have disconnected, and the applications are notified.
         let gone = || text(&server.get("/trial/gone"));
         for number in 1..=3 {
             let mut client = server.connect();
@@ -393,7 +393,7 @@ fn a_socket_of_the_web_speaks_both_ways() {
 }
 
 #[test]
-fn path_parameters_get_nobody_past_the_rules_of_the_server() {
+fn path_parameters_do_not_bypass_the_rules_of_the_server() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let denied = "[[site.route]]\npath = \"/trial/facts/secret/**\"\nrespond = { status = 403 }\n";
@@ -437,7 +437,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     let war = apps.join("new#one.war");
     pack(trial, &war);
     wait_until("the new application runs", START, || server.get("/new/one/facts").status == 200);
-    // A changed descriptor: the application is started anew, and its sessions are kept.
+    // A changed descriptor: the application is restarted, and its sessions are kept.
     let descriptor = apps.join("kept/WEB-INF/web.xml");
     let changed =
         fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
@@ -545,7 +545,7 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
 }
 
 #[test]
-fn texts_are_in_utf_8_where_nobody_says_otherwise() {
+fn texts_are_in_utf_8_by_default() {
     let Some(trial) = trial() else { return };
     for isolation in BOTH {
         let tree = Tree::empty();
@@ -598,7 +598,7 @@ fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
     for _ in 0..3000 {
         assert_eq!(text(&client.answer()), "a file\n");
     }
-    // The client's end comes with its last request.
+    // The client's end arrives with its last request.
     for _ in 0..20 {
         let mut client = caller(&server);
         client.send(&file);
@@ -607,7 +607,7 @@ fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
         client.end();
     }
     // A long call, such as the first call of a servlet, continues on the core; there, a client that has sent
-    // its end counts as gone.
+    // its end counts as disconnected.
     wait_until("a servlet answers a client that has ended", START, || {
         let mut client = caller(&server);
         client.send("GET /trial/facts HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -627,7 +627,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
     let limits = "[limits]\nkeep_alive_timeout = \"2s\"\n";
     let mut server = Server::configured(&tree.root(), &of_others.replace("[limits]\n", limits));
     wait_for_applications(&server, 1);
-    // A client that sends nothing more, and clients that were just answered when the server stops.
+    // A client that sends no more bytes, and clients that were just answered when the server stops.
     caller(&server).end();
     let _clients: Vec<Client> = (0..4).map(|_| caller(&server)).collect();
     server.stop();
@@ -635,7 +635,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
 }
 
 #[test]
-fn a_call_that_takes_long_holds_up_nobody_else() {
+fn a_long_call_delays_no_other_request() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let server = on_one_core(&tree, trial);
@@ -643,14 +643,14 @@ fn a_call_that_takes_long_holds_up_nobody_else() {
     wait_until("a call on the thread of its connection waits", START, || {
         let (mut other, mut third, mut waits) = (caller(&server), caller(&server), caller(&server));
         waits.send(get("/trial/gate?do=wait"));
-        // The servlet waits until another client's request opens the gate; that request must be answered
-        // meanwhile.
+        // The servlet waits until another client's request opens the gate; that request must be answered in
+        // that time.
         for _ in 0..20 {
             assert_eq!(text(&other.ask(get("/plain.txt"))), "a file\n");
             assert_eq!(third.ask(get("/trial/facts")).status, 200);
         }
         assert_eq!(other.ask(get("/trial/gate?do=open")).status, 200);
-        // On a slow machine its connection may have left the thread before it asked.
+        // On a slow machine its connection may have left the thread before it sent the request.
         text(&waits.answer()).starts_with("worker-")
     });
     // A client that leaves in the middle of such a call does not disturb the others.

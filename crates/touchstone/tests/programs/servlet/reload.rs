@@ -1,6 +1,6 @@
 //! Applications that are replaced, and routes that a new configuration changes, while requests of every kind
-//! are in them: those end as if nothing had happened, or with the time that the route gives them; new ones
-//! are answered by the new application meanwhile.
+//! are in them: those end without a disturbance, or at the route's time limit; at the same time the new
+//! application answers new ones.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -35,7 +35,7 @@ impl Replaceable {
         route("/trial/", &format!("app = {war:?}, isolation = {isolation:?}{keys}"))
     }
 
-    /// Has the server take up a configuration in which the route is another.
+    /// Makes the server load a configuration with another route.
     fn reload(&self, keys: &str) {
         reload_with(
             &self.server,
@@ -96,7 +96,7 @@ impl UnderWay {
         UnderWay { answers, upload, socket, until }
     }
 
-    /// Has all of them go on, and looks that they were answered by the application that they were begun in.
+    /// Lets all of them continue, and checks that the application answered in which they were begun.
     fn end(mut self, name: &str) {
         self.socket.say("a").unwrap();
         assert_eq!(self.socket.hear().unwrap(), "heard a");
@@ -152,7 +152,7 @@ fn requests_go_on_while_a_configuration_changes_their_route() {
         under_way.end(&old);
         it.wait_for_line("have stopped");
         assert_eq!(it.name(), new);
-        // One that changes nothing leaves the application as it is.
+        // One without a change does not restart the application.
         it.reload(", threads = 77");
         assert_eq!(it.name(), new);
     }
@@ -189,7 +189,7 @@ fn pages_and_uploads_work_behind_a_reload_that_changes_their_route() {
     }
 }
 
-/// Requests that would go on for good.
+/// Requests that would never end.
 struct Endless {
     stream: Client,
     pending: Client,

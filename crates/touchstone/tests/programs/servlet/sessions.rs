@@ -93,7 +93,7 @@ fn sessions_find_their_way_back_through_a_proxy() {
         let ending = format!(".{name}");
         assert_eq!(cookies.iter().filter(|cookie| cookie.ends_with(&ending)).count(), 2, "{cookies:?}");
     }
-    // Each stays with its server, by its cookie or by its path.
+    // Each is sent to its server, by its cookie or by its path.
     for round in [2, 3] {
         for cookie in &cookies {
             assert!(count(&front, cookie).starts_with(&format!("{round} ")), "{cookie}");
@@ -103,7 +103,7 @@ fn sessions_find_their_way_back_through_a_proxy() {
         let session = cookie.replace("JSESSIONID=", "");
         assert!(text(&front.get(&format!("/trial/count;jsessionid={session}"))).starts_with("4 "));
     }
-    // If that server is gone, another one begins a new session.
+    // If that server has ended, another one begins a new session.
     other.stop();
     let lost = cookies.iter().find(|cookie| cookie.ends_with(".other")).unwrap();
     let again = ask(&front, &format!("GET /trial/count HTTP/1.1\r\nCookie: {lost}"));

@@ -1,6 +1,6 @@
 //! Servlets, pages, files, sessions, uploads and sockets under load for a long time, while one of two
-//! applications is replaced again and again: requests to the other do not notice, and nothing of the replaced
-//! applications is left.
+//! applications is replaced again and again: requests to the other are not affected, and no part of the
+//! replaced applications remains.
 //!
 //! The long form takes half an hour and shows what it measures once a minute:
 //! `cargo test -p touchstone --test programs servlet::soak -- --ignored --nocapture`.
@@ -78,7 +78,7 @@ impl Soak {
         copy(trial, &apps.join("kept"));
         let war = apps.join("replaced.war");
         pack(trial, &war);
-        // Other tests may rebuild the jars meanwhile.
+        // Other tests may rebuild the jars at the same time.
         let jars = tree.root().join("jars");
         copy(&target().join("java"), &jars);
         let java = format!("library = {jars:?}\nheap = \"96MiB\"\n");
@@ -98,7 +98,7 @@ impl Soak {
                 scope.spawn(move || load.ask("/replaced", number));
             }
             scope.spawn(move || load.chat());
-            // On a slow machine too, replacements happen on both sides of the first look.
+            // On a slow machine too, replacements happen before and after the first check.
             while begun.elapsed() < self.warm_up + self.length || replaced < 4 {
                 std::thread::sleep(self.every);
                 replace(&war);
@@ -166,7 +166,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What all clients know.
+/// The state that all clients share.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     address: SocketAddr,
@@ -206,8 +206,8 @@ impl Load<'_> {
         }
     }
 
-    /// Talks over two sockets. One stays open; the other belongs to the replaced application and is closed
-    /// and opened again. Each message is answered on its socket, and no socket breaks off.
+    /// Sends messages over two sockets. One remains open; the other belongs to the replaced application and
+    /// is closed and opened again. Each message is answered on its socket, and no socket breaks off.
     fn chat(self) {
         let mut kept = WebSocket::open(self.address, "/kept/socket").unwrap();
         while !self.is_over.load(Relaxed) {

@@ -31,7 +31,7 @@ impl WebSocket {
             answer.push(byte[0]);
         }
         let answer = String::from_utf8_lossy(&answer).to_lowercase();
-        // RFC 6455 section 1.3: what the sample's nonce gives.
+        // RFC 6455 section 1.3: the answer to the sample's nonce.
         let is_switched = answer.starts_with("http/1.1 101 ")
             && answer.contains("\r\nupgrade: websocket\r\n")
             && answer.contains("s3pplmbitxaq9kygzzhzrbk+xoo=");
@@ -55,7 +55,7 @@ impl WebSocket {
         String::from_utf8(payload).map_err(io::Error::other)
     }
 
-    /// Says that it is over, and waits until the server has said so too.
+    /// Sends a close frame, and waits for that of the server.
     pub(crate) fn close(mut self) -> io::Result<()> {
         self.send(CLOSE, &[3, 0xE8])?;
         let mut rest = Vec::new();

@@ -1,5 +1,5 @@
-//! What answers say to browsers, `security_fields` and `cors`, in every version of HTTP: on files, programs,
-//! other servers and stored answers.
+//! The fields of answers for browsers, `security_fields` and `cors`, in every version of HTTP: on files,
+//! programs, other servers and stored answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -42,7 +42,7 @@ fn site(tree: &Tree, origin: &Origin, keys: &str) -> Server {
     Server::configured(tree.around(), &text)
 }
 
-/// An origin that says of itself what its answers may be used for, and what it was asked.
+/// An origin that sends its own such fields, and returns the request.
 fn origin() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
@@ -101,7 +101,7 @@ fn safe_fields_are_in_every_answer_once() {
             }
             assert_eq!(values(&lines, "content-security-policy").len(), 1, "{version} {path}");
             assert_eq!(values(&lines, "permissions-policy").len(), 1, "{version} {path}");
-            // What the origin says of itself counts.
+            // The origin's own fields have precedence.
             let of_origin = path.starts_with("/app/x") || path.starts_with("/direct/");
             let frames = if of_origin { "deny" } else { "sameorigin" };
             assert_eq!(values(&lines, "x-frame-options"), [frames], "{version} {path}");
@@ -256,7 +256,7 @@ fn questions_of_browsers_are_answered_without_a_user() {
         assert_eq!(status, 403, "{path}");
         assert!(!lines.iter().any(|line| line.starts_with("access-control-")), "{lines:?}");
     }
-    // The route of the request that the browser wants to send decides, and who may come at all.
+    // The route of the announced request decides, also which clients are allowed.
     let (_, lines) = question("/dir/inner.txt", ORIGIN, "PUT").unwrap();
     assert!(values(&lines, "access-control-allow-origin").is_empty(), "{lines:?}");
     assert_eq!(question("/dir/inner.txt", ORIGIN, "GET").unwrap().0, 204);

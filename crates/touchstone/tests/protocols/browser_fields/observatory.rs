@@ -1,5 +1,5 @@
-//! The safe values of `security_fields`, judged by the rules of MDN's HTTP Observatory: its own program,
-//! from npm, looks at a site here.
+//! The safe values of `security_fields`, judged by the rules of MDN's HTTP Observatory: its own program, from
+//! npm, checks a site of this test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn observatory() -> Option<PathBuf> {
     Some(package)
 }
 
-/// What the program says of a page of this site.
+/// The program's result for a page of this site.
 fn judged(tree: &Tree, package: &Path, keys: &str) -> Value {
     let authority_key = KeyPair::generate().expect("a key");
     let mut authority_params = CertificateParams::new(Vec::new()).expect("parameters");
@@ -93,7 +93,7 @@ fn the_safe_values_pass_every_rule() {
     let strict = judged(&tree, &package, strict);
     let csp = &strict["content-security-policy"];
     assert_eq!(csp["result"], "csp-implemented-with-no-unsafe-default-src-none", "{strict}");
-    // The program asks with an origin that is not listed.
+    // The program sends a request with an origin that is not listed.
     let cors = &strict["cross-origin-resource-sharing"];
     assert_eq!(cors["result"], "cross-origin-resource-sharing-not-implemented", "{strict}");
     let open = judged(&tree, &package, "cors = { origins = [\"*\"] }");

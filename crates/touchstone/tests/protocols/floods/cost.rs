@@ -30,7 +30,7 @@ pub(super) struct Cost {
 /// Makes an attack and measures it.
 pub(super) fn measure(server: &Server, attack: impl FnOnce() -> Bytes) -> Cost {
     let process = server.process();
-    // The peak begins anew from here.
+    // The peak is reset here.
     let _ = fs::write(format!("/proc/{process}/clear_refs"), "5");
     let (memory, server_ns, own_ns) = (status_kib(process, "VmRSS:"), processor_ns(process), own_ns());
     OF_HELPERS_NS.set(0);

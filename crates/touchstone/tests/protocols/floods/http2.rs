@@ -268,7 +268,7 @@ impl Exchange {
         Exchange { stream, received: Received::default(), sent: 0 }
     }
 
-    /// Sends all of it, and takes what comes meanwhile; false if the server has ended the connection.
+    /// Sends all of it, and receives at the same time; false if the server has ended the connection.
     fn send(&mut self, mut out: &[u8]) -> bool {
         let until = Instant::now() + PATIENCE;
         while !out.is_empty() {
@@ -293,7 +293,7 @@ impl Exchange {
         true
     }
 
-    /// Takes what has come; false if the server has ended the connection.
+    /// Receives the available bytes; false if the server has ended the connection.
     fn take(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         loop {
@@ -309,7 +309,7 @@ impl Exchange {
         }
     }
 
-    /// Says that nothing more comes, and waits until the server ends the connection.
+    /// Ends sending, and waits until the server ends the connection.
     fn end(mut self) -> (Bytes, Received) {
         let _ = self.stream.shutdown(Shutdown::Write);
         let until = Instant::now() + PATIENCE;
@@ -321,7 +321,7 @@ impl Exchange {
     }
 }
 
-/// Sends pieces until the server ends the connection, which it must do, and say why.
+/// Sends pieces until the server ends the connection, which it must do, with the reason.
 fn flood(server: &Server, piece: impl Fn(&mut Vec<u8>, u32)) -> Bytes {
     let (mut exchange, mut out, mut is_ended) = (Exchange::begin(server), hello(&[]), false);
     for number in 0..MANY {
@@ -385,7 +385,7 @@ fn slowly(server: &Server, beginning: &[u8], piece: &[u8]) -> (Bytes, usize) {
 struct Received {
     bytes: u64,
     goaway: Option<ErrorCode>,
-    /// A reset has taken away what the server said.
+    /// A reset has removed the server's last bytes.
     is_reset: bool,
     statuses: usize,
     input: Vec<u8>,
@@ -410,7 +410,7 @@ impl Received {
     }
 }
 
-/// A field of 4000 bytes goes into the table, and is then meant 16,000 times by a byte each.
+/// A field of 4000 bytes is put into the table, and then referenced 16,000 times by one byte each.
 fn hpack_bomb(server: &Server) -> Bytes {
     let (mut exchange, mut out) = (Exchange::begin(server), hello(&[]));
     let mut first = vec![0x82, 0x86, 0x84, 0x41, 1, b'a'];
@@ -489,7 +489,7 @@ fn unread_answers(server: &Server) -> Bytes {
     Bytes { sent: out.len() as u64, received }
 }
 
-/// A request whose header block is cut off within a frame: the rest may come byte by byte.
+/// A request whose header block is cut off within a frame: the rest may arrive byte by byte.
 fn half_a_block() -> Vec<u8> {
     let mut out = hello(&[]);
     frame::append_header(16_000, FrameType::HEADERS, flags::END_HEADERS | flags::END_STREAM, 1, &mut out);
@@ -497,7 +497,7 @@ fn half_a_block() -> Vec<u8> {
     out
 }
 
-/// A request whose body comes in frames of one byte.
+/// A request whose body is sent in frames of one byte.
 fn request_with_body() -> Vec<u8> {
     let mut out = hello(&[]);
     put_request_for("/cgi/count", 1, false, &mut out);

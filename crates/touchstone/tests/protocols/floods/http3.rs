@@ -225,7 +225,7 @@ async fn large_section(connection: &Connection) {
     assert!(answer.is_err() || answer.is_ok_and(|answer| answer.len() < 10_000), "the file was sent");
 }
 
-/// Changes of priority, and frames that mean nothing.
+/// Changes of priority, and frames without a meaning.
 async fn control_frames(connection: &Connection, control: &mut SendStream) {
     let mut out = Vec::new();
     for stream in 0..1000 {
@@ -259,7 +259,7 @@ async fn slow_requests(connection: &Connection) {
     .await;
 }
 
-/// Gives each stream its turn again and again, until none comes back from it.
+/// Runs each stream in turn again and again, until all have ended.
 async fn until_none_is_left<S>(mut streams: Vec<S>, mut turn: impl AsyncFnMut(S) -> Option<S>) {
     let until = std::time::Instant::now() + PATIENCE;
     while !streams.is_empty() {
@@ -273,7 +273,7 @@ async fn until_none_is_left<S>(mut streams: Vec<S>, mut turn: impl AsyncFnMut(S)
     }
 }
 
-/// Requests whose bodies come in frames of one byte, until the server has answered all of them.
+/// Requests whose bodies are sent in frames of one byte, until the server has answered all of them.
 async fn slow_bodies(connection: &Connection) {
     let mut streams = Vec::new();
     for _ in 0..20 {
@@ -338,7 +338,7 @@ async fn unread_answers(connection: &Connection) {
     assert!(broken > 0, "all of it was sent, {received} bytes");
 }
 
-/// Greetings from many addresses: the server answers some, and asks the others to prove their address.
+/// Greetings from many addresses: the server answers some, and requires the others to prove their address.
 fn broken_handshakes(server: &Server) -> Bytes {
     let (bytes, answers) = greet(server, 300);
     // The packets of that kind have this type in their first byte (RFC 9000 section 17.2.5).
@@ -420,7 +420,7 @@ fn udp() -> UdpSocket {
     socket
 }
 
-/// The datagrams that have come, and come until there is a pause.
+/// The datagrams that have arrived, and arrive until there is a pause.
 fn received_by(socket: &UdpSocket) -> Vec<Vec<u8>> {
     let (mut received, mut buffer) = (Vec::new(), [0; 2048]);
     while let Ok(count) = socket.recv(&mut buffer) {
@@ -450,7 +450,7 @@ fn crypto_gaps(server: &Server) -> Bytes {
     let (socket, mut bytes) = (udp(), Bytes::default());
     let pieces: Vec<u64> = (1..1000).collect();
     for (number, place) in pieces.into_iter().enumerate() {
-        // The first byte never comes, so nothing can be read.
+        // The first byte never arrives, so no request can be read.
         let packet = first_packet(7, number as u32, place * 1100, &[1; 1000]);
         socket.send_to(&packet, address(server)).expect("it is sent");
         bytes.sent += packet.len() as u64;

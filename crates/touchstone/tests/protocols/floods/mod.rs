@@ -1,10 +1,10 @@
-//! The known attacks on HTTP/1, HTTP/2, HTTP/3 and TLS: each is made for a short time against the real
+//! The known attacks on HTTP/1, HTTP/2, HTTP/3 and TLS: each is run for a short time against the real
 //! program, and must meet the limit that stops it: the connection ends, or costs the server no more than it
-//! costs the attacker, and the memory stays bounded. Others are served afterwards as before.
+//! costs the attacker, and the memory remains bounded. Other clients are served afterwards as before.
 //!
-//! What each costs both sides is told, never asserted: `BLESS=1 cargo test -p touchstone --test protocols
-//! floods` makes one after the other and writes the table of docs/security.md. Without that the test makes
-//! them side by side, and compares the attacks and their limits with the rows of the table.
+//! The cost of each for both sides is reported, never asserted: `BLESS=1 cargo test -p touchstone --test
+//! protocols floods` makes one after the other and writes the table of docs/security.md. Without that the
+//! test makes them side by side, and compares the attacks and their limits with the rows of the table.
 
 mod cost;
 mod http1;
@@ -31,7 +31,7 @@ const END: &str = "<!-- floods:end -->";
 /// So much may the server's memory grow by any of them; a debug build keeps more than a release build.
 const MOST_GROWTH_KIB: u64 = 96 * 1024;
 
-/// So many are made at once: most of their time they wait for the server to give up.
+/// This many run at the same time: mostly they wait until the server ends the connection.
 const AT_ONCE: usize = 6;
 
 /// Far longer than any limit here takes to act.
@@ -45,7 +45,7 @@ struct Attack {
     name: &'static str,
     /// What stops it.
     limit: &'static str,
-    /// Makes it, asserts that the limit acts, and gives the bytes that went both ways.
+    /// Runs it, asserts that the limit acts, and returns the bytes sent in both directions.
     make: fn(&Server) -> Bytes,
 }
 
@@ -100,7 +100,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads until the server has ended the connection, which it must do; gives how many bytes came.
+/// Reads until the server has ended the connection, which it must do; returns the number of received bytes.
 fn read_until_the_end(stream: &mut TcpStream) -> u64 {
     let (mut received, mut buffer) = (0, vec![0; 256 * 1024]);
     loop {

@@ -152,7 +152,7 @@ fn broken_handshakes(server: &Server) -> Bytes {
         let mut stream = connect(server);
         stream.write_all(&hello).expect("it is sent");
         bytes.sent += hello.len() as u64;
-        // The server's answer is awaited, and then nothing more is sent.
+        // The server's answer is awaited, and then no more bytes are sent.
         bytes.received += stream.read(&mut [0; 16_384]).expect("an answer") as u64;
         held.push(stream);
     }
@@ -232,7 +232,7 @@ fn wrong_tickets(server: &Server) -> Bytes {
     let first = ClientConnection::new(config.clone(), name()).expect("a session");
     let mut stream = StreamOwned::new(first, connect(server));
     stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n").expect("the handshake succeeds");
-    // The tickets come with the answer.
+    // The tickets arrive with the answer.
     let _ = stream.read(&mut [0; 16_384]).expect("an answer");
     let mut session = ClientConnection::new(config, name()).expect("a session");
     let (mut bytes, mut out) = (Bytes::default(), Vec::new());
@@ -291,7 +291,7 @@ fn renegotiation(server: &Server) -> Bytes {
     assert!(said.contains("RENEGOTIATING"), "{said}");
     let is_refused = ["no renegotiation", "unexpected message", "handshake failure", "write:errno", "alert"];
     assert!(is_refused.iter().any(|words| said.contains(words)), "{said}");
-    // As s_client tells them.
+    // As s_client prints them.
     let figure = |before: &str, after: &str| -> u64 {
         let text = said.split(before).nth(1).and_then(|rest| rest.split(after).next());
         text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)

@@ -135,7 +135,7 @@ class Client:
             token_handler=Client.tokens.append,
         )
         if command.get("takes_bytes"):
-            # It gives the server no credit for more.
+            # It grants the server no credit for more.
             self.quic._write_connection_limits = self.quic._write_stream_limits = lambda *_, **__: None
         self.server = ("127.0.0.1", command["port"])
         self.h3 = None
@@ -144,7 +144,7 @@ class Client:
         self.answers = {}
         self.open_socket()
         self.quic.connect(self.server, now=time.time())
-        # From the start: the server's first streams may come before the end of the handshake.
+        # From the start: the server's first streams may arrive before the end of the handshake.
         if command.get("protocols", H3_ALPN) == H3_ALPN:
             self.h3 = WatchedH3(self.quic)
 

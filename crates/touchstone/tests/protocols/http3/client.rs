@@ -1,4 +1,4 @@
-//! The client process: commands go in as lines of JSON, answers come out (see `client.py`).
+//! The client process: its input are commands as lines of JSON, its output are answers (see `client.py`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Client {
         self.connect_with(name, server, json!({}))
     }
 
-    /// The same, with more to say; `server_name` may be another.
+    /// The same with more options; `server_name` may be another.
     pub(crate) fn connect_with(&mut self, name: &str, server: &Server, more: Value) -> Value {
         let mut command = json!({
             "do": "connect", "name": name, "port": server.address().port(), "server_name": "localhost"
@@ -86,7 +86,7 @@ impl Client {
         result["stream"].as_u64().expect("a stream has a number")
     }
 
-    /// Waits until the server closes a connection; the code that it says.
+    /// Waits until the server closes a connection; returns its code.
     pub(crate) fn wait_closed(&mut self, name: &str) -> u64 {
         let result = self.run(json!({"do": "wait", "name": name}));
         result["closed"]["code"].as_u64().expect("it was closed with a code")
@@ -106,7 +106,7 @@ impl Answer {
         result["answers"].as_array().expect("answers are an array").iter().cloned().map(Answer).collect()
     }
 
-    /// The status; 0: none came.
+    /// The status; 0: none arrived.
     pub(crate) fn status(&self) -> u64 {
         self.0["status"].as_u64().expect("a status is a number")
     }

@@ -40,7 +40,7 @@ fn a_ticket_is_good_once() {
     let early = json!([{"path": "/alphabet.txt"}]);
     let once = client.connect_with("once", &server, json!({"resume": "first", "early": early}));
     assert_eq!((&once["resumed"], &once["early_data_accepted"]), (&json!(true), &json!(true)), "{once}");
-    // New tickets have come since; a replay has the old one only.
+    // New tickets have arrived since; a replay has the old one only.
     let again = client.connect_with("again", &server, json!({"resume": "first"}));
     assert_eq!((&again["resumed"], &again["early_data_accepted"]), (&json!(false), &json!(false)), "{again}");
 }

@@ -28,7 +28,7 @@ const CONNECTION_ERRORS: &[(&str, &[u8], bool, u64)] = &[
 
 /// What is sent on a request stream, and the code that resets it.
 const STREAM_ERRORS: &[(&[u8], u64)] = &[
-    // No request at all, one without pseudo-header fields, one with a field of HTTP/1.
+    // A stream without a request, one without pseudo-header fields, one with a field of HTTP/1.
     (b"", 0x10d),
     (b"\x01\x02\x00\x00", 0x10e),
     (b"\x01\x1a\x00\x00\xd1\xd7\xc1\x50\x01h\x27\x03connection\x05close", 0x10e),
@@ -104,7 +104,7 @@ fn what_is_not_known_is_ignored() {
 }
 
 #[test]
-fn garbage_on_the_port_harms_nobody() {
+fn garbage_on_the_port_harms_no_client() {
     let tree = Tree::standard();
     let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
     client.connect("a", &server);
@@ -125,7 +125,7 @@ fn a_client_that_never_listens_is_cut_off() {
     };
     client.connect("good", &server);
     client.connect("bad", &server);
-    // Requests that take a look at the disk, and are given up at once.
+    // Requests that need the disk, and are cancelled at once.
     for _ in 0..8 {
         let requests = vec![json!({"method": "POST", "path": "/", "unended": true}); 50];
         client.run(json!({"do": "reset", "name": "bad", "requests": requests}));

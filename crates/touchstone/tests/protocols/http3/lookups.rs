@@ -1,5 +1,5 @@
 //! One table of GETs over HTTP/1.1, HTTP/2 and HTTP/3: the caches answer the same requests in all of them,
-//! with the same status, and the access log says so.
+//! with the same status, and the access log records it.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http3::client::Client;
 use crate::support::{Origin, Server, Tree, curl, wait_until};
 
-/// A request, its status, and what answers it when it is asked for the second time.
+/// A request, its status, and what answers it the second time.
 struct Case {
     target: &'static str,
     fields: &'static [(&'static str, &'static str)],

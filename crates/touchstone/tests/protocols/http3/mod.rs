@@ -1,4 +1,4 @@
-//! HTTP/3 from the outside, with a client that shares nothing with the server: aioquic, driven by
+//! HTTP/3 from the outside, with a client that shares no code with the server: aioquic, driven by
 //! `client.py`.
 
 pub(crate) mod client;
@@ -14,8 +14,7 @@ mod tunnels;
 use crate::support::{Server, Tree};
 use client::Client;
 
-/// A server of `tree` with two cores that speaks HTTP/3, and a client process; `None` where there is no
-/// client.
+/// A server of `tree` with two cores and HTTP/3, and a client process; `None` if there is no client.
 fn server_and_client(tree: &Tree, more: &[&str]) -> Option<(Server, Client)> {
     let client = Client::start()?;
     let root = tree.root();

@@ -121,7 +121,7 @@ fn interim_responses_go_ahead_of_the_final_one() {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n";
         let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
         while let Some((head, _)) = read_request(&mut input) {
-            // If they come together they are most probably read together.
+            // If they arrive together they are most probably read together.
             if head.starts_with("GET /app/apart ") {
                 output.write_all(interim.as_bytes()).unwrap();
                 thread::sleep(Duration::from_millis(100));
@@ -241,7 +241,8 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
     assert_eq!(client.get("a", "/alphabet.txt").status(), 200);
 }
 
-/// An origin that reports when a request has come, answers on command, and reports when its client is gone.
+/// An origin that reports when a request has arrived, answers on command, and reports when its client has
+/// disconnected.
 fn waiting_origin() -> (SocketAddr, Receiver<&'static str>, Sender<()>) {
     let (say, said) = channel();
     let (go, wait) = channel();

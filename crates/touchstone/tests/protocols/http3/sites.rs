@@ -1,4 +1,4 @@
-//! Sites: certificates by name, client certificates, which sites speak HTTP/3 and announce it, logs, reload.
+//! Sites: certificates by name, client certificates, which sites use HTTP/3 and announce it, logs, reload.
 
 use std::fs;
 use std::path::Path;
@@ -167,7 +167,7 @@ fn a_reload_switches_it_on_and_off() {
     reload(true, "", 1);
     client.connect("a", &server);
     assert_eq!(client.get("a", "/alphabet.txt").status(), 200);
-    // Another configuration: the connection stays, and new requests are answered by it.
+    // Another configuration: the connection is kept, and new requests are answered by it.
     reload(true, "headers = { X-New = \"yes\" }", 2);
     assert_eq!(client.get("a", "/alphabet.txt").field("x-new"), Some("yes"));
     client.connect("b", &server);

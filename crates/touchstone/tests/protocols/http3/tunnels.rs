@@ -70,7 +70,7 @@ fn server_before(tree: &Tree, origin: &str) -> Option<(Server, Client)> {
     configured(tree, limits, &route)
 }
 
-/// An extended CONNECT whose stream stays open.
+/// An extended CONNECT whose stream remains open.
 fn connect(path: &str) -> Value {
     json!({
         "method": "CONNECT", "path": path, "unended": true,
@@ -83,7 +83,7 @@ fn begin(client: &mut Client, request: Value) -> u64 {
     begun["streams"][0].as_u64().unwrap()
 }
 
-/// What has come on a stream when it has this many bytes, or has ended.
+/// The bytes of a stream when this many have arrived, or it has ended.
 fn so_far(client: &mut Client, stream: u64, bytes: usize) -> (u64, String, Value) {
     let result = client.run(json!({"do": "answers", "name": "a", "streams": [stream], "bytes": bytes}));
     assert!(result["closed"].is_null(), "{result}");
@@ -119,7 +119,7 @@ fn a_websocket_passes_in_both_directions() {
     client.run(json!({"do": "data", "name": "a", "stream": stream, "text": "end"}));
     let (_, body, answer) = so_far(&mut client, stream, usize::MAX >> 2);
     assert!(body.ends_with("xend") && answer["ended"] == true && answer["reset"].is_null(), "{answer}");
-    // Other requests of the connection go on.
+    // Other requests of the connection continue.
     client.get("a", "/alphabet.txt").assert("a file", 200, b"abcdefghijklmnopqrstuvwxyz");
 }
 

@@ -10,8 +10,8 @@ fn of_known_length() {
     check(known_length());
 }
 
-/// The server cannot know that the request has ended, so it listens on after its answer. Without that the
-/// body's bytes would reset the connection, and a slow client could lose the answer.
+/// The server cannot know that the request has ended, so it continues to read after its answer. Without that
+/// the body's bytes would reset the connection, and a slow client could lose the answer.
 #[test]
 fn a_body_after_the_answer_resets_nothing() {
     let peer = Peer::start();
@@ -227,7 +227,7 @@ fn too_large_table() -> Vec<Case> {
         in_chunks("one chunk that is too large", format!("100001\r\n{}\r\n0\r\n\r\n", "c".repeat(MOST + 1)))
             .answers(413)
             .closed(),
-        // It may be refused for its size, or for what comes of it.
+        // It may be refused for its size, or for its effect.
         in_chunks("a chunk of almost 2^64 bytes", format!("ffffffffffffffff\r\n{}", "c".repeat(MOST + 1)))
             .answers(413)
             .or(400)

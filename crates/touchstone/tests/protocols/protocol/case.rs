@@ -10,7 +10,7 @@ use crate::support::{
     unix_now,
 };
 
-/// What is sent on one connection, and what must come back.
+/// The bytes sent on one connection, and the expected answers.
 pub(crate) struct Case {
     name: &'static str,
     exchanges: Vec<Exchange>,
@@ -50,7 +50,7 @@ enum After {
     Closed,
     /// The same; but a client that sends on behind its last request may be reset (RFC 9112 section 9.6).
     ClosedToMore,
-    /// Either, as the answer's `Connection` field says.
+    /// Either, as the answer's `Connection` field states.
     AsAnnounced,
 }
 
@@ -62,7 +62,7 @@ enum Manner {
     SplitAt(usize),
 }
 
-/// Begins a case: these bytes on a new connection. `{etag}` stands for the entity tag of `/alphabet.txt`.
+/// Begins a case: these bytes on a new connection. `{etag}` is replaced by the entity tag of `/alphabet.txt`.
 pub(crate) fn case(name: &'static str, sent: impl AsRef<[u8]>) -> Case {
     let exchange = Exchange { sent: sent.as_ref().to_vec(), answers: Vec::new() };
     Case { name, exchanges: vec![exchange], after: After::AsAnnounced, split: false }
@@ -184,7 +184,7 @@ impl Case {
         manners
     }
 
-    /// The last request is one of HTTP/1.0, whose connection ends without being told.
+    /// The last request is one of HTTP/1.0, whose connection ends by default.
     fn is_http_1_0(&self) -> bool {
         let sent = &self.exchanges.last().expect("a case has an exchange").sent;
         sent.windows(11).any(|window| window == b" HTTP/1.0\r\n")
@@ -229,7 +229,7 @@ impl Peer {
 
 /// Runs a table of cases, and fails with all that went wrong.
 pub(crate) fn check(table: Vec<Case>) {
-    // The cases mostly wait for one another's packets; several at a time keep the whole short.
+    // The cases mostly wait for packets; several at a time shorten the test.
     const WORKERS: usize = 8;
     let mut names = HashSet::new();
     for case in &table {
@@ -264,7 +264,8 @@ pub(crate) fn check(table: Vec<Case>) {
     );
 }
 
-/// Runs a case in each manner; stops at the first that fails, for the others would mostly say the same.
+/// Runs a case in each manner; stops at the first that fails, because the others would mostly fail in the
+/// same way.
 fn run(peer: &Peer, case: &Case) -> Result<(), String> {
     for manner in case.manners() {
         attempt(peer, case, manner).map_err(|why| {
@@ -310,7 +311,7 @@ fn send(client: &mut Client, bytes: &[u8], manner: Manner) -> std::io::Result<()
     match manner {
         Manner::Whole => client.try_send(bytes),
         Manner::ByteByByte => {
-            // A megabyte byte by byte would take minutes: after the head, a body goes in pieces of an odd
+            // A megabyte byte by byte would take minutes: after the head, a body is sent in pieces of an odd
             // size.
             const BYTES: usize = 40_000;
             const MOST_MOMENTS: usize = 400;
@@ -454,7 +455,7 @@ fn check_connection(case: &Case, client: &mut Client, last: &Response) -> Result
         return check_kept(client).map_err(|why| format!("the connection was not kept: {why}"));
     }
     if !last.says_close() && !case.is_http_1_0() {
-        // RFC 9112 section 9.6: a server that will close says so.
+        // RFC 9112 section 9.6: a server that will close announces it.
         return Err("closed without Connection: close".to_owned());
     }
     match (client.try_end(), &case.after) {

@@ -45,7 +45,7 @@ fn table() -> Vec<Case> {
             "If-Modified-Since in the form of asctime",
             "If-Modified-Since: Fri Jan  2 03:04:05 2026\r\n",
         ),
-        // RFC 9111 section 4.2 asks caches to read such dates; no harm is in it here.
+        // RFC 9111 section 4.2 asks caches to read such dates; this is harmless here.
         not_modified(
             "If-Modified-Since in the wrong case",
             "If-Modified-Since: FRI, 02 jan 2026 03:04:05 gmt\r\n",

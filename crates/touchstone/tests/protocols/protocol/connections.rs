@@ -1,4 +1,4 @@
-//! Which connections are kept, and what the answer says of it (RFC 9112 section 9, RFC 9110 section 7.6.1).
+//! Which connections are kept, and how the answer states it (RFC 9112 section 9, RFC 9110 section 7.6.1).
 
 use crate::protocol::case::{Case, case, check, get};
 use crate::support::ALPHABET;

@@ -20,8 +20,8 @@ fn framed(name: &'static str, lines: impl AsRef<[u8]>, after: impl AsRef<[u8]>) 
     case(name, [start, lines.as_ref(), b"\r\n", after.as_ref()].concat())
 }
 
-/// The second request that an attacker smuggles in. If the server takes it for one, its answer comes where
-/// the connection must end.
+/// The second request that an attacker smuggles in. If the server accepts it as one, its answer arrives
+/// instead of the end of the connection.
 const SMUGGLED: &str = "GET /second.txt HTTP/1.1\r\nHost: example.com\r\n\r\n";
 
 fn content_lengths() -> Vec<Case> {

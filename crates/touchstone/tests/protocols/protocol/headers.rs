@@ -18,7 +18,7 @@ fn limits() {
     check(limits_table());
 }
 
-/// A request with these bytes where the field lines after `Host` stand, their CRLF included.
+/// A request with these bytes as the field lines after `Host`, their CRLF included.
 fn fields(name: &'static str, lines: impl AsRef<[u8]>) -> Case {
     let start = b"GET /alphabet.txt HTTP/1.1\r\nHost: example.com\r\n";
     case(name, [start, lines.as_ref(), b"\r\n"].concat())

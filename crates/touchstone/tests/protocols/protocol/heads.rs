@@ -47,7 +47,7 @@ fn head_equals_the_head_of_get() {
         if get.says_close() {
             client.end();
         } else {
-            // Had a body been sent, it would stand before this answer.
+            // If a body had been sent, it would be before this answer.
             let next = client.ask(request("GET", "/second.txt", "Connection: close\r\n"));
             assert_eq!(next.status, 200, "after HEAD {target}");
             client.end();

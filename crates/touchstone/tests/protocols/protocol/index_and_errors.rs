@@ -83,8 +83,8 @@ fn directories_table() -> Vec<Case> {
     ]
 }
 
-/// Every error has a page that names its status, which [`check`] tests in all tables; here is what it must
-/// not be.
+/// Every error has a page that names its status, which [`check`] tests in all tables; this table has what it
+/// must not contain.
 fn errors() -> Vec<Case> {
     vec![
         case("404 has no entity tag of its own", get("/missing", ""))

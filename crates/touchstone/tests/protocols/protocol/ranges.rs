@@ -215,7 +215,7 @@ fn if_range_table() -> Vec<Case> {
 
 #[test]
 fn several_ranges() {
-    // What is asked for, and the slices that must come, in this order.
+    // The requested ranges, and the expected slices, in this order.
     type Expected<'a> = &'a [(usize, usize)];
     let table: &[(&str, Expected<'_>)] = &[
         ("bytes=0-1,100-104", &[(0, 1), (100, 104)]),
@@ -262,8 +262,8 @@ fn several_ranges() {
 
 #[test]
 fn ranges_out_of_order() {
-    // RFC 9110 section 15.3.7.2: a server may keep the order asked for, or sort; every slice comes all the
-    // same.
+    // RFC 9110 section 15.3.7.2: a server may keep the requested order, or sort; every slice must be in the
+    // answer.
     let peer = Peer::start();
     let numbers = numbers();
     let answer = peer.connect().ask(get("/numbers.txt", "Range: bytes=9000-9004,100-104\r\n"));

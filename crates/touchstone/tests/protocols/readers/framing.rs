@@ -19,8 +19,7 @@ const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 enum Arrives {
     /// One request with this body.
     Body(&'static [u8]),
-    /// The same, or nothing: bytes beyond the length that was told may come when the request has been passed
-    /// on.
+    /// The same, or nothing: bytes beyond the stated length may arrive after the request has been passed on.
     AtMost(&'static [u8]),
     Nothing,
 }
@@ -137,7 +136,7 @@ const PSEUDO: &[(&str, &str)] = &[
     (":scheme", "http://a/smuggled HTTP/1.1\r\nX: y"),
 ];
 
-/// The server, the program that records, and what it has been asked.
+/// The server, the program that records, and the recorded requests.
 struct Rig {
     recorder: Recorder,
     server: Server,
@@ -173,7 +172,7 @@ impl Rig {
         format!("{}{}", self.prefix, self.cases.len())
     }
 
-    /// Takes note of a case that has been answered with this status; `None`: not at all.
+    /// Records a case that was answered with this status; `None`: not answered.
     fn answered(&mut self, case: &str, arrives: Arrives, status: Option<u16>) {
         let case = format!("{}: {case}", self.recorder.name);
         match arrives {
@@ -235,7 +234,7 @@ fn http_1_bodies_arrive_once_or_not_at_all() {
             let mut client = rig.server.connect();
             client.try_send(&[head.as_bytes(), after.as_bytes()].concat()).unwrap();
             if matches!(arrives, Nothing) {
-                // What is missing does not come.
+                // The missing bytes do not arrive.
                 client.send_end();
             }
             let status = client.try_answer(AnswerTo::Other).ok().map(|answer| answer.status);

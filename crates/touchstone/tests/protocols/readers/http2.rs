@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that sends exactly what a test says, also what no client would send.
+//! A client of HTTP/2 that sends exactly the bytes of a test, also those that no client would send.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -74,7 +74,7 @@ impl Http2 {
         if request.end == End::Reset {
             const CANCEL: [u8; 4] = [0, 0, 0, 8];
             bytes.extend(frame(RST_STREAM, 0, id, &CANCEL));
-            // The answer to it says that what was before it has been read.
+            // The answer to it shows that the bytes before it have been read.
             bytes.extend(frame(PING, 0, 0, &[0; 8]));
         }
         self.stream.write_all(&bytes).ok()?;

@@ -18,7 +18,7 @@ use http2::{End, Http2, Request};
 use recorders::Recorder;
 use serde_json::json;
 
-/// A server where `/admin/` is denied, and what `way` leads to answers all other paths.
+/// A server that denies `/admin/`, and passes all other paths to `way`.
 fn server(tree: &Tree, site: &str, way: &str) -> Server {
     let denied = "deny = [\"0.0.0.0/0\", \"::/0\"]";
     let routes = format!(
@@ -27,7 +27,7 @@ fn server(tree: &Tree, site: &str, way: &str) -> Server {
     Server::configured(tree.around(), &format!("{}{routes}", tree.configuration("")))
 }
 
-/// An origin that answers with the target that it was asked for.
+/// An origin that answers with the target of the request.
 fn echo() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
@@ -57,7 +57,7 @@ fn passed(server: &Server, targets: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
     passed
 }
 
-/// No reader comes into what is denied with what arrived.
+/// The path that a reader gets never leads into the denied part.
 fn assert_nothing_denied_is_reached(passed: &[(Vec<u8>, Vec<u8>)], inside: &str) {
     let arrived: Vec<Vec<u8>> = passed.iter().map(|(_, arrived)| arrived.clone()).collect();
     for (reader, paths) in parsers::all(&arrived) {
@@ -142,9 +142,8 @@ fn programs_of_every_interface_are_told_what_was_judged() {
     assert_nothing_denied_is_reached(&all, "");
 }
 
-/// What the parsers of others are asked about. Two interfaces say themselves how their programs read a path:
-/// functions of NSAPI are given one that is decoded once, and a container cuts parameters off before it
-/// decodes.
+/// The input of the other parsers. Two interfaces define how their programs read a path: functions of NSAPI
+/// get a path that is decoded once, and a container removes parameters before it decodes.
 fn read_by_others(recorder: &Recorder, passed: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let read = match recorder.name {
         "NSAPI" => |arrived: &[u8]| parsers::readings(Some(arrived)),

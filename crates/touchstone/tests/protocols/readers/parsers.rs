@@ -187,7 +187,7 @@ pub(crate) fn readings_of_container(target: &[u8]) -> Vec<String> {
     [path.replace('\\', "/"), path].iter().map(|path| resolved(path)).collect()
 }
 
-/// Without dot segments and empty ones; above the root there is nothing.
+/// Without dot segments and empty ones; no path is above the root.
 fn resolved(path: &str) -> String {
     let mut segments = Vec::new();
     for segment in path.split('/') {

@@ -16,11 +16,11 @@ use crate::support::{Tree, skipped};
 pub(crate) struct Recorded {
     pub(crate) target: Vec<u8>,
     pub(crate) body: Vec<u8>,
-    /// It came to the end that its framing announced.
+    /// It was complete by its framing.
     pub(crate) is_whole: bool,
 }
 
-/// A recording program and how a route leads to it.
+/// A recording program and its route.
 pub(crate) struct Recorder {
     pub(crate) name: &'static str,
     /// The key of the route.
@@ -34,7 +34,7 @@ enum Records {
     File(PathBuf),
 }
 
-/// Serves one connection, and hands on each request.
+/// Serves one connection, and passes on each request.
 type Serve = fn(&mut TcpStream, &mut dyn FnMut(Recorded)) -> Option<()>;
 
 impl Recorder {
@@ -70,7 +70,7 @@ impl Recorder {
         Recorder { name, way, requests: Records::Memory(requests) }
     }
 
-    /// An origin that is asked over HTTP/2.
+    /// An origin with HTTP/2.
     fn http_2() -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -144,7 +144,7 @@ fn of_line(line: &[u8]) -> Recorded {
     let line = line.strip_suffix(b"\n").unwrap();
     let space = line.iter().rposition(|&byte| byte == b' ').unwrap();
     let received = std::str::from_utf8(line[space + 1..].strip_suffix(b".").unwrap()).unwrap();
-    // A program that gets fewer bytes than it was told of knows that the body was cut (RFC 3875 section 4.2).
+    // A program that gets fewer bytes than announced detects that the body was cut (RFC 3875 section 4.2).
     let (digits, length) = received.split_once('/').unwrap_or((received, ""));
     let body = super::parsers::from_hexadecimal(digits);
     let is_whole = length.parse().map_or(true, |length: usize| body.len() == length);
@@ -164,7 +164,7 @@ fn line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     Some(line.strip_suffix(b"\r\n")?.to_vec())
 }
 
-/// An HTTP/1.1 origin that reads requests as RFC 9112 says, and nothing else.
+/// An HTTP/1.1 origin that reads requests exactly by RFC 9112.
 fn http(stream: &mut TcpStream, record: &mut dyn FnMut(Recorded)) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().unwrap());
     loop {
@@ -362,7 +362,7 @@ fn from_server(stream: &mut TcpStream) -> Option<Vec<u8>> {
     read(stream, usize::from(u16::from_be_bytes([head[2], head[3]])))
 }
 
-/// The target of a FORWARD_REQUEST, and the length of its body, if it is told.
+/// The target of a FORWARD_REQUEST, and the length of its body, if it is stated.
 fn forwarded(content: &[u8]) -> (Vec<u8>, Option<u64>) {
     const CONTENT_LENGTH: u16 = 0xA008;
     const QUERY: u8 = 5;

@@ -1,4 +1,4 @@
-//! Raw request targets: a table, and as many generated and mutated ones as are wanted, the same in each run.
+//! Raw request targets: a table, and as many generated and mutated ones as requested, the same in each run.
 
 /// What has got past the rules of one server or another.
 const TABLE: [&str; 62] = [

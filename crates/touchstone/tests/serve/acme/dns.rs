@@ -1,4 +1,4 @@
-//! Certificates by proofs in DNS: from real name servers, by a program, and by a record that stays.
+//! Certificates by proofs in DNS: from real name servers, by a program, and by a permanent record.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use super::pebble::{Pebble, Settings};
 use super::{PATIENCE, Scene};
 use crate::support::{run, wait_until};
 
-/// A scene whose authority looks at this name server.
+/// A scene whose authority uses this name server.
 fn scene_of(name_server: &NameServer) -> Scene {
     let scene = Scene::new();
     let settings = Settings { name_server: Some(name_server.port), ..scene.settings };
@@ -27,7 +27,7 @@ fn wildcard_by_updates(kind: Kind) {
         scene.wait_until_served(host, &root);
     }
     assert!(scene.certificate_file("wildcard_.example.test").is_file());
-    // Nothing stays in the zone, and the alias was followed.
+    // No record remains in the zone, and the alias was followed.
     for name in ["_acme-challenge.example.test", "target.dynamic.example.test"] {
         wait_until("the record is removed", PATIENCE, || name_server.dig("TXT", name).is_empty());
     }
@@ -129,7 +129,7 @@ fn a_record_that_stays() {
     let line = log.lines().find(|line| is_it(line)).expect("it was there");
     let value = line.split('"').nth(1).expect("a value in quotes").to_string();
     assert!(value.starts_with("pebble.letsencrypt.org; accounturi=https://"), "{value}");
-    // The same is said by the check of the configuration.
+    // The check of the configuration reports the same.
     let file = scene.tree.beside("touchstone.toml");
     let output = run(["check", "--config", file.to_str().expect("the path is text")]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -137,7 +137,7 @@ fn by_tls_alpn_01_for_all_hosts_of_several_sites() {
         assert_eq!(mode(&path), wanted, "{}", path.display());
     }
     server.stop();
-    // The log holds nothing of the keys.
+    // The log contains no part of the keys.
     let (log, account) =
         (server.error_text(), fs::read_to_string(account_file(&scene)).expect("the account"));
     let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
@@ -428,7 +428,7 @@ fn a_new_contact_is_told_to_the_authority() {
 }
 
 #[test]
-fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
+fn a_client_with_the_protocol_of_the_proof_gets_no_answers() {
     let mut scene = Scene::new();
     scene.settings.patience_s = 60;
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
@@ -445,7 +445,7 @@ fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
         seen = output;
         seen.contains("ALPN protocol: acme-tls/1") || scene.certificate_file("one.test").exists()
     });
-    // openssl waits for the end of the connection, so the end came, and no answer before it.
+    // openssl waits for the end of the connection, so the connection ended, without an answer.
     assert!(!seen.contains("HTTP/1.1"), "{seen}");
 }
 

@@ -89,12 +89,12 @@ impl NameServer {
         )
     }
 
-    /// The same with the key that it knows.
+    /// The same with its key.
     pub(super) fn right_settings(&self) -> String {
         self.settings("acme.key", SECRET)
     }
 
-    /// What `dig +short` says.
+    /// The output of `dig +short`.
     pub(super) fn dig(&self, kind: &str, name: &str) -> String {
         let output = Command::new("dig")
             .args(["@127.0.0.1", "-p", &self.port.to_string(), "+short", "+time=2", "+tries=1", kind, name])

@@ -1,4 +1,4 @@
-//! Certificates at the first handshake of a name, from a real authority, with a server that is asked.
+//! Certificates at the first handshake of a name, from a real authority, with a server that decides.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use super::pebble::Pebble;
 use super::{PATIENCE, Scene};
 use crate::support::{Server, curl, wait_until};
 
-/// A server that allows names that end with a text, and remembers what it was asked.
+/// A server that allows names that end with a text, and records its requests.
 struct Asked {
     port: u16,
     questions: Arc<Mutex<Vec<String>>>,
@@ -35,7 +35,7 @@ impl Asked {
                 let status = if target.ends_with(allowed) { "200 OK" } else { "404 Not Found" };
                 noted.lock().expect("no panic").push(target);
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                // A client that has gone needs no answer.
+                // A client that has disconnected needs no answer.
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -59,7 +59,7 @@ fn site(scene: &Scene, hosts: &str) -> String {
     )
 }
 
-/// The result of curl for a name: whether a file came, and its error.
+/// The result of curl for a name: whether it received a file, and its error.
 fn fetch(scene: &Scene, name: &str, root: &std::path::Path) -> (bool, String) {
     let port = scene.settings.tls_port;
     let (resolve, url) = (format!("{name}:{port}:127.0.0.1"), format!("https://{name}:{port}/alphabet.txt"));
@@ -93,7 +93,7 @@ fn a_name_gets_its_certificate_at_its_first_handshake() {
     assert_eq!(asked.questions(), ["/may?key=1&domain=shop.good.test"]);
     assert_eq!(orders_of(&server), 1);
 
-    // A refused name costs one question, and no order; what cannot be a name costs nothing.
+    // A refused name costs one question, and no order; an invalid name costs no question.
     for _ in 0..3 {
         assert!(!fetch(&scene, "bad.test", &root).0);
     }
@@ -105,7 +105,7 @@ fn a_name_gets_its_certificate_at_its_first_handshake() {
     });
     server.stop();
 
-    // After a restart the stored certificate is used, and nothing is asked.
+    // After a restart the stored certificate is used, without a question.
     let server = scene.start(&text);
     assert!(fetch(&scene, "shop.good.test", &root).0, "{}", server.error_text());
     assert_eq!((asked.questions().len(), orders_of(&server)), (2, 0));
@@ -132,7 +132,7 @@ fn a_wildcard_site_on_demand_leaves_other_names_alone() {
 fn a_flood_of_invented_names_is_bounded() {
     let scene = Scene::new();
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
-    // The server that is asked is away.
+    // The server that decides is unreachable.
     let port = crate::support::free_port();
     let rules =
         format!("on_demand = {{ ask = \"http://127.0.0.1:{port}/\", waiting = 4, orders_per_minute = 1 }}");

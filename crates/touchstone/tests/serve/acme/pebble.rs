@@ -1,5 +1,5 @@
-//! Pebble, the ACME server that Let's Encrypt makes for testing clients, with a name service that knows every
-//! name.
+//! Pebble, the ACME server that Let's Encrypt makes for testing clients, with a name service that resolves
+//! every name.
 //!
 //! It rejects some good nonces, and is left to do so: clients must take that.
 
@@ -17,19 +17,19 @@ use crate::support::{curl, free_port, skipped, wait_until};
 
 /// How Pebble is started.
 pub(crate) struct Settings {
-    /// Where it looks for proofs in plain HTTP.
+    /// The port on which it checks proofs in plain HTTP.
     pub http_port: u16,
-    /// Where it looks for proofs in TLS handshakes.
+    /// The port on which it checks proofs in TLS handshakes.
     pub tls_port: u16,
     /// How long its certificates are valid, in seconds.
     pub validity_s: u64,
     /// The key of the external account `kid-1` in base64url, which accounts must be bound to.
     pub external_account: Option<String>,
-    /// The longest time that it waits before it looks for a proof, in seconds.
+    /// The longest time that it waits before it checks a proof, in seconds.
     pub patience_s: u64,
     /// Where it listens.
     pub port: u16,
-    /// The port of the name server on this machine that it asks; `None`: one that knows every name.
+    /// The port of the name server on this machine that it uses; `None`: one that resolves every name.
     pub name_server: Option<u16>,
     /// It has the profile of short-lived certificates, too.
     pub has_short_lived: bool,
@@ -58,7 +58,7 @@ impl Settings {
 pub(crate) struct Pebble {
     directory: TempDir,
     management_port: u16,
-    /// The name service that knows every name, and the port that changes it.
+    /// The name service that resolves every name, and the port that changes it.
     name_ports: (u16, u16),
     processes: Vec<Child>,
 }
@@ -112,7 +112,7 @@ impl Pebble {
         self.directory.path().join("own.pem")
     }
 
-    /// A file with the root of the certificates that it gives.
+    /// A file with the root of the certificates that it issues.
     pub(crate) fn root(&self) -> PathBuf {
         let file = self.directory.path().join("root.pem");
         let url = format!("https://127.0.0.1:{}/roots/0", self.management_port);
@@ -121,7 +121,7 @@ impl Pebble {
         file
     }
 
-    /// From now on it says that this certificate is to be renewed within a window that is over.
+    /// From now on it states that this certificate is to be renewed within a window that is over.
     pub(crate) fn want_renewal_now(&self, certificate_pem: &str) {
         let window = json!({ "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z" });
         let information = json!({ "suggestedWindow": window, "explanationURL": "https://why.test/" });
@@ -131,12 +131,12 @@ impl Pebble {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The port of the name service that knows every name.
+    /// The port of the name service that resolves every name.
     pub(crate) fn name_port(&self) -> u16 {
         self.name_ports.0
     }
 
-    /// The URL by which programs change what that name service knows.
+    /// The URL by which programs change the records of that name service.
     pub(crate) fn name_management(&self) -> String {
         format!("http://127.0.0.1:{}", self.name_ports.1)
     }
@@ -149,12 +149,12 @@ impl Pebble {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// How many orders it was asked for.
+    /// The number of orders.
     pub(crate) fn orders(&self) -> usize {
         self.log().matches("POST /order-plz").count()
     }
 
-    /// Everything it has said.
+    /// Its whole output.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("pebble.log")).expect("its log")
     }
@@ -206,7 +206,7 @@ fn configuration(settings: &Settings, directory: &Path, management_port: u16) ->
     }})
 }
 
-/// Of several profiles, it takes one at random where none is asked for.
+/// If there are several profiles and none is requested, it uses one at random.
 fn profiles(settings: &Settings) -> Value {
     let mut profiles =
         json!({ "default": { "description": "for tests", "validityPeriod": settings.validity_s } });

@@ -97,7 +97,7 @@ fn start(scene: &Scene, machine: usize, text: &str) -> Server {
     Server::configured(&around, text)
 }
 
-/// A program that never finishes a proof, and says in a file that it was called.
+/// A program that never finishes a proof, and records in a file that it was called.
 fn endless_hook(scene: &Scene) -> (PathBuf, PathBuf) {
     let (hook, called) = (scene.tree.beside("hook.sh"), scene.tree.beside("called"));
     fs::write(
@@ -141,12 +141,12 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     let first = start(&scene, 1, &first_text);
     wait_until("the first machine is in its order", PATIENCE, || called.exists());
     let second = start(&scene, 2, &second_text);
-    // While the first one lives, the second one makes no order, for longer than a lease lasts.
+    // While the first one runs, the second one makes no order, for longer than a lease lasts.
     std::thread::sleep(Duration::from_secs(6));
     assert!(!second.error_text().contains("is requested from"), "{}", second.error_text());
     drop(first); // with SIGKILL
     let program = fs::read_to_string(&called).expect("its number").trim().parse().expect("a number");
-    // It lives on as its own group.
+    // It continues to run in its own group.
     let _ = kill_process(Pid::from_raw(program).expect("a number"), Signal::KILL);
     second.wait_for_error_line("takes its place", |line| {
         line.contains("has not finished its order for one.test: this machine takes its place")
@@ -156,7 +156,7 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     });
     scene.wait_until_served("one.test", &pebble.root());
 
-    // The first one comes again, and has the certificate without an order.
+    // The first one is started again, and has the certificate without an order.
     let orders = pebble.orders();
     let again = start(&scene, 1, &first_text);
     let file = sharing.certificate_file(&scene, 1, "one.test");
@@ -171,7 +171,7 @@ fn one_is_killed_in_its_order(sharing: &Sharing, is_renewal: bool) {
     }
 }
 
-/// The authority asks the second machine for the proof of the first one.
+/// The authority requests the proof of the first machine from the second one.
 fn proofs_are_shown_by_all(sharing: &Sharing, challenge: &str) {
     let scene = Scene::new();
     let Some(pebble) = Pebble::start(&scene.settings) else { return };

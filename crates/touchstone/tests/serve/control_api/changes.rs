@@ -99,7 +99,7 @@ fn a_change_that_check_would_refuse_changes_nothing() {
     let taken = site(json!({ "listen": [controlled.admin.to_string()] }));
     let path = format!("/control/sites/{}", controlled.admin);
     assert_eq!(controlled.call("PUT", &path, "If-None-Match: *\r\n", &taken).status, 422);
-    // Sections that say who may change the server cannot be changed this way.
+    // Sections with the permissions to change the server cannot be changed this way.
     let mut whole = before.body.clone();
     whole["control"]["token_file"] = "other".into();
     let fixed = controlled.change("PUT", "/control/config", &whole);
@@ -237,7 +237,7 @@ fn secrets_are_neither_shown_nor_logged_nor_lost() {
     assert_eq!(set["X-Served-By"], "edge");
     let shown = set["X-Api-Key"].as_str().expect("a text").to_string();
     assert!(shown.starts_with("(secret "), "{shown}");
-    // What was read can be written, and the secret stays.
+    // What was read can be written, and the secret is kept.
     let mut changed = site.clone();
     changed["route"][0]["proxy"]["forward"]["set"]["X-Served-By"] = "other".into();
     assert_eq!(controlled.change("PUT", SITE, &changed).status, 200);

@@ -43,7 +43,7 @@ impl Drop for EndOfLoad {
     }
 }
 
-/// Drains, weighs, puts into maintenance and replaces while requests come.
+/// Drains, weighs, puts into maintenance and replaces while requests arrive.
 fn change_everything(controlled: &Controlled, origins: &[CountedOrigin]) {
     let patch = |origin: &CountedOrigin, body: Value| {
         let answer = controlled.patch_origin(&origin.url, &body);
@@ -67,7 +67,7 @@ fn change_everything(controlled: &Controlled, origins: &[CountedOrigin]) {
     };
     assert_eq!(patch(&origins[0], json!({ "state": "drain" }))["state"], "drain");
     gets_none(&origins[0], 50);
-    // A replaced route has new groups: the drained origin stays drained from the first request on.
+    // A replaced route has new groups: the drained origin remains drained from the first request on.
     let mut route = controlled.get(&format!("{routes}/0")).body;
     route["headers"] = json!({ "X-Changed": "1" });
     let before = origins[0].count();

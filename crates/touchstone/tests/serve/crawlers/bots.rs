@@ -88,7 +88,7 @@ fn signed_requests_are_known_by_their_key() {
     assert_eq!(ask(&server, "localhost", "/alphabet.txt", &fields[1]).status, 403);
     let malformed = fields[1].replace("sig1=", "sig1");
     assert_eq!(ask(&server, &host, "/alphabet.txt", &malformed).status, 400);
-    // Those that only say that they are the bot.
+    // Those that only claim to be the bot.
     assert_eq!(ask(&server, &host, "/alphabet.txt", "User-Agent: examplebot\r\n").status, 403);
     assert_eq!(ask(&server, &host, "/alphabet.txt", "User-Agent: OtherBot\r\n").status, 200);
     assert_eq!(ask(&server, &host, "/alphabet.txt", &mozilla).status, 403);
@@ -128,7 +128,7 @@ fn directory_server(tree: &Tree, jwk: &Value) -> Server {
          content_type = \"application/http-message-signatures-directory+json\" }}\n",
         tree.configuration("")
     );
-    // The log is a section of the whole, which stands before the site.
+    // The log is a section of the whole configuration, before the site.
     let (site, rest) = text.split_once("[access_log]\npath = \"directory.log\"\n").unwrap();
     Server::configured(tree.around(), &format!("[access_log]\npath = \"directory.log\"\n{site}{rest}"))
 }
@@ -173,7 +173,7 @@ fn keys_are_fetched_from_the_address_that_a_bot_names() {
     wait_until("the log is written", Duration::from_secs(10), || !log().is_empty());
     assert_eq!(log().lines().count(), 1, "the directory was fetched once: {}", log());
     drop(server);
-    // Servers that are not in the public internet are not asked, unless a key says so.
+    // Servers that are not in the public internet are not queried, unless a key allows it.
     let server = start(&tree, port, "", &keys(""));
     let page = ask(&server, &host, "/alphabet.txt", &fields[4]);
     assert_eq!((page.status, page.field("x-bot")), (200, Some("unverified")), "{page:?}");

@@ -1,4 +1,4 @@
-//! The check in a real browser: with scripts, without them, and its looks.
+//! The check in a real browser: with scripts, without them, and its appearance.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn a_browser_with_scripts_passes_by_itself() {
     page.wait_for_text(ALPHABET.trim(), MOST);
     let address = page.evaluate("location.pathname + location.search + location.hash");
     assert_eq!(address, json!("/alphabet.txt?a=b#there"));
-    // The next page comes at once.
+    // The next page is loaded at once.
     page.go(&format!("{top}/page.html"));
     page.wait_for("document.title === 'Page'", MOST);
 }
@@ -58,7 +58,7 @@ fn a_browser_without_scripts_passes_by_waiting() {
 fn the_page_fits_small_screens_and_dark_ones() {
     let Some(browser) = browser() else { return };
     let tree = Tree::standard();
-    // Nothing finds an answer to this while the test looks.
+    // This puzzle cannot be solved during the test.
     let server = start(&tree, ", difficulty = 28");
     let mut page = browser.open("about:blank");
     let mut backgrounds = Vec::new();

@@ -135,7 +135,7 @@ fn passes_and_tasks_are_for_one_client_and_one_site() {
         value.replace_range(10..11, &last.to_string());
     }
     assert_eq!(forger.get("/alphabet.txt").status, 403);
-    // Another machine with the same keys, which knows the pass.
+    // Another machine with the same keys, which accepts the pass.
     let second = start(&tree, "", keys);
     let mut same = Visitor { host: visitor.host.clone(), ..Visitor::new(&second) };
     same.cookies = visitor.cookies.clone();
@@ -166,7 +166,7 @@ fn wrong_answers_and_foreign_addresses_lead_nowhere() {
         let passed = visitor.pass(&task, &answer, &encoded(to));
         assert_eq!((passed.status, passed.field("location")), (303, Some("/")), "{to:?}");
     }
-    // A browser without cookies is told so, and not led in circles.
+    // A browser without cookies gets a message, and not an endless redirect.
     let mut without = Visitor::new(&server);
     let page = without.get("/alphabet.txt");
     let task = task_of(&String::from_utf8(page.body).unwrap());

@@ -15,7 +15,7 @@ fn start(tree: &Tree) -> Server {
     Server::configured(tree.around(), &format!("{configuration}{keys}"))
 }
 
-/// What curl gets over HTTP/2: the body, and the status with the version and where it leads.
+/// What curl gets over HTTP/2: the body, and the status with the version and the target of a redirect.
 fn ask(tree: &Tree, server: &Server, target: &str) -> Option<(String, String)> {
     let jar = tree.beside("cookies");
     let jar = jar.to_str().unwrap();

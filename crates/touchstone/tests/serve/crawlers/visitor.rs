@@ -16,7 +16,7 @@ pub(crate) struct Visitor<'s> {
     pub(crate) cookies: BTreeMap<String, String>,
 }
 
-/// What a page asks for.
+/// The resources that a page requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) text: String,

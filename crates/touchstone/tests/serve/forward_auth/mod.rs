@@ -1,5 +1,5 @@
 //! Sites and routes before which another server decides (`forward_auth`): a real oauth2-proxy, and one that
-//! says what a test wants.
+//! answers as a test requires.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{self, Client, Origin, Response, Server, Tree, read_head, run};
 
-/// An authority that answers as `decide` says of the head of a question, and keeps the heads.
+/// An authority that answers as `decide` returns for the head of a question, and keeps the heads.
 struct Authority {
     origin: Origin,
     heads: Arc<Mutex<Vec<String>>>,
@@ -28,7 +28,7 @@ impl Authority {
             while let Some(head) = read_head(stream) {
                 let answer = decide(&head);
                 kept.lock().unwrap().push(head);
-                // A test may end meanwhile.
+                // A test may end in that time.
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -63,7 +63,7 @@ fn ask(client: &mut Client, path: &str, fields: &str) -> Response {
     client.ask(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n"))
 }
 
-/// A program that prints what it is told of the user.
+/// A program that prints the information about the user that it gets.
 fn program(tree: &Tree) {
     fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s %s' \
@@ -98,7 +98,7 @@ fn the_authority_decides_and_its_answer_goes_on() {
         assert_eq!((passed.status, &passed.body[..]), (200, support::ALPHABET.as_bytes()));
     }
     assert_eq!(ask(&mut client, "/dir/inner.txt", "").status, 200);
-    // What a client says of itself in these fields ends here, under every spelling.
+    // The client's own values of these fields are removed, under every spelling.
     let forged =
         "Remote-User: root\r\nremote_user: root\r\nRemote-Groups: admins\r\nRemote_Groups: admins\r\n";
     let answer = ask(&mut client, "/cgi/who", &format!("{forged}Cookie: user=alice\r\n"));
@@ -146,7 +146,7 @@ fn the_question_says_what_is_judged_and_cannot_be_forged() {
         }
         assert!(!head.contains("public") && !head.contains("evil") && !head.contains("6.6.6.6"), "{head}");
     }
-    // A question has no body, and a request that cannot be read in one way is not asked about.
+    // A question has no body, and there is no question about an ambiguous request.
     let post = "POST /alphabet.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     assert_eq!(client.ask(post).status, 401);
     let head = authority.last();
@@ -304,7 +304,7 @@ fn what_was_stored_for_one_user_is_not_given_to_another() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    // The user is in no field that a cache knows as a credential.
+    // The user is in no field that a cache treats as a credential.
     let by_field = Authority::start(|head| {
         let user = head.lines().find_map(|line| line.strip_prefix("X-Token: ")).unwrap_or("none");
         format!("HTTP/1.1 200 OK\r\nRemote-User: {user}\r\nContent-Length: 0\r\n\r\n")

@@ -16,7 +16,7 @@ struct Oauth2Proxy {
 }
 
 impl Oauth2Proxy {
-    /// One that knows alice by a file of passwords; `None`, with a visible word, where it is not installed.
+    /// One with alice in its file of passwords; `None`, with a visible message, if it is not installed.
     fn start(tree: &Tree) -> Option<Oauth2Proxy> {
         let port = free_port();
         // SHA-1 of "secret", a form that it reads.
@@ -103,7 +103,7 @@ fn a_session_of_oauth2_proxy_opens_the_route_and_nothing_else_does() {
     assert_eq!(ask(&mut client, "/alphabet.txt", &forged).status, 302);
     // While it hangs, and after its end, not even those who have signed in pass.
     proxy.signal(Signal::STOP);
-    // The signal is sent before the process stands still.
+    // The signal is sent before the process is stopped.
     let state = format!("/proc/{}/stat", proxy.child.id());
     wait_until("oauth2-proxy stands still", patience, || {
         std::fs::read_to_string(&state).is_ok_and(|text| text.contains(") T "))

@@ -1,4 +1,4 @@
-//! Attacks on logins: each is refused, and no session comes of it.
+//! Attacks on logins: each is refused, and creates no session.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

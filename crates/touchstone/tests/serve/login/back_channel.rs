@@ -74,7 +74,7 @@ fn a_logout_token_ends_a_session_or_all_of_a_user() {
     let all = claims(&provider, &json!({ "sid": null, "sub": "alice" }));
     assert_eq!(send(&server, &provider.signed(&all)).status, 200);
     assert_eq!([status(&mut other), status(&mut bob)], [401, 200]);
-    // A reload forgets nothing, also one that changes how the provider is asked.
+    // A reload keeps the state, also one that changes the requests to the provider.
     let keys = provider.keys(", key_file = \"keys\", refresh = \"2h\"");
     let text = format!("{before}{}{keys}", tree.configuration(""));
     fs::write(tree.beside("touchstone.toml"), text).unwrap();

@@ -1,4 +1,4 @@
-//! A browser: cookies, and the fields that say what it does.
+//! A browser: cookies, and the fields that describe its actions.
 
 use std::collections::BTreeMap;
 

@@ -198,7 +198,7 @@ fn a_user_of_keycloak_signs_in_and_out() {
         assert_eq!(browser.load("/cgi/who").status, 200);
         browser.cookies != sealed
     });
-    // At the sign-out Keycloak is told who signs out, and asks nothing.
+    // At the sign-out Keycloak gets the user, and does not ask for a confirmation.
     let out = browser.ask("POST", SIGN_OUT, "Sec-Fetch-Site: same-origin\r\nContent-Length: 0\r\n");
     assert_eq!(out.status, 303);
     let away = out.field("location").unwrap().to_string();
@@ -208,7 +208,8 @@ fn a_user_of_keycloak_signs_in_and_out() {
     assert_eq!(browser.ask("GET", "/cgi/who", "").status, 401);
     let location = browser.sent_away("/cgi/who");
     assert!(keycloak.ask(&[], &location).contains("action=\""), "Keycloak asks for the password again");
-    // An administrator ends the session there: the back channel says so, long before the session is renewed.
+    // An administrator ends the session there: the back channel reports it, long before the session is
+    // renewed.
     fs::write(tree.beside("touchstone.toml"), text.replace("renew = \"1s\"", "renew = \"1h\"")).unwrap();
     let output = run(["reload", "--config", tree.beside("touchstone.toml").to_str().unwrap()]);
     assert!(output.status.success(), "{:?}", error_lines(&output));
@@ -221,7 +222,7 @@ fn a_user_of_keycloak_signs_in_and_out() {
         browser.ask("GET", "/cgi/who", "").status == 401
     });
     assert!(!server.error_text().contains("a logout token is refused"), "{}", server.error_text());
-    // While it is down, sessions go on and logins fail.
+    // While it is down, sessions continue and logins fail.
     let location = browser.sent_away("/cgi/who");
     let back = keycloak.sign_in(&location, "wonderland").expect("the password is right");
     assert_eq!(browser.come_back(&back).status, 303);

@@ -1,4 +1,4 @@
-//! Login by OpenID Connect: with a provider that does what a test wants, and with a real Keycloak.
+//! Login by OpenID Connect: with a provider that behaves as a test requires, and with a real Keycloak.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -26,7 +26,7 @@ fn start(tree: &Tree, before: &str, keys: &str) -> Server {
     Server::configured(tree.around(), &format!("{before}{}{keys}", tree.configuration("")))
 }
 
-/// A program that prints what it is told of the user.
+/// A program that prints the information about the user that it gets.
 fn program(tree: &Tree) -> &'static str {
     fs::create_dir(tree.beside("cgi")).unwrap();
     let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s|%s|%s|%s' \
@@ -54,7 +54,7 @@ fn a_user_signs_in_and_programs_know_the_user() {
     let page = browser.sign_in(&provider, "/cgi/who?a=b&c=%2F");
     assert_eq!(String::from_utf8_lossy(&page.body), "alice|alice|staff,cooks|");
     assert_eq!(browser.sessions().len(), 1);
-    // What the client sends in these fields is dropped, and other cookies stay.
+    // The client's values of these fields are dropped, and other cookies are kept.
     browser.cookies.insert("mine".into(), "1".into());
     let forged = format!("{PAGE}X-User: root\r\nx_groups: admins\r\nX-None: x\r\nRemote-User: root\r\n");
     let page = browser.ask("GET", "/cgi/who", &forged);
@@ -251,7 +251,7 @@ fn while_the_provider_is_down_logins_fail() {
         browser.load("/alphabet.txt").status == 302
     });
     assert_eq!(browser.sign_in(&provider, "/alphabet.txt").status, 200);
-    // Sessions go on without it; logins do not.
+    // Sessions continue without it; logins do not.
     provider.set(|state| state.is_down = true);
     assert_eq!(browser.load("/alphabet.txt").status, 200);
     let mut other = Browser::new(&server);

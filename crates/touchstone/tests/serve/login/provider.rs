@@ -1,5 +1,5 @@
-//! An OpenID provider that does what a test wants: it gives codes to users of its own choice, checks what a
-//! provider must check (code, PKCE, redirect address, secret), and can lie, fail or hang.
+//! An OpenID provider that behaves as a test requires: it issues codes for users of its own choice, checks
+//! what a provider must check (code, PKCE, redirect address, secret), and can lie, fail or hang.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -70,7 +70,7 @@ pub(crate) fn parameters(text: &str) -> HashMap<String, String> {
 }
 
 impl Provider {
-    /// `None`: openssl is missing, which was told.
+    /// `None`: openssl is missing, which was reported.
     pub(crate) fn start() -> Option<Provider> {
         let issuer = Issuer::new("key")?;
         let state = Arc::new(Mutex::new(State {
@@ -144,7 +144,7 @@ fn send(stream: &mut TcpStream, status: &str, body: &str) -> bool {
     stream.write_all(format!("{head}{body}").as_bytes()).is_ok()
 }
 
-/// Answers one request; returns whether the connection goes on.
+/// Answers one request; returns whether the connection continues.
 fn serve(stream: &mut TcpStream, head: &str, state: &Mutex<State>, issuer: &Mutex<Issuer>) -> bool {
     let field = |name: &str| {
         let lines = head.lines().filter_map(|line| line.split_once(": "));

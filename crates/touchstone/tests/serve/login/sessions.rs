@@ -22,7 +22,7 @@ fn machines_share_sessions_and_keys_rotate() {
     let first = start(&one, "", &keys);
     let mut browser = Browser::new(&first);
     browser.sign_in(&provider, "/alphabet.txt");
-    // The other machine has a new key first, and knows the old one.
+    // The other machine has a new key first, and accepts the old one.
     fs::write(other.beside("keys"), format!("{NEW}{OLD}")).unwrap();
     let second = start(&other, "", &keys);
     let mut there = Browser::new(&second);
@@ -30,8 +30,8 @@ fn machines_share_sessions_and_keys_rotate() {
     there.cookies = browser.cookies.clone();
     let status = there.ask("GET", "/alphabet.txt", "").status;
     assert_eq!(status, 200);
-    // After the idle time's quarter the cookie is sealed anew, with the new key, which the first machine does
-    // not know.
+    // After a quarter of the idle time the cookie is sealed again, with the new key, which the first machine
+    // does not have.
     let before = there.cookies.clone();
     wait_until("the cookie is sealed anew", Duration::from_secs(60), || {
         if there.ask("GET", "/alphabet.txt", "").status != 200 {
@@ -76,8 +76,8 @@ fn the_provider_is_asked_whether_sessions_go_on() {
         assert_eq!(browser.ask("GET", "/alphabet.txt", "").status, 200);
         provider.questions() == before + 1
     });
-    // Requests that were on their way with the old cookie ask nothing: the old refresh token would be taken
-    // for a stolen one.
+    // Requests under way with the old cookie do not use the provider: it would treat the old refresh token as
+    // stolen.
     let answers: Vec<u16> = std::thread::scope(|scope| {
         let ask = || {
             let mut other = Browser::new(&server);
@@ -248,7 +248,7 @@ fn a_user_signs_out_at_the_provider() {
     assert_eq!(asked["client_id"], "site");
     assert_eq!(asked["post_logout_redirect_uri"], format!("http://{}/goodbye.html", browser.host));
     assert!(browser.cookies.is_empty());
-    // Without a session there is nothing to end there.
+    // Without a session there is none to end there.
     let out = browser.ask("POST", SIGN_OUT, "Sec-Fetch-Site: same-origin\r\nContent-Length: 0\r\n");
     assert_eq!((out.status, out.field("location")), (303, Some("/goodbye.html")));
 }

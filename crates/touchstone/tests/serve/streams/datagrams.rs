@@ -32,8 +32,8 @@ fn client(rig: &Rig) -> UdpSocket {
     socket
 }
 
-/// Sends a datagram and gives so many that come back. Datagrams may be lost: those that are not answered are
-/// sent again.
+/// Sends a datagram and returns this many received ones. Datagrams may be lost: those that are not answered
+/// are sent again.
 fn ask(socket: &UdpSocket, datagram: &[u8], replies: usize) -> Vec<Vec<u8>> {
     socket.send(datagram).expect("a socket");
     let mut buffer = vec![0; 70_000];

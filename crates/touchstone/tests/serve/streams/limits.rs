@@ -68,7 +68,7 @@ fn the_proxy_header_is_believed_only_from_where_it_is_expected() {
     for end in ["denied", "limit", "proxy_header"] {
         assert!(ends.contains(&end.to_string()), "{ends:?}");
     }
-    // From elsewhere it is what the client says.
+    // From another address it is the client's statement.
     let other = Rig::start(&format!("to = \"{}\"", origin.address));
     assert_eq!(exchange(other.connect(), &header("192.0.2.1")), [b"a:", &header("192.0.2.1")[..]].concat());
 }

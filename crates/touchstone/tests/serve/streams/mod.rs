@@ -1,5 +1,5 @@
-//! Streams: connections and datagrams that are passed on as they are, with origins that say what a test
-//! wants, and with real servers and clients.
+//! Streams: connections and datagrams that are passed on unchanged, with origins that answer as a test
+//! requires, and with real servers and clients.
 
 mod datagrams;
 mod limits;
@@ -73,7 +73,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends all of it, ends sending, and gives what comes back: nothing from a server that has closed the
+/// Sends all of it, ends sending, and returns the received bytes: none from a server that has closed the
 /// connection before.
 fn exchange(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     if stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write)).is_err() {
@@ -89,7 +89,7 @@ fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
     received
 }
 
-/// An origin that says its name first, then what it has got, when the client has ended.
+/// An origin that sends its name first, then the received bytes, after the client's end.
 fn origin_named(name: &'static str) -> Origin {
     Origin::start(move |stream| {
         let _ = stream.write_all(name.as_bytes());
@@ -100,7 +100,7 @@ fn origin_named(name: &'static str) -> Origin {
     })
 }
 
-/// An origin that sends back what it gets, as it comes.
+/// An origin that returns the received bytes immediately.
 fn echo() -> Origin {
     Origin::start(|stream| {
         let mut buffer = vec![0; 64 * 1024];

@@ -1,4 +1,4 @@
-//! PostgreSQL, a mail server and DNS behind streams, asked by their own clients.
+//! PostgreSQL, a mail server and DNS behind streams, with their own clients.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // A process that is told to end takes its own processes with it.
+        // A process that ends after a signal also ends its own processes.
         if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -122,7 +122,7 @@ fn postgresql_with_tls_passed_through_routed_and_ended() {
     let Some(_server) = postgresql(place.path(), port) else { return };
     let origin = format!("127.0.0.1:{port}");
 
-    // As it comes: the SSLRequest and TLS are the origin's.
+    // Unchanged: the SSLRequest and TLS are the origin's.
     let plain = Rig::start(&format!("to = \"{origin}\""));
     assert_eq!(answer(&psql(plain.address, "sslmode=require", IS_SSL)), "t");
     assert_eq!(answer(&psql(plain.address, "sslmode=disable", IS_SSL)), "f");

@@ -123,7 +123,8 @@ fn an_origin_that_breaks_off_takes_nothing_from_the_client() {
     stream.write_all(&bytes_of(100_000)).expect("the stream takes it");
     let received = rest_of(&mut stream);
     assert!(received.len() <= 200_000 && received == bytes_of(200_000)[..received.len()]);
-    // A reset may overtake bytes on their way from the origin; none is made up, and the log says who it was.
+    // A reset may overtake bytes on their way from the origin; none is invented, and the log states which
+    // side reset the connection.
     assert!(["done", "origin"].contains(&rig.ends(1)[0].as_str()));
 }
 
@@ -156,7 +157,7 @@ fn without_an_origin_the_connection_is_closed_and_the_log_says_so() {
     assert_eq!(line["received_bytes"], 0);
 }
 
-/// A listener whose queue is full: its connections neither come about nor fail.
+/// A listener whose queue is full: its connections are neither established nor refused.
 #[test]
 fn a_black_hole_is_left_after_the_time_limit() {
     use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};

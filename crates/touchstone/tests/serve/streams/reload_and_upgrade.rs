@@ -132,7 +132,7 @@ fn a_connection_keeps_its_configuration_and_new_ones_get_the_new_one() {
     process.command("reload");
     assert_eq!(exchange(connect(process.address), b"y"), b"b:y");
     assert_eq!((&name, exchange(before, b"z")), (b"a:", b"xz".to_vec()));
-    // A configuration with a fault changes nothing.
+    // A configuration with a fault has no effect.
     let config = process.tree.beside("touchstone.toml");
     fs::write(&config, Process::text(&process.tree, process.address, "to = \"nowhere\"")).expect("a file");
     let output = run(["reload", "--config", config.to_str().expect("the path is text")]);

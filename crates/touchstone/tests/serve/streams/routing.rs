@@ -1,4 +1,4 @@
-//! Where a connection goes by its ClientHello; TLS that is passed through, and TLS that ends here.
+//! The route of a connection by its ClientHello; TLS that is passed through, and TLS that ends here.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Rig, certificate, client_hello, connect, exchange, origin_named, rest_of};
 use crate::support::{Origin, curl, skipped};
 
-/// A stream with routes to origins that say their names.
+/// A stream with routes to origins that send their names.
 fn routes(hello_timeout: &str) -> (Rig, Vec<Origin>) {
     let names = ["exact", "wildcard", "imap", "default"];
     let origins: Vec<Origin> = names.into_iter().map(origin_named).collect();
@@ -21,7 +21,7 @@ fn routes(hello_timeout: &str) -> (Rig, Vec<Origin>) {
     (rig, origins)
 }
 
-/// What the origin has said of itself, and whether it got every byte.
+/// The origin's own name, and whether it got every byte.
 fn goes_to(rig: &Rig, bytes: &[u8]) -> String {
     let answer = exchange(rig.connect(), bytes);
     let at = answer.iter().position(|byte| *byte == b':').unwrap_or(answer.len());
@@ -50,7 +50,7 @@ fn names_and_protocols_choose_the_origin() {
         let hello = client_hello(name.map(str::as_bytes), protocols);
         assert_eq!(goes_to(&rig, &hello), expected, "{name:?} {protocols:?}");
     }
-    // What is no TLS at all goes where no name is asked for.
+    // Bytes that are not TLS use the route without a name.
     assert_eq!(goes_to(&rig, b"SSH-2.0-OpenSSH_9.2p1\r\n"), "default");
     // Two cores write their lines in any order.
     let lines = rig.log(13);
@@ -136,7 +136,7 @@ fn exchange_start(rig: &Rig, bytes: &[u8]) -> std::net::TcpStream {
     stream
 }
 
-/// `openssl s_client` sends this, and gives what comes back; `None` where openssl is missing.
+/// `openssl s_client` sends this, and returns the received bytes; `None` if openssl is missing.
 fn s_client(rig: &Rig, arguments: &[&str], input: &[u8]) -> Option<String> {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-connect", &rig.address.to_string()]).args(arguments);
@@ -172,7 +172,7 @@ fn tls_ends_here_and_begins_anew_with_the_origin() {
     let Some(answer) = s_client(&rig, &verified, b"hello\n") else { return };
     assert_eq!(answer, "got hello\n");
     assert!(rig.log(1)[0].contains(" a.example.org tcp://"), "{:?}", rig.log(1));
-    // A client that offers only another protocol, and one that speaks no TLS.
+    // A client that offers only another protocol, and one without TLS.
     let other = s_client(&rig, &["-alpn", "other"], b"hello\n");
     assert_eq!(other.as_deref(), Some(""));
     assert!(!String::from_utf8_lossy(&exchange(rig.connect(), b"plain\n")).contains("got"));
@@ -212,7 +212,7 @@ fn a_site_behind_a_stream_and_its_certificate_in_front() {
     assert_eq!(output.stdout, b"from the site");
 }
 
-/// A flood of connections that say nothing: they end by themselves, and the server goes on.
+/// A flood of connections without data: they end at their time limit, and the server continues.
 #[test]
 fn a_flood_of_silent_connections_ends() {
     let origin = origin_named("a");

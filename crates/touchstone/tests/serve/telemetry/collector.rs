@@ -1,5 +1,5 @@
-//! A real OpenTelemetry Collector, as `scripts/setup-collector.sh` builds it, and what it has printed; and a
-//! receiver that answers as a test wants.
+//! A real OpenTelemetry Collector, as `scripts/setup-collector.sh` builds it, and its output; and a receiver
+//! that answers as a test requires.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -181,14 +181,14 @@ fn read_span(text: &str) -> Span {
 /// The paths and bodies of requests.
 type Bodies = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
 
-/// A receiver that answers as a test wants, over HTTP.
+/// A receiver that answers as a test requires, over HTTP.
 pub struct Receiver {
     origin: Origin,
     bodies: Bodies,
 }
 
 impl Receiver {
-    /// `answer` gets the number of the request, from 0, and gives the answer.
+    /// `answer` gets the number of the request, from 0, and returns the answer.
     pub fn start(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> Receiver {
         let bodies: Bodies = Arc::default();
         let kept = bodies.clone();

@@ -1,6 +1,6 @@
 //! Traces and metrics by OTLP: the spans of a request and their order, at a real OpenTelemetry Collector by
-//! HTTP and gRPC; which requests are recorded; what programs and origins are told; collectors that are away,
-//! slow or full; reload, upgrade and stop; and that no secret is in a span.
+//! HTTP and gRPC; which requests are recorded; what programs and origins get; collectors that are
+//! unreachable, slow or full; reload, upgrade and stop; and that no secret is in a span.
 
 mod collector;
 
@@ -83,7 +83,7 @@ fn a_request_to_an_origin_is_a_tree_of_spans() {
     };
     assert_eq!((request.name.as_str(), request.parent.as_str()), ("GET /app/", ""));
     assert_eq!((&attempt.parent, &attempt.trace), (&request.id, &request.trace));
-    // A client that is not trusted decides nothing: its span is linked to.
+    // An untrusted client has no influence: its span is only linked.
     assert_ne!(request.trace, PARENT_TRACE);
     assert!(request.links.iter().any(|link| link.contains(PARENT_TRACE)), "{request:#?}");
     let told = heads.lock().expect("no test thread has panicked")[0].clone();
@@ -188,7 +188,7 @@ fn programs_and_caches_are_spans_by_grpc() {
     assert_eq!(program.get("touchstone.interface"), "cgi");
 
     assert_eq!([(); 3].map(|()| get(&server, "/stored/1", "")), [200; 3]);
-    // Of a route that is off, nothing is recorded, and the trace context goes on as it came.
+    // A route that is off is not recorded, and the trace context is passed on unchanged.
     let fields = format!("traceparent: {PARENT}\r\ntracestate: a=b\r\n");
     assert_eq!(get(&server, "/quiet/", &fields), 200);
     let spans = collector.wait_for(2 + 4);
@@ -431,7 +431,7 @@ fn reloads_and_upgrades_lose_no_span() {
     };
     let ask = || assert_eq!(get(&server, "/alphabet.txt", ""), 200);
     ask();
-    // What was recorded for one collector goes to the next.
+    // The records for one collector are sent to the next.
     fs::write(&path, text(Some(&second))).expect("a file");
     order("reload");
     ask();
@@ -477,7 +477,8 @@ fn a_broken_configuration_is_refused_with_its_reason() {
 #[test]
 fn tls_to_a_collector_is_verified() {
     let tree = Tree::standard();
-    // Another server with a certificate of its own stands for a collector: it answers, but it is not trusted.
+    // Another server with its own certificate takes the part of a collector: it answers, but it is not
+    // trusted.
     let other = Server::configured(
         tree.around(),
         &format!(

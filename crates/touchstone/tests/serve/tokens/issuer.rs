@@ -38,7 +38,7 @@ fn openssl(arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Issuer {
-    /// An issuer with a new key; `None`: openssl is missing, which was told.
+    /// An issuer with a new key; `None`: openssl is missing, which was reported.
     pub(crate) fn new(id: &str) -> Option<Issuer> {
         let directory = tempfile::TempDir::new().unwrap();
         let key = directory.path().join("key.pem");

@@ -141,7 +141,7 @@ fn keys_are_fetched_and_follow_the_issuer() {
     *text.lock().unwrap() = second.key_set();
     wait_until("the new key is fetched", Duration::from_secs(60), || status(&mut client, &of_second) == 200);
     assert_eq!(status(&mut client, &of_first), 401, "a key that was withdrawn counts no longer");
-    // While the issuer is down, the keys that were fetched stay in use.
+    // While the issuer is down, the fetched keys remain in use.
     text.lock().unwrap().clear();
     assert_eq!(status(&mut client, &of_second), 200);
 }

@@ -1,4 +1,4 @@
-//! Paths that lead out of the root, to names that configure servers, or round the rules of other routes.
+//! Paths that leave the root, name files that configure servers, or bypass the rules of other routes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -40,7 +40,7 @@ fn nothing_is_written_outside_the_root() {
     let listed = text(&ask(address, "PROPFIND", "/", "Depth: 1\r\n", b""));
     assert!(!listed.contains("secret") && !listed.contains("out"), "{listed}");
     assert_eq!(fs::read_dir(tree.beside("outside")).expect("it is there").count(), 1);
-    // A link is replaced, and what it leads to stays.
+    // A link is replaced, and its target is not changed.
     let linked = put(address, "/secret", "new");
     assert!(matches!(linked, 204 | 403), "{linked}");
     assert_eq!(fs::read_to_string(tree.beside("outside/secret.txt")).expect("it is there"), "secret");

@@ -58,7 +58,7 @@ fn rclone_copies_compares_moves_and_removes_trees() {
     for name in ["a/", "a/b/", "a/b/large.bin", "a/zwei ü #%41.txt", "empty/", "nothing", "one.txt"] {
         assert!(listed.lines().any(|line| line == name), "{name}: {listed}");
     }
-    // What has changed, moved and gone is found by sync; a comparison before it fails.
+    // Sync finds changed, moved and removed files; a comparison before it fails.
     fs::write(local.join("one.txt"), "another one\n").expect("a file");
     fs::remove_file(local.join("nothing")).expect("it is removed");
     fs::rename(local.join("a/b/large.bin"), local.join("a/moved.bin")).expect("it is moved");
@@ -67,7 +67,7 @@ fn rclone_copies_compares_moves_and_removes_trees() {
     run(&["sync", "local", "box:"]);
     run(&["check", "local", "box:", "--download"]);
     assert!(!tree.file("box/nothing").exists() && !tree.file("box/a/b/large.bin").exists());
-    // On the server: a file and a directory get other names, a file is copied and removed, a tree goes.
+    // On the server: a file and a directory get other names, a file is copied and removed, a tree is removed.
     run(&["moveto", "box:one.txt", "box:two words.txt"]);
     run(&["moveto", "box:a", "box:renamed"]);
     run(&["copyto", "box:two words.txt", "box:copy.txt"]);
@@ -82,7 +82,7 @@ fn rclone_copies_compares_moves_and_removes_trees() {
     assert_eq!(server.error_text().matches("WebDAV request failed").count(), 0, "{}", server.error_text());
 }
 
-/// What keeps davfs2 from being run here; `None`: nothing.
+/// The reason why davfs2 cannot run here; `None`: it can.
 fn lacks_davfs() -> Option<&'static str> {
     if !Path::new("/usr/sbin/mount.davfs").exists() {
         return Some("a mounted WebDAV server (install davfs2)");

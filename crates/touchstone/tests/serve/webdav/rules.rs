@@ -253,7 +253,7 @@ fn conditions_are_obeyed() {
     assert_eq!(status(address, "DELETE", "/a.txt", "If-Match: \"other\"\r\n"), 412);
     assert_eq!(make("Content-Range: bytes 0-0/1\r\n", "4").status, 400);
     assert_eq!(fs::read_to_string(tree.file("a.txt")).expect("it is there"), "3");
-    // A client that waits for leave hears the refusal before it sends the body.
+    // A client that waits for 100 Continue gets the refusal before it sends the body.
     let mut client = Client::connect(address);
     client.send(head("PUT", "/a.txt", "If-None-Match: *\r\nExpect: 100-continue\r\n", 5));
     assert_eq!(client.answer().status, 412);

@@ -1,4 +1,4 @@
-//! Uploads: whole or not at all, of any length, and seen at once.
+//! Uploads: complete or not stored, of any length, and visible at once.
 
 use std::fs;
 use std::io::Write;

@@ -247,7 +247,7 @@ async def endless(scope, receive, send):
         try:
             await piece(send, b"x" * 65536, True)
         except OSError:
-            # The client has left, and `receive` says so in the next turn of the loop.
+            # The client has disconnected, and `receive` reports it in the next turn of the loop.
             await left
         await asyncio.sleep(0)
     NOTES["endless"] = "told"
