@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// Reports that the connection to the broker is lost, and which agents this cuts off.
-    pub(super) fn away(&self) -> String {
+    pub(super) fn connection_loss(&self) -> String {
         let names: Vec<&str> = self.members.keys().map(String::as_str).collect();
         format!(
             "the connection to the broker at {} is lost: no messages of the agents {} arrive; they stop \
