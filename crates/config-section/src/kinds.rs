@@ -1,7 +1,7 @@
-//! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a
-//! problem at the value's place.
+//! Reads the value of a key by its [`Kind`], checks it and stores it; an error becomes a problem at the
+//! value's place.
 //!
-//! Only `value` and `choice` know the struct of the section. The rest is compiled once, and not for each
+//! Only `value` and `choice` depend on the struct of the section. The rest is compiled once, and not for each
 //! section.
 
 use std::collections::{BTreeMap, HashSet};
@@ -283,8 +283,7 @@ impl Reader<'_> {
             };
             let Some(media_type) = self.text(name, value, &values::parse_media_type) else { continue };
             if types.insert(ending.clone(), media_type).is_some() {
-                let message =
-                    format!("'{name}': the ending {ending:?} is listed twice; case does not matter");
+                let message = format!("'{name}': the ending {ending:?} is listed twice; case is ignored");
                 self.problem(self.place(key.span().start), message);
             }
         }
@@ -311,7 +310,7 @@ impl Reader<'_> {
                 let written = values::shorten(field);
                 self.problem(place, format!("'{name}': {written:?} is not the name of a header field"));
             } else if !seen.insert(field.to_ascii_lowercase()) {
-                self.problem(place, format!("'{name}': {field:?} is listed twice; case does not matter"));
+                self.problem(place, format!("'{name}': {field:?} is listed twice; case is ignored"));
             } else {
                 let Some(text) = self.text(name, value, &values::parse_header_value) else { continue };
                 match check(field, &text) {
@@ -441,7 +440,7 @@ impl Reader<'_> {
     }
 }
 
-/// Puts what was read where it belongs.
+/// Stores the value that was read.
 fn give<C, T>(read: Option<T>, set: fn(&mut C, T), target: &mut C) {
     if let Some(read) = read {
         set(target, read);

@@ -128,7 +128,7 @@ root = "www"
 - A problem names its file. A reload reads all files again, including new ones.
 "#;
 
-/// What is said of a key.
+/// The documentation of a key.
 struct KeyText {
     /// The header of its section.
     header: String,
@@ -276,7 +276,7 @@ fn default_of(default: Option<&str>) -> String {
 /// so each such section has its own route.
 fn before_in_example(section: &str) -> &'static str {
     match section {
-        // One site does not ask for passwords and tokens.
+        // A site does not require both passwords and tokens.
         "site.jwt" => "[[site]]\nlisten = [\"127.0.0.1:8081\"]\nroot = \"www\"\n\n",
         "site.login" => "[[site]]\nlisten = [\"127.0.0.1:8082\"]\nroot = \"www\"\n\n",
         "site.crawlers" => "[[site]]\nlisten = [\"127.0.0.1:8083\"]\nroot = \"www\"\n\n",
@@ -340,7 +340,7 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         return !["headers_file", "ca_certificate"].contains(&key);
     }
     if section == "map" {
-        // The file would have to exist, and the others stand in place of values.
+        // The file would have to exist, and the others replace values.
         return !["file", "networks", "networks_file", "shares", "function"].contains(&key);
     }
     if section == "site" && key.starts_with("socket_") {

@@ -157,7 +157,7 @@ fn other_users_are_not_listened_to() {
         // Through an abstract socket the user may connect, and is refused by user number.
         assert_eq!(output.status.code(), Some(1), "{word}");
         let lines = error_lines(&output).join("\n");
-        assert!(lines.contains(word) || lines.contains("only root and user 0 may ask"), "{lines}");
+        assert!(lines.contains(word) || lines.contains("only root and user 0 may use"), "{lines}");
         server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
     }
 }
