@@ -25,7 +25,7 @@ pub fn record_answered(
     account: &AnsweredRequest<'_>,
     fields: Option<&HeadFields<'_>>,
 ) -> Option<TraceIds> {
-    // After a reload spans of the configuration before may still come.
+    // After a reload spans of the previous configuration may still arrive.
     if state.tracer.is_none() && account.progress.facts.trace().is_none() {
         return None;
     }
@@ -85,7 +85,7 @@ pub fn record_hit(
     Some(TraceIds::new(trace.trace_id, trace.span_id))
 }
 
-/// What is known of a request beside its head.
+/// The data of a request in addition to its head.
 struct About<'a> {
     site: &'a str,
     route: &'a str,
@@ -131,7 +131,7 @@ fn record(
     record_server_span(trace, &facts, has_query);
 }
 
-/// The trace of a request that none was begun for; `None` if it is not recorded.
+/// The trace of a request for which no trace was started; `None` if it is not recorded.
 fn decide(
     state: &mut CoreState,
     asked: Asked,

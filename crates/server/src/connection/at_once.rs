@@ -1,8 +1,8 @@
 //! Calls programs directly from an HTTP/1 connection: the handler gets a plain GET in the connection's
 //! buffer. The answer is sent in the same turn, or when it arrives (see [`pending`](super::pending)).
 //!
-//! Only if nothing but the program is involved: no rewrites, fields or error pages of the site, and no access
-//! rules that would have to wait. All other requests take the exchange.
+//! This applies only if the program alone is involved: there are no rewrites, fields or error pages of the
+//! site, and no access rules that would have to wait. The exchange serves all other requests.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -137,7 +137,7 @@ impl Connection {
         hit
     }
 
-    /// Gives what a handler has answered, or waits for it. `ready` has everything but the answer.
+    /// Sends the answer of a handler, or waits for it. `ready` has all data except the answer.
     fn give_immediate(
         &mut self,
         state: &mut CoreState,
@@ -248,7 +248,7 @@ impl Connection {
         CacheAttempt::Answered { persistent: form != ConnectionForm::Close }
     }
 
-    /// Sends an answer that was made at once but whose body is still to come.
+    /// Sends an answer that was ready at once but whose body has not arrived yet.
     pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> ConnectionStep {
         let Some(received) = self.take_head() else { return ConnectionStep::Close };
         let ReadyAnswer { answered, progress, started, snapshot } = made;

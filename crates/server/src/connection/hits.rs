@@ -1,5 +1,5 @@
 //! Answers from the cache: each plain GET of a cached file is one write of a prepared response, and answers
-//! to pipelined requests are collected into one write. Other requests are left to the steps that may wait.
+//! to pipelined requests are collected into one write. The steps that may wait serve the other requests.
 
 use std::io;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl Connection {
                 CacheAttempt::Broken => return (bytes.len(), ConnectionStep::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
-                // `serve` has written them; from a client that does not read its answers, nothing more is
-                // read.
+                // `serve` has written them; no more bytes are read from a client that does not read its
+                // answers.
                 return (at, ConnectionStep::Buffered);
             }
         }

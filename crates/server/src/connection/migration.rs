@@ -79,7 +79,7 @@ impl Connection {
         (self.core, self.transport, entries)
     }
 
-    /// A connection with the entries that it has left at the core.
+    /// A connection with the entries that it has at the core.
     pub(super) fn from_entries(core: Rc<Core>, transport: Transport, entries: CoreEntries) -> Connection {
         let CoreEntries { deadline, permit, ending, peer, listener, visits, requests, number } = entries;
         let mut connection = Connection::new(core, transport, peer, listener, permit);
@@ -116,12 +116,12 @@ impl Connection {
         self.input.is_empty() && self.output.is_empty()
     }
 
-    /// Whether everything was received that had arrived when [`Connection::begin`] looked.
+    /// Whether all bytes were received that had arrived when [`Connection::begin`] checked.
     pub fn has_received_all(&self) -> bool {
         self.last_received < RECEIVE_BYTES
     }
 
-    /// Whether nothing had arrived.
+    /// Whether no bytes had arrived.
     pub fn has_received_nothing(&self) -> bool {
         self.last_received == 0
     }
@@ -142,7 +142,7 @@ impl Connection {
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
             Ok(other) => left.ending.or(other.map(SocketEnd)),
-            // No descriptor is free: the client sees the end of the connection.
+            // No descriptor is free: the connection ends.
             Err(_) => return,
         };
         let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;

@@ -67,11 +67,11 @@ pub enum ConnectionStep {
         /// How many bytes of it are written.
         sent: usize,
     },
-    /// Give the answer that a program has made for the request at the start of the input.
+    /// Send the answer of a program to the request at the start of the input.
     Give(Box<ReadyAnswer>),
     /// Wait for the answer of a program that has the request at the start of the input.
     Wait(Box<PendingAnswer>),
-    /// Speak HTTP/2; the input begins with its preface.
+    /// Continue with HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse the start of the input.
     Refuse(Refusal),
@@ -79,7 +79,7 @@ pub enum ConnectionStep {
     AwaitCall(Box<PendingCall>),
     /// Wait for bytes without a task.
     Park,
-    /// Nothing: the connection has gone back to its core from a worker.
+    /// No step: the connection has returned to its core from a worker.
     ConnectionReturned,
     /// Let the client read the last answer, then end.
     Linger,
@@ -183,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
+    /// Continues the connection as a task, after the steps of [`Connection::begin`]. It is counted from now
     /// on.
     pub fn start(mut self, next: ConnectionStep) {
         if self.timing.deadline.is_none() {
@@ -238,7 +238,7 @@ impl Connection {
         self.form_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
     }
 
-    /// The form of head for an answer to `head`, on a connection that may carry this many requests (0: no
+    /// The form of head for an answer to `head`, on a connection that may have this many requests (0: no
     /// limit).
     #[inline]
     fn form_for(&self, head: &RequestHead, most_requests: u64) -> ConnectionForm {

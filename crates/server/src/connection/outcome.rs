@@ -16,9 +16,9 @@ pub enum CacheAttempt {
     Answered { persistent: bool },
     /// It was answered in part.
     Partly { prepared: Arc<Prepared>, sent: usize },
-    /// A program has made the answer, which cannot be sent directly.
+    /// A program has answered, and the answer cannot be sent directly.
     Ready(Box<ReadyAnswer>),
-    /// A program was called, and the connection has gone back to its core meanwhile.
+    /// A program was called, and the connection has returned to its core before the answer.
     ConnectionReturned,
     /// A program is making the answer.
     Pending(Box<PendingAnswer>),

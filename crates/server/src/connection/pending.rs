@@ -1,7 +1,8 @@
 //! Waits for a program's answer to a request that was passed to it in place, on an HTTP/1 connection.
 //!
-//! Meanwhile the request stays at the start of the input. A complete answer is sent like one made at once.
-//! For any other, the head becomes a request and continues as if the exchange had passed it to the program.
+//! The request stays at the start of the input until then. A complete answer is sent like one that was ready
+//! at once. For any other answer, the head becomes a request and continues as if the exchange had passed it
+//! to the program.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use touchstone_exchange::steps::{self, ProgramRequest};
 
 /// The result of the wait.
 enum WaitOutcome {
-    /// The answer was given.
+    /// The answer was sent.
     Given(ConnectionStep),
     /// The request continues in the usual way.
     Continue(ReadyAnswer),
@@ -28,7 +29,7 @@ enum WaitOutcome {
 }
 
 impl Connection {
-    /// Waits for the answer to the request at the start of the input, and gives it.
+    /// Waits for the answer to the request at the start of the input, and sends it.
     pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> ConnectionStep {
         let PendingAnswer { made, handler, call } = *waits;
         let Some(mut call) = call else {
@@ -69,18 +70,18 @@ impl Connection {
         match made.take() {
             Some(made) if is_over => Poll::Ready(WaitOutcome::Continue(made)),
             Some(made) => Poll::Ready(WaitOutcome::Left(made)),
-            // The answer was given, and nothing polls after that.
+            // The answer was sent, and there are no polls after that.
             None => Poll::Ready(WaitOutcome::Given(ConnectionStep::Close)),
         }
     }
 
-    /// Gives an answer that is complete.
+    /// Sends an answer that is complete.
     fn give_received(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> ConnectionStep {
         made.answered.answer = answer;
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let mut input = std::mem::take(&mut self.input);
-        // The head was complete when the wait began, and the input has lost nothing since.
+        // The head was complete when the wait began, and no bytes of the input were removed since.
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return ConnectionStep::Close;
         };
@@ -100,7 +101,7 @@ impl Connection {
         self.send_gathered(state, next)
     }
 
-    /// Makes a request of the head, and lets the program answer it.
+    /// Converts the head into a request, which the program answers.
     async fn go_on(
         &mut self,
         made: ReadyAnswer,

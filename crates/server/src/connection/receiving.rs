@@ -66,7 +66,7 @@ impl Connection {
                     self.arm_receive_deadline(context, state);
                     return Poll::Pending;
                 }
-                // Collected answers are written before anything more is received.
+                // Collected answers are written before further bytes are received.
                 Some(ConnectionStep::Receive) if self.output.is_empty() => {}
                 Some(next) => return Poll::Ready(next),
             }

@@ -28,7 +28,7 @@ use super::{Connection, ConnectionStep, ParsedHead, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use touchstone_exchange::steps::{self, Arrival, ExchangeAnswer, Progress};
 
-/// How many bytes of a file are sent before other connections get their turn.
+/// How many bytes of a file are sent before other connections are served.
 const FILE_TURN_BYTES: usize = 256 * 1024;
 
 /// Bodies up to this size are copied after their head: one buffer costs the kernel less than two.
@@ -41,7 +41,7 @@ const CLIENT_LEFT: u16 = 499;
 enum BodyWait {
     /// The next piece, or the end.
     Piece(Option<io::Result<Bytes>>),
-    /// Nothing is available yet.
+    /// No data is available yet.
     Nothing,
     /// The client left.
     Left,
@@ -63,7 +63,8 @@ impl Connection {
         if self.listener.generation != generation {
             self.listener.apply_config(&core.state.borrow());
         }
-        // The head's bytes leave the input, so that a body can be received while spans still refer to them.
+        // The head's bytes are moved out of the input, so that a body can be received while spans still refer
+        // to them.
         let buffer = if self.input.len() == length {
             Bytes::from(std::mem::take(&mut self.input))
         } else {
@@ -132,7 +133,7 @@ impl Connection {
         let answer =
             pin!(steps::answer(self.core.clone(), snapshot.clone(), request, form, progress.clone()));
         let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
-        // The connection, not the handler, knows why the body ended early.
+        // The connection, not the handler, has the reason why the body ended early.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
             Some(problem) => Answer::error(problem.status()).into(),
@@ -150,7 +151,7 @@ impl Connection {
     ) -> Option<T> {
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
-            // Also done when the answer is ready: interim responses may have come with it.
+            // Also done when the answer is ready: interim responses may have arrived with it.
             while let Some(interim) = progress.signals.interim().take() {
                 // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
                 if takes_interim {
@@ -158,7 +159,7 @@ impl Connection {
                     for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
                         self.queue(piece);
                     }
-                    // If the answer is ready, both leave in one write.
+                    // If the answer is ready, both are sent in one write.
                     if polled.is_pending() {
                         self.send_queued(context);
                     }
@@ -214,7 +215,7 @@ impl Connection {
         // The buffer that gathers answers: it is warm, and no other answer needs it before this one is
         // written.
         let mut buffer = std::mem::take(&mut self.core.state.borrow_mut().gathered);
-        // Interim responses that are not sent yet go first.
+        // Interim responses that are not sent yet are sent first.
         buffer.append(&mut self.output);
         answered.answer.append_head(&self.core.clock.second(), form, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
@@ -239,7 +240,7 @@ impl Connection {
             ConnectionForm::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => {
                 ConnectionStep::Close
             }
-            // More bytes may come: to close now would reset the connection, and the client could lose the
+            // More bytes may arrive: to close now would reset the connection, and the client could lose the
             // answer.
             ConnectionForm::Close => ConnectionStep::Linger,
             _ => ConnectionStep::Buffered,
@@ -375,7 +376,8 @@ impl Connection {
             if is_chunked {
                 pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
                 if piece.len() <= PIECE_BYTES {
-                    // Copied, so that the chunk and its end, and perhaps the last chunk, leave in one write.
+                    // Copied, so that the chunk and its end, and perhaps the last chunk, are sent in one
+                    // write.
                     pending.extend_from_slice(&piece);
                     pending.extend_from_slice(b"\r\n");
                     piece = Bytes::new();
@@ -413,7 +415,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Waits for the next piece; does not wait if there is something to write meanwhile.
+    /// Waits for the next piece; does not wait if there are bytes to write.
     async fn next_piece(
         &mut self,
         body: &mut Receiver,
@@ -424,7 +426,7 @@ impl Connection {
         poll_fn(|context| {
             match body.poll_next(context) {
                 Poll::Ready(next) => return Poll::Ready(BodyWait::Piece(next)),
-                // There is something to write: it is sent before the wait.
+                // There are bytes to write: they are sent before the wait.
                 Poll::Pending if has_pending => return Poll::Ready(BodyWait::Nothing),
                 Poll::Pending => {}
             }

@@ -16,7 +16,7 @@ use touchstone_exchange::core::worker::{
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Sends a connection to the worker of its core. Returns the connection if the worker cannot take it.
+/// Sends a connection to the worker of its core. Returns the connection if the worker cannot serve it.
 pub fn send(core: &Rc<Core>, socket: OwnedFd, left: CoreEntries) {
     let Some(worker) = &core.worker else { return };
     let (peer, listener, requests, number) = (left.peer, left.listener, left.requests, left.number);

@@ -134,7 +134,7 @@ impl Thread {
             }
         };
         match next {
-            // The thread answers only requests that it can answer completely, so there is nothing to send.
+            // The thread answers only requests that it can answer completely, so there is no data to send.
             ConnectionStep::Close | ConnectionStep::Give(_) => {
                 self.remove(place);
                 self.link.report(WorkerReport::Ended(place));
@@ -163,7 +163,7 @@ impl Thread {
             // The core parses the received bytes again.
             _ => ReturnStep::Serve,
         };
-        // No other handle to the socket is left.
+        // There is no other handle to the socket.
         self.link.report(match Arc::into_inner(socket) {
             Some(socket) => WorkerReport::ConnectionReturned(Box::new(ReturnedConnection {
                 place,

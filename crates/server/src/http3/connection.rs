@@ -19,8 +19,8 @@ use super::stream::{RECEIVE_BYTES, code};
 use touchstone_exchange::connection_number::ConnectionNumber;
 use touchstone_exchange::core::deadline::SessionHandle;
 
-/// How many more requests a client may cancel than it lets be answered, before its connection is closed: a
-/// cancelled request costs the server work, and the client nothing.
+/// The largest difference of a client's cancelled and answered requests, before its connection is closed: a
+/// cancelled request costs the server work, and the client almost none.
 const MOST_CANCELLED: u32 = 200;
 
 /// The part of a connection that its streams use.
@@ -29,9 +29,9 @@ pub struct Connection {
     pub listener: Rc<Listener>,
     /// QUIC.
     pub quic: quinn::Connection,
-    /// What the client asked for in its hello.
+    /// The settings in the client's hello.
     facts: QuicFacts,
-    /// The state of the connection that operators see.
+    /// The state of the connection that is shown to operators.
     pub session: SessionHandle,
     tls_facts: OnceCell<Arc<TlsFacts>>,
     number: Cell<ConnectionNumber>,
@@ -166,10 +166,10 @@ impl Connection {
         }
     }
 
-    /// The priority of a stream's answer; `asked` is the priority in the request itself. A frame takes
+    /// The priority of a stream's answer; `requested` is the priority in the request itself. A frame takes
     /// precedence, because it is newer (RFC 9218 section 7).
-    pub fn priority(&self, stream: u64, asked: Option<Priority>) -> Priority {
-        self.priorities.borrow().get(&stream).copied().or(asked).unwrap_or_default()
+    pub fn priority(&self, stream: u64, requested: Option<Priority>) -> Priority {
+        self.priorities.borrow().get(&stream).copied().or(requested).unwrap_or_default()
     }
 
     // ---- streams in one direction

@@ -245,7 +245,7 @@ impl StreamTask<'_> {
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
-            // RFC 8470 section 5.1: the next server must know this.
+            // RFC 8470 section 5.1: the next server must get this information.
             builder.field(b"early-data", b"1");
         }
         let (head, buffer, outcome) = builder.finish();
@@ -315,7 +315,7 @@ impl StreamTask<'_> {
                         feeding = None;
                         match fed {
                             Ok(()) => {}
-                            // The connection, not the handler, knows why the body ended early.
+                            // The connection, not the handler, has the reason why the body ended early.
                             Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
                             Err(BodyProblem::Timeout) => break Answer::error(408).into(),
                             Err(BodyProblem::Failed(failure)) => {
@@ -353,7 +353,7 @@ impl StreamTask<'_> {
         let framing = answer.framing(received.head.method == Method::Head, true);
         let core = self.connection().listener.core.clone();
         let mut head = encode_answer(answer, framing, &core);
-        // Interim responses may have come together with the answer.
+        // Interim responses may have arrived together with the answer.
         let mut ahead = Vec::new();
         append_interim(&self.progress, &mut ahead);
         if !ahead.is_empty() {
@@ -370,7 +370,7 @@ impl StreamTask<'_> {
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
-            // Without this, a handler that has nothing to send would not notice the end.
+            // Without this, a handler that has no data to send would not notice the end.
             _ = stopped => Err(Failure::Gone),
         };
         let body_bytes = writer.body_bytes;
@@ -415,7 +415,7 @@ fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
     if frames.is_empty() { Poll::Pending } else { Poll::Ready(frames) }
 }
 
-/// Appends the frames of interim responses that a handler has left.
+/// Appends the frames of interim responses that a handler has queued.
 fn append_interim(progress: &Progress, frames: &mut Vec<u8>) {
     while let Some(interim) = progress.signals.interim().take() {
         append_one(interim.status, &interim.fields, frames);

@@ -26,7 +26,7 @@ use touchstone_exchange::core::Core;
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
 const BACKLOG: i32 = 4096;
 
-/// How many connections are accepted before other connections get their turn.
+/// How many connections are accepted before other connections are served.
 const ACCEPT_TURN: usize = 64;
 
 /// The kernel passes a connection on when its first bytes have arrived, or after about this time.
@@ -69,7 +69,7 @@ pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
     (0..count).map(|_| bind()).collect()
 }
 
-/// Sets this server's options on a socket that another process made.
+/// Sets this server's options on a socket that another process created.
 pub fn adopt(socket: &TcpListener, is_unix: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     if is_unix {
@@ -134,11 +134,11 @@ pub struct Listener {
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: ListenAddress,
     socket: AsyncFd<TcpListener>,
-    /// Stands for the address of clients that have none, those of a unix socket.
+    /// Replaces the address of clients that have none, those of a unix socket.
     peer: Option<SocketAddr>,
     lent: Cell<bool>,
-    /// Whose connections these are; `None`: they are of HTTP. A listener that a reload leaves keeps it for
-    /// the connections that wait.
+    /// The stream of the connections; `None`: HTTP. A listener that a reload removes keeps it for the waiting
+    /// connections.
     stream: RefCell<Option<Rc<StreamOfCore>>>,
     stop: Notify,
 }
@@ -187,10 +187,10 @@ impl Listener {
         }
     }
 
-    /// Gives the connections that come from now on to a stream, or to HTTP.
+    /// Passes the connections that arrive from now on to a stream, or to HTTP.
     pub fn pass_to(&self, stream: Option<Rc<StreamOfCore>>) {
         // The kernel waits for the first bytes of connections. For streams it must not: in many protocols the
-        // server speaks first.
+        // server sends first.
         let seconds = if stream.is_some() { 0 } else { DEFER_ACCEPT_SECONDS };
         set_defer_accept(&SockRef::from(self.socket.get_ref()), seconds);
         self.stream.replace(stream);
@@ -267,7 +267,7 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection. Asks for the client's address only if something needs it.
+    /// Accepts a connection. Queries the client's address only if it is needed.
     #[inline]
     fn accept(&self, wants_peer: bool) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -357,13 +357,13 @@ fn begin_for(
 enum AcceptResult {
     /// No connection waits any more; this many were accepted.
     Drained(usize),
-    /// There may be more.
+    /// More connections may wait.
     More,
     /// Descriptors or memory are exhausted: retry later.
     Exhausted,
 }
 
-/// Classic BPF on the TCP header: drop a segment that has SYN and not ACK, pass everything else.
+/// Classic BPF on the TCP header: drop a segment that has SYN and not ACK, pass all others.
 const REFUSE_NEW_CONNECTIONS: [SockFilter; 5] = [
     SockFilter::new(0x30, 0, 0, 13),   // load the byte at offset 13: the flags
     SockFilter::new(0x54, 0, 0, 0x12), // keep SYN (0x02) and ACK (0x10)

@@ -37,7 +37,7 @@ struct State {
     cached_routes: Vec<CachedRoute>,
     /// The most files and bytes of the file cache.
     cache_limits: Option<(u64, u64)>,
-    /// Carries out requests to the control API, once the server runs.
+    /// Executes requests to the control API, once the server runs.
     control: Option<ControlFunction>,
 }
 
@@ -91,12 +91,12 @@ impl OperatorView {
         (!routes.is_empty()).then(|| order.carry_out(&routes))
     }
 
-    /// Requests to the control API go there from now on.
+    /// Sets the executor of requests to the control API.
     pub fn control_by(&self, control: ControlFunction) {
         self.state().control = Some(control);
     }
 
-    /// Carries out a request to the control API.
+    /// Executes a request to the control API.
     fn control(&self, call: Call) -> CallAnswer {
         let control = self.state().control.clone();
         match control {
@@ -120,7 +120,7 @@ impl OperatorView {
         }
     }
 
-    /// Asks all cores at once; leaves out those that do not answer in time.
+    /// Queries all cores at once; omits those that do not answer in time.
     fn ask_cores(&self, most: usize) -> Vec<CoreSessions> {
         let (asker, answers) = channel();
         for orders in &self.state().orders {

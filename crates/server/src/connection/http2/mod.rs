@@ -1,5 +1,4 @@
-//! A connection that speaks HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's
-//! bytes.
+//! A connection with HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's bytes.
 //!
 //! Each turn processes the received bytes, answers every request in them, and writes all frames that the
 //! windows allow with one write. A plain GET of a cached file is answered directly, and its header block is
@@ -198,10 +197,10 @@ impl Http2 {
     fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
         let (stream, received_at) = (request.stream(), Instant::now());
         let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
-        // The engine has checked the fields; anything that HTTP/2 allows and HTTP/1 does not is refused as in
+        // The engine has checked the fields; fields that HTTP/2 allows and HTTP/1 does not are refused as in
         // HTTP/1.
         let refusal = match outcome {
-            // Fields are missing, so a rule or a program would not see the whole request.
+            // Fields are missing, so a rule or a program would not get the whole request.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
             // The client has already ended its direction of the tunnel; an answer like that to a GET would
             // look like an open tunnel.
@@ -403,13 +402,13 @@ impl Http2 {
         accounting::note(&mut core.state.borrow_mut(), request);
     }
 
-    /// Writes everything that the windows allow.
+    /// Writes all frames that the windows allow.
     async fn send(&mut self) -> io::Result<()> {
         loop {
             while let Some(frame) = self.engine.next_data(DATA_BYTES, &mut self.output) {
                 let Some(index) = self.outgoing.iter().position(|outgoing| outgoing.stream == frame.stream)
                 else {
-                    return Err(io::Error::other("the engine asked for a body that is not there"));
+                    return Err(io::Error::other("the engine requested a body that does not exist"));
                 };
                 self.outgoing[index].append(frame.length, &mut self.output)?;
                 self.patience.note_sent(frame.length);

@@ -50,7 +50,7 @@ enum Awaited {
     Windows,
     /// A handler.
     Handler,
-    /// Nothing: streams are open, and none of these events is needed for them.
+    /// None: streams are open, and none of these events is needed for them.
     Any,
 }
 
@@ -60,8 +60,8 @@ impl Patience {
         self.sent_bytes += bytes as u64;
     }
 
-    /// Notes that whole frames were received; `is_new`: what has begun now is not the header block that had
-    /// begun before.
+    /// Notes that whole frames were received; `is_new`: the incomplete frame is not part of the header block
+    /// that was incomplete before.
     pub fn note_frames(&mut self, is_new: bool) {
         if is_new {
             self.head_since = None;
@@ -108,7 +108,7 @@ impl Http2 {
 
     /// Informs the client that the connection ends.
     async fn end_impatiently(&mut self) -> io::Result<()> {
-        self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
+        self.engine.close(ErrorCode::NO_ERROR, "no request arrived for a long time");
         self.engine.take_output(&mut self.output);
         let _ = self.write_output().await;
         Err(io::ErrorKind::TimedOut.into())
