@@ -1,9 +1,9 @@
 //! Basic authentication (RFC 7617): a user name and a password with every request.
 //!
 //! A password check is slow on purpose, so it runs on another thread, a few at a time, and its success is
-//! remembered for a short time. Only a hash with a secret key over name, password and stored password is
-//! remembered: it is useless to a thief, and a change of the stored password invalidates it. Failures are
-//! counted for each client's address. A client with too many is refused before any slow check.
+//! stored for a short time. Only a hash with a secret key over name, password and stored password is stored:
+//! it reveals no password, and a change of the stored password invalidates it. Failures are counted for each
+//! client's address. A client with too many is refused before any slow check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct BasicAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// The result of a quick look at a request's credentials.
+/// The result of a quick check of a request's credentials.
 pub enum PasswordCheck {
     /// The credentials were checked successfully a short time ago.
     Known(User),
@@ -176,7 +176,7 @@ impl BasicAuthentication {
         };
         let fingerprint = self.fingerprint(user, password);
         let now_ns = self.shared.now_ns();
-        // A browser sends many requests at once: the first check also answers those that waited.
+        // A browser sends many requests at the same time: the first check also answers those that waited.
         if !self.shared.successes.knows(&fingerprint, now_ns) {
             if !user.password.fits(password) {
                 return None;

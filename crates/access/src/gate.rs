@@ -33,7 +33,7 @@ struct RateRule {
     limit: Limit,
     /// The key; `None`: the client's address.
     key: Option<Text>,
-    /// The key has what is known only when the other rules have been passed, such as the user.
+    /// The key has values that are determined only after the other rules, such as the user.
     is_late: bool,
 }
 
@@ -240,8 +240,8 @@ impl Gate {
         self.check_behind(&[], request).1
     }
 
-    /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise does nothing;
-    /// call [`Gate::check`] for the decision.
+    /// Allows a request and counts it if no rule refuses it and no check must wait. Otherwise it has no
+    /// effect; call [`Gate::check`] for the decision.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<AdmittedRequest> {
         if self.rate.as_ref().is_some_and(|rule| rule.is_late) { None } else { self.admit_part(request) }
     }
@@ -259,7 +259,7 @@ impl Gate {
         self.counts_at_once(request).then_some(admitted)
     }
 
-    /// Applies the rules that need no user. Returns how long the request must wait for its turn.
+    /// Applies the rules that need no user. Returns how long the request must be delayed.
     fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
@@ -311,7 +311,7 @@ impl Gate {
         links.check(request, self.shared.unix_seconds())
     }
 
-    /// Counts a request; returns how long it must wait for its turn.
+    /// Counts a request; returns how long it must be delayed.
     fn count(&self, request: &RequestView<'_>) -> Result<Duration, Refusal> {
         let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return Ok(Duration::ZERO) };
         let Some(client) = rule.client(request, &self.shared) else { return Ok(Duration::ZERO) };
@@ -319,7 +319,7 @@ impl Gate {
         taken.map_err(Refusal::too_many)
     }
 
-    /// Counts a request that need not wait; otherwise does nothing, and returns false.
+    /// Counts a request that need not wait; otherwise has no effect, and returns false.
     fn counts_at_once(&self, request: &RequestView<'_>) -> bool {
         let Some(rule) = self.rate.as_ref().filter(|rule| !rule.is_late) else { return true };
         let Some(client) = rule.client(request, &self.shared) else { return true };
@@ -347,8 +347,8 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
     Ok(admitted)
 }
 
-/// Counts a request that has passed all rules, its user's authentication among them, by what is known since
-/// then. Waits for its turn.
+/// Counts a request that has passed all rules, its user's authentication among them, by the values that are
+/// determined since then. Delays it if necessary.
 pub async fn count_admitted(gates: &[&Gate], request: &dyn Source) -> Result<(), Refusal> {
     let rules = gates.iter().enumerate().filter_map(|(position, gate)| {
         let rule = gate.rate.as_ref().filter(|rule| rule.is_late)?;

@@ -16,7 +16,7 @@ use touchstone_config::{GeoEntry, GeoRulesConfig, NetworkSet};
 use touchstone_expression::client_location::AddressLocator;
 use touchstone_http::request_view::LOST_CLIENT;
 
-/// Called with one line when the operator should know something.
+/// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The largest file that is read.
@@ -54,8 +54,8 @@ impl GeoIp {
         GeoIp { files }
     }
 
-    /// Finds the facts about an address. The first file that knows the country sets it; the same holds for
-    /// the system.
+    /// Finds the facts about an address. The first file with its country sets it; the same holds for the
+    /// system.
     pub fn locate(&self, address: IpAddr) -> Location {
         let mut found = Location::default();
         for file in &self.files {

@@ -34,7 +34,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct Users {
     by_name: HashMap<Box<[u8]>, Arc<StoredUser>>,
-    /// Verified in place of a user that does not exist, so that the response time reveals nothing.
+    /// Verified in place of a user that does not exist, so that the response time does not reveal this.
     stand_in: Option<Arc<StoredUser>>,
 }
 
@@ -198,7 +198,7 @@ impl PasswordFile {
     /// with `report`.
     pub fn refresh(&self, report: &dyn Fn(&str)) -> Arc<Users> {
         let mut version = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        // If another thread has read the file during the wait for the lock, nothing is left to do.
+        // If another thread has read the file during the wait for the lock, there is no more to do.
         if self.changed.swap(false, Ordering::AcqRel) {
             match read(&self.path) {
                 Ok((new_version, _)) if new_version == *version && version.settled => {}

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
 
-/// Reads the header if all of it has arrived; `None` if more must come. An error means that the connection
+/// Reads the header if all of it has arrived; `None` if more must arrive. An error means that the connection
 /// must be closed: it has ended, or does not begin with a valid header ([`io::ErrorKind::InvalidData`]).
 pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
     match peek(&socket)? {
@@ -71,7 +71,7 @@ fn peek(socket: impl AsFd) -> io::Result<HeaderPeek> {
     }
 }
 
-/// Reads bytes that are known to have arrived.
+/// Reads bytes that have arrived already.
 fn take_bytes(socket: impl AsFd, mut count: usize) -> io::Result<()> {
     let mut bytes = [0; LONGEST_BYTES];
     while count > 0 {

@@ -1,16 +1,16 @@
 //! Limits the number of requests of a client: a token bucket, stored as one time (the generic cell rate
 //! algorithm, GCRA, of ITU-T I.371).
 //!
-//! Each request moves the time at which the client's share is whole again by one interval. A request that
-//! would move it further than the burst allows is refused, and moves nothing. So a client that keeps sending
-//! requests while it is refused is allowed again as soon as one that waits.
+//! Each request moves the time at which the client's share is complete again by one interval. A request that
+//! would move it further than the burst allows is refused, and does not move it. So a client that keeps
+//! sending requests while it is refused is allowed again as soon as one that waits.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::client_table::{Client, ClientTable};
 
-/// A number of requests in a period, and the number of them at once.
+/// A number of requests in a period, and the number of them at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     interval_ns: NonZeroU64,
@@ -35,8 +35,8 @@ pub struct RateExceeded {
 }
 
 impl Rate {
-    /// Allows `requests` in each `period`, and `burst` of them at once (at least 1). `None` means no limit: 0
-    /// requests.
+    /// Allows `requests` in each `period`, and `burst` of them at the same time (at least 1). `None` means no
+    /// limit: 0 requests.
     pub fn new(requests: u64, period: Duration, burst: u64) -> Option<Rate> {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = period_ns.checked_div(requests)?;
@@ -45,18 +45,18 @@ impl Rate {
         Some(Rate { interval_ns, tolerance_ns, delay_ns: 0 })
     }
 
-    /// Allows this many more requests, which wait for their turn.
+    /// Allows this many more requests, which are delayed.
     pub fn with_delayed(self, requests: u64) -> Rate {
         Rate { delay_ns: self.interval_ns.get().saturating_mul(requests), ..self }
     }
 
-    /// Counts a request of a client whose share is whole at a time, if it is allowed: gives the time at which
-    /// the share is whole again.
+    /// Counts a request of a client whose share is complete at a time, if it is allowed: returns the time at
+    /// which the share is complete again.
     pub fn next(&self, whole_at_ns: u64, now_ns: u64) -> Result<u64, RateExceeded> {
         self.turn(whole_at_ns, now_ns).map(|_| self.counted(whole_at_ns, now_ns))
     }
 
-    /// The time at which the client's share is whole again, after one more request.
+    /// The time at which the client's share is complete again, after one more request.
     fn counted(&self, whole_at_ns: u64, now_ns: u64) -> u64 {
         whole_at_ns.max(now_ns).saturating_add(self.interval_ns.get())
     }
@@ -83,7 +83,7 @@ impl Limit {
         self.take_turn(table, client, now_ns).map(|_| ())
     }
 
-    /// Does the same; returns how long the request must wait for its turn.
+    /// Does the same; returns how long the request must be delayed.
     #[inline]
     pub fn take_turn(
         &self,
@@ -98,7 +98,7 @@ impl Limit {
         })
     }
 
-    /// Counts one request if it need not wait; otherwise does nothing, and returns false.
+    /// Counts one request if it need not wait; otherwise has no effect, and returns false.
     #[inline]
     pub fn take_at_once(&self, table: &ClientTable, client: Client, now_ns: u64) -> bool {
         table.update(self.id, client, |whole_at_ns| {
@@ -159,7 +159,7 @@ mod tests {
         }
         let refused = limit.take(&table, client(1), now);
         assert_eq!(wait_of(refused), Some(Duration::from_millis(100)));
-        // Requests sent while refused cost nothing.
+        // Requests that were refused do not count.
         for _ in 0..1000 {
             assert_eq!(limit.take(&table, client(1), now), refused);
         }
@@ -167,7 +167,7 @@ mod tests {
         assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_ok());
         assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_err());
         assert!(limit.take(&table, client(2), now).is_ok());
-        // After a pause the whole burst is available again, and no more.
+        // After a pause the whole burst is available again, and not more.
         let later = now + 100 * SECOND_NS;
         assert_eq!((0..9).filter(|_| limit.take(&table, client(1), later).is_ok()).count(), 5);
     }

@@ -18,7 +18,7 @@ use super::shared::AccessShared;
 /// The rules of one stream.
 pub struct StreamGate {
     name: String,
-    /// Stands for all clients together.
+    /// The client of counts for all clients together.
     everyone: Client,
     addresses: Option<AddressRules>,
     most: Option<u32>,
@@ -31,9 +31,9 @@ pub struct StreamGate {
 /// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamRefusal {
-    /// Its client's address is not let in.
+    /// Its client's address is refused.
     Denied,
-    /// There are as many as there may be, of all clients or of this one.
+    /// The limit of connections is reached, for all clients or for this one.
     Limit,
     /// The rate of new connections is too high.
     Rate,
@@ -65,7 +65,7 @@ impl StreamGate {
         }
     }
 
-    /// Lets a client's connection in, or says why not.
+    /// Admits a client's connection, or returns the reason of the refusal.
     pub fn admit(&self, address: IpAddr) -> Result<StreamPermit, StreamRefusal> {
         if self.addresses.as_ref().is_some_and(|addresses| !addresses.allows(Some(address))) {
             return Err(StreamRefusal::Denied);

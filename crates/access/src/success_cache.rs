@@ -1,4 +1,4 @@
-//! Remembers passwords that were verified a short time ago, as hashes with a secret key, in bounded memory.
+//! Stores passwords that were verified a short time ago, as hashes with a secret key, in bounded memory.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -43,14 +43,14 @@ impl SuccessCache {
         fingerprint
     }
 
-    /// Whether the fingerprint is remembered at this time of the process's clock.
+    /// Whether the fingerprint is stored at this time of the process's clock.
     pub fn knows(&self, fingerprint: &Fingerprint, now_ns: u64) -> bool {
         let Some(sets) = self.sets.get() else { return false };
         let set = sets[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
         set.iter().any(|success| same(&success.fingerprint, fingerprint) & (success.until_ns > now_ns))
     }
 
-    /// Remembers the fingerprint until this time. In a full set the entry that expires first is replaced.
+    /// Stores the fingerprint until this time. In a full set the entry that expires first is replaced.
     pub fn remember(&self, fingerprint: Fingerprint, until_ns: u64, now_ns: u64) {
         if until_ns <= now_ns {
             return;
@@ -81,7 +81,7 @@ fn random_key() -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &key)
 }
 
-/// Compares every byte, so that the time reveals nothing.
+/// Compares every byte, so that the time does not depend on the values.
 fn same(one: &Fingerprint, other: &Fingerprint) -> bool {
     constant_time::verify_slices_are_equal(one, other).is_ok()
 }

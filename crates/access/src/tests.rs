@@ -181,7 +181,7 @@ fn passwords() {
     {
         assert_eq!(log_in(&gate, "192.0.2.1", wrong), Err(401), "{wrong:?}");
     }
-    // A correct password is remembered now, for every client that sends it.
+    // A correct password is stored now, for every client that sends it.
     let fields = authorization("alice:secret");
     let admitted = gate.admit_at_once(&from("192.0.2.9", &fields)).unwrap();
     assert_eq!(admitted.user.unwrap().name(), b"alice");
@@ -251,7 +251,7 @@ fn too_many_failures() {
     for _ in 0..3 {
         assert_eq!(log_in(&gate, "192.0.2.1", "alice:wrong"), Err(401));
     }
-    // The server now verifies no more passwords of this client, right or wrong; a remembered one is still
+    // The server now verifies no more passwords of this client, right or wrong; a stored one is still
     // admitted.
     let fields = authorization("bob:other");
     let Verdict::Refuse(refusal) = gate.check(&from("192.0.2.1", &fields)) else { panic!("looked at") };
@@ -266,7 +266,7 @@ fn too_many_failures() {
     }
 }
 
-/// Many wrong passwords at once are counted before the first is found to be wrong.
+/// Many wrong passwords at the same time are counted before the check of the first has ended.
 #[test]
 fn many_at_once_are_counted() {
     let users = Users::new();
@@ -321,7 +321,7 @@ fn a_changed_file_counts_at_once() {
     assert!(reported.lock().unwrap().last().unwrap().ends_with("the users are unchanged"));
 }
 
-/// A file that does not change delays no client; a correct password is forgotten after a while.
+/// A file that does not change delays no client; a correct password is removed after some time.
 #[test]
 fn successes_are_remembered_for_a_while() {
     let users = Users::new();
@@ -442,7 +442,7 @@ fn connections_per_client() {
     assert!(admits(&reloaded, "192.0.2.1").is_none());
     drop(first);
     let _third = admits(&reloaded, "192.0.2.1").unwrap();
-    // A proxy carries many clients; a client is counted when the header has named it.
+    // A proxy forwards many clients; a client is counted when the header has named it.
     assert!((0..9).all(|_| admits(&gate, "10.0.0.1").is_some()));
     assert!(matches!(gate.admit_proxied(address("192.0.2.1")), Admission::Refused));
     assert!(matches!(gate.admit_proxied(address("192.0.2.9")), Admission::Admitted(Some(_))));

@@ -26,7 +26,7 @@ pub struct TokenAuthentication {
     shared: Arc<AccessShared>,
 }
 
-/// The result of a quick look at a request's token.
+/// The result of a quick check of a request's token.
 pub enum TokenCheck {
     /// The token was verified a short time ago.
     Known(Arc<Identity>),

@@ -16,7 +16,7 @@ use touchstone_config::TokenKeys;
 
 use super::key_set::{KeySet, LARGEST_KEY_SET_BYTES};
 
-/// Called with one line when the operator should know something.
+/// Called with a message for the operator, of one line.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The interval at which a file is checked.
