@@ -42,7 +42,7 @@ impl Login {
                 Err((status, reason)) => answered = refused(status, reason),
             }
         }
-        // The client that it was for is not known.
+        // The client of the token is unknown.
         if let Some(login) = logins.first() {
             login.client.counts.logout_token_received(login_counts::LogoutToken::Refused);
         }
@@ -64,13 +64,13 @@ impl Login {
         let token =
             LogoutToken::read(&claims, now_s, self.client.leeway_s).map_err(|reason| (400, reason))?;
         self.provider.logouts.end(&self.client.id, &token, now_s).map_err(|problem| match problem {
-            NotTaken::Replayed => (400, "it has come before"),
+            NotTaken::Replayed => (400, "it was received before"),
             NotTaken::Full => (503, "too many sessions have ended; this one ends when it is renewed"),
         })
     }
 }
 
-/// Section 2.8: a document may say what is wrong. The operator is told more than the sender.
+/// Section 2.8: a document may describe the error. The log has more details than the answer to the sender.
 fn refused(status: u16, reason: &str) -> EndpointAnswer {
     let error = if status == 400 { "invalid_request" } else { "temporarily_unavailable" };
     let answer = Answer::new(status)

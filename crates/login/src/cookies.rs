@@ -26,7 +26,7 @@ pub fn session_name(client: &str, is_https: bool) -> String {
     format!("{prefix}{SESSION}{client}")
 }
 
-/// The beginning of the names of cookies for logins that have begun.
+/// The beginning of the names of cookies for started logins.
 pub fn login_prefix(client: &str, is_https: bool) -> String {
     let prefix = if is_https { HOST_PREFIX } else { "" };
     format!("{prefix}{LOGIN}{client}-")
@@ -39,7 +39,7 @@ pub fn value<'f>(fields: impl Iterator<Item = &'f [u8]>, name: &[u8]) -> Option<
     found.next().is_none().then_some(value)
 }
 
-/// The sealed text in the cookies with this name; `None`: there is none, or it is not whole.
+/// The sealed text in the cookies with this name; `None`: there is none, or it is incomplete.
 pub fn joined<'f>(fields: impl Iterator<Item = &'f [u8]> + Clone, name: &str) -> Option<Vec<u8>> {
     let first = value(fields.clone(), name.as_bytes())?;
     let (&count, rest) = first.split_first()?;
@@ -100,7 +100,7 @@ pub fn expire<'f>(
     is_https: bool,
 ) -> Vec<u8> {
     let names = pairs(fields).map(|(name, _)| name).filter(|name| is_removed(name));
-    // Names of the login are tokens; what a client invented behind them is not repeated.
+    // Names of the login are tokens; other names from the client are not repeated.
     let names = names.filter_map(|name| std::str::from_utf8(name).ok()).filter(|name| is_plain(name));
     names.flat_map(|name| set_line(name, "", Some(0), is_https).into_bytes()).collect()
 }

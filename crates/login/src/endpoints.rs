@@ -15,7 +15,7 @@ use crate::seal::random;
 use crate::session::Session;
 use touchstone_http::addresses::{form, is_local_path, parameter, with_parameters};
 
-/// An answer, with what the operator should know.
+/// An answer, with the message for the operator.
 pub type EndpointAnswer = Refused;
 
 impl Login {
@@ -45,11 +45,11 @@ impl Login {
         let to = parameter(request.query.as_deref().unwrap_or_default(), "to");
         match to {
             Ok(to) => self.begin(to.unwrap_or_default().as_bytes(), asked).await,
-            Err(_) => Refused::new(400, "'to' is there twice, or is not encoded text"),
+            Err(_) => Refused::new(400, "'to' is given twice, or is not encoded text"),
         }
     }
 
-    /// Ends a login that this browser has begun.
+    /// Completes a login that this browser has started.
     async fn take_callback(&self, request: &Request, asked: &Asked<'_>) -> Result<EndpointAnswer, Refused> {
         let query = request.query.as_deref().unwrap_or_default();
         let back = callback::read(query).map_err(|problem| Refused::new(400, problem))?;
@@ -65,11 +65,11 @@ impl Login {
         finished.map(with_removal).map_err(with_removal)
     }
 
-    /// The login that a browser has begun with this state.
+    /// The login that a browser has started with this state.
     fn pending(&self, name: &str, state: &str, asked: &Asked<'_>) -> Result<PendingLogin, Refused> {
         let refused = |problem: &str| Refused::new(400, problem);
         let sealed = cookies::value(asked.cookies(), name.as_bytes())
-            .ok_or_else(|| refused("this browser has not begun the login, or began it too long ago"))?;
+            .ok_or_else(|| refused("this browser has not started the login, or started it too long ago"))?;
         let contents = self.keys.open(sealed, &self.purpose("login", asked));
         let pending = contents.and_then(|contents| PendingLogin::decode(&contents));
         let pending = pending.ok_or_else(|| refused("the cookie of the login does not open"))?;
@@ -79,7 +79,7 @@ impl Login {
             return Err(refused("the state is that of another login"));
         }
         if pending.is_over(asked.now_s) {
-            return Err(refused("the login was begun too long ago"));
+            return Err(refused("the login was started too long ago"));
         }
         Ok(pending)
     }
@@ -153,8 +153,8 @@ impl Login {
         })
     }
 
-    /// Ends the session, here and at the provider. A page of another site cannot do so: a link from there
-    /// shows a question, a form from there is refused.
+    /// Ends the session, here and at the provider. A page of another site cannot do so: for a link from there
+    /// a question is shown, a form from there is refused.
     fn sign_out(&self, request: &Request, asked: &Asked<'_>) -> EndpointAnswer {
         let of = |name: &str| request.received.values(name).next();
         let fields =
@@ -162,7 +162,7 @@ impl Login {
         let is_get = request.method() == Method::Get;
         match fields.cause(&asked.origin()) {
             Cause::Own => {}
-            // No browser sends a form of another site without saying so.
+            // Every browser identifies a form of another site in its fields.
             Cause::Unknown if !is_get => {}
             Cause::Other if !is_get => {
                 return Refused::new(403, "a page of another site tried to sign a user out");

@@ -1,6 +1,6 @@
-//! Requests to the provider that bring tokens, and what is made of the answers: a code or a refresh token is
-//! exchanged for tokens (OpenID Connect Core 1.0 sections 3.1.3 and 12), the ID token is verified, and more
-//! claims are fetched. They run on the thread of the provider.
+//! Requests to the provider for tokens, and the use of the answers: a code or a refresh token is exchanged
+//! for tokens (OpenID Connect Core 1.0 sections 3.1.3 and 12), the ID token is verified, and further claims
+//! are fetched. They run on the thread of the provider.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ use crate::provider::Known;
 use crate::tokens::{self, Expected, TokenAnswer};
 use touchstone_http::addresses::{encoded, form};
 
-/// What the flows know of this site as a client of the provider.
+/// The data of this site as a client of the provider.
 pub struct Client {
     pub id: String,
     pub secret: Option<String>,
@@ -36,19 +36,19 @@ pub struct Client {
 /// What a provider has granted.
 #[derive(Debug)]
 pub struct Granted {
-    /// The claims of the ID token and of the user information; `None`: an answer to a refresh token says
-    /// nothing new.
+    /// The claims of the ID token and of the user information; `None`: an answer to a refresh token has no
+    /// new claims.
     pub claims: Option<Claims>,
     pub refresh_token: Option<String>,
     pub id_token: Option<String>,
 }
 
-/// Why there are no tokens. The texts are for the log, and contain nothing secret.
+/// Why there are no tokens. The texts are for the log, and contain no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The provider refuses the code or the refresh token.
     Refused(String),
-    /// What it says is wrong or fails.
+    /// Its answer is wrong or an error.
     Broken(String),
     /// It is late.
     Late,

@@ -1,8 +1,9 @@
-//! The sessions that a provider has ended by its back channel, and the logout tokens that have come.
+//! The sessions that a provider has ended by its back channel, and the logout tokens that were received.
 //!
-//! A session is in its cookie, so what has ended is noted until every session that it may be about is over.
+//! A session is in its cookie, so each end is noted until all sessions to which it may apply have expired.
 //! The table is that of the issuer, as the table of renewals is, and of one process. Its memory is bounded: a
-//! logout token that has no room is refused, so that the provider can tell its administrator.
+//! logout token for which no memory is left is refused, so that the provider can report this to its
+//! administrator.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +29,7 @@ pub struct SessionNames {
 /// Why a logout token is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotTaken {
-    /// It has come before.
+    /// It was received before.
     Replayed,
     /// The table is full.
     Full,
@@ -37,7 +38,7 @@ pub enum NotTaken {
 /// The ended sessions of the clients of an issuer.
 #[derive(Default)]
 pub struct LogoutTable {
-    /// Nothing was noted so far, which costs sessions nothing.
+    /// No end was noted so far; then the check of a session is free.
     is_used: AtomicBool,
     /// How long a session may last.
     longest_s: AtomicU64,
@@ -48,7 +49,7 @@ pub struct LogoutTable {
 struct Noted {
     /// When each session or user was ended, and until when that is noted.
     ended: HashMap<Name, Ended>,
-    /// The tokens that have come, and until when they are good.
+    /// The tokens that were received, and when they expire.
     tokens: HashMap<Name, u64>,
 }
 
@@ -74,7 +75,7 @@ impl LogoutTable {
         self.longest_s.fetch_max(lifetime_s, Ordering::Relaxed);
     }
 
-    /// Ends the session that a token names, or else all of its user that have begun until now.
+    /// Ends the session that a token names, or else all sessions of its user that have started until now.
     pub fn end(&self, client_id: &str, token: &LogoutToken, now_s: u64) -> Result<(), NotTaken> {
         let names = SessionNames::new(client_id, token.session.as_deref(), token.subject.as_deref());
         let Some(name) = names.session.or(names.subject) else { return Ok(()) };
@@ -136,7 +137,7 @@ mod tests {
         assert!(!table.has_ended(&session("1", "alice"), 900));
         table.end("site", &token(Some("1"), Some("alice"), "a"), 1_000).unwrap();
         assert!(table.has_ended(&session("1", "alice"), 900));
-        assert!(!table.has_ended(&session("2", "alice"), 900), "another session of the user goes on");
+        assert!(!table.has_ended(&session("2", "alice"), 900), "another session of the user continues");
         assert!(!table.has_ended(&SessionNames::new("other", Some("1"), Some("alice")), 900));
         table.end("site", &token(None, Some("bob"), "b"), 1_000).unwrap();
         assert!(table.has_ended(&session("3", "bob"), 1_000));

@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 256;
 /// The most requests at a time.
 const MOST_AT_A_TIME: usize = 32;
 
-/// What is known of a provider.
+/// The metadata and keys of a provider.
 pub struct Known {
     /// Its metadata.
     pub metadata: Metadata,
@@ -37,8 +37,8 @@ pub struct Known {
     pub keys: Arc<KeySource>,
 }
 
-/// What a core wants done: requests to the provider, and what is made of the answers. It is done even if the
-/// client that caused it has left.
+/// A job of a core: requests to the provider, and the use of the answers. It runs even if the client that
+/// caused it has left.
 type Job = Box<dyn FnOnce(HttpClient) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// A provider. Its thread ends with it.
@@ -63,7 +63,7 @@ pub struct ProviderSettings {
 }
 
 impl Provider {
-    /// The provider with these settings. The error says what is wrong with them.
+    /// The provider with these settings. The error describes their problem.
     pub fn open(settings: ProviderSettings, report: Report) -> Result<Arc<Provider>, String> {
         static PROVIDERS: Mutex<Option<HashMap<ProviderSettings, Weak<Provider>>>> = Mutex::new(None);
         let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +100,8 @@ impl Provider {
                 let work = work(&settings, client, &publish, wanted, &report);
                 let jobs = tokio::task::LocalSet::new();
                 runtime.block_on(jobs.run_until(work));
-                // After a reload another provider may take the place of this one. What was asked is waited
-                // for: a refresh token that was used must not get lost with its answer.
+                // After a reload another provider may replace this one. The thread waits for the answers to
+                // its requests: a refresh token that was used must not get lost with its answer.
                 runtime.block_on(jobs);
             }
             Err(_) => report(&format!("{}: no event loop for logins", settings.issuer)),
@@ -113,7 +113,7 @@ impl Provider {
         Ok(Provider { known, jobs, renewals, logouts })
     }
 
-    /// What is known; `None`: the metadata has not been fetched yet.
+    /// The metadata and keys; `None`: they have not been fetched yet.
     pub fn known(&self) -> Option<Arc<Known>> {
         self.known.borrow().clone()
     }
@@ -138,7 +138,7 @@ impl Provider {
         let job: Job = Box::new(move |client| {
             let work = job(client);
             Box::pin(async move {
-                // The client that wanted it may have left.
+                // The client that caused it may have left.
                 _ = result.send(work.await);
             })
         });
@@ -179,7 +179,7 @@ async fn work(
     }
 }
 
-/// Does jobs until `end` is done; `None`: there will be no more.
+/// Runs jobs until `end` is done; `None`: there will be no more.
 async fn serve_until<T>(
     end: impl Future<Output = T>,
     wanted: &mut mpsc::Receiver<Job>,

@@ -1,4 +1,4 @@
-//! Asks the provider whether a session goes on, with its refresh token.
+//! Queries the provider whether a session continues, with its refresh token.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::provider::{Known, Provider};
 use crate::renewal_table::Renewal;
 use crate::session::Session;
 
-/// Asks the provider, or waits for the answer to the same question.
+/// Queries the provider, or waits for the answer to the same query.
 pub async fn renew(
     provider: &Arc<Provider>,
     client: &Arc<Client>,
@@ -25,7 +25,7 @@ pub async fn renew(
         Some(())
     });
     let Some(mut outcome) = outcome else { return Renewal::NotAsked };
-    // The job has a time limit too, but it may wait for its turn.
+    // The job has a time limit too, but it may wait for other jobs first.
     let found = tokio::time::timeout(client.timeout * 2, outcome.wait_for(Option::is_some)).await;
     match found {
         Ok(Ok(renewal)) => renewal.clone().unwrap_or(Renewal::NotAsked),

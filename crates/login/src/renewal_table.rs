@@ -1,10 +1,10 @@
-//! The sessions that a provider is asked about, or was a short time ago: one question at a time for each
-//! session, also when several requests with the same cookie come at once. A provider that gives a new refresh
-//! token each time takes the old one for stolen when it comes again, so what was granted is known for a
-//! while, for requests that were on their way with the old cookie.
+//! The sessions of current and recent queries to a provider. Each session has one query at a time, also when
+//! several requests with the same cookie arrive together. A provider that issues a new refresh token each
+//! time treats the old one as stolen when it is used again. So the answer is stored for some time, for
+//! requests that were sent with the old cookie before.
 //!
 //! The table is that of the issuer: the logins of all sites and routes use it, before and after a reload. It
-//! is of one process. Machines that share a key file may each ask.
+//! is of one process. Machines that share a key file may each send a query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,37 +14,37 @@ use tokio::sync::watch;
 
 use crate::session::Session;
 
-/// How long the outcome for a session is known. After a failure the provider is left alone for this time.
+/// How long the outcome for a session is stored. After a failure there is no query for this time.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
-/// The most sessions with a known outcome; others go on without a question.
+/// The most sessions with a stored outcome; others continue without a query.
 const MOST_KNOWN: usize = 16_384;
 
-/// What the provider says of a session.
+/// The provider's answer about a session.
 #[derive(Debug, Clone)]
 pub enum Renewal {
-    /// It goes on, with these contents.
+    /// It continues, with these contents.
     GoesOn(Arc<Session>),
     /// It has ended.
     Ended,
-    /// It goes on as it is: the provider could not be asked.
+    /// It continues unchanged: the provider could not be queried.
     NotAsked,
 }
 
 /// The answer to a question; `None`: it is on its way.
 pub type Outcome = watch::Receiver<Option<Renewal>>;
 
-/// Where the answer goes.
+/// The receiver of the answer.
 pub type Question = watch::Sender<Option<Renewal>>;
 
-/// The sessions that are asked for, or were so a short time ago.
+/// The sessions of current and recent queries.
 #[derive(Default)]
 pub struct RenewalTable {
     known: Mutex<HashMap<[u8; 16], (Instant, Outcome)>>,
 }
 
 impl RenewalTable {
-    /// The answer for a session, which `ask` gets if nothing is known yet; `None`: it cannot be asked.
+    /// The answer for a session, which `ask` requests if none is stored; `None`: it cannot be requested.
     pub fn outcome(&self, session: &Session, ask: impl FnOnce(Question) -> Option<()>) -> Option<Outcome> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_old_cookie = |outcome: &Outcome| match &*outcome.borrow() {

@@ -39,7 +39,7 @@ pub struct Login {
     pub(crate) provider: Arc<Provider>,
     pub(crate) client: Arc<Client>,
     pub(crate) keys: Arc<SealingKeys>,
-    /// What the claims of a session must satisfy here, and what is made of them.
+    /// The rules for the claims of a session, and the fields and variables that they set.
     rules: TokenRules,
     lifetimes: Lifetimes,
     report: Report,
@@ -47,7 +47,7 @@ pub struct Login {
     number: u64,
 }
 
-/// A session that was opened, as a request carries it.
+/// A decrypted session of a request.
 pub struct OpenSession {
     login: u64,
     name: String,
@@ -72,7 +72,7 @@ pub struct Passed {
 pub struct Refused {
     /// The answer.
     pub answer: Box<Answer>,
-    /// What the operator should know; nothing secret is in it.
+    /// The message for the operator, without secrets.
     pub problem: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub enum Endpoint {
     SignIn,
     /// Ends a session.
     SignOut,
-    /// Takes logout tokens of the provider, see [`Login::answer_back_channel`].
+    /// Receives logout tokens of the provider, see [`Login::answer_back_channel`].
     BackChannel,
 }
 
@@ -103,7 +103,7 @@ impl Refused {
         Refused { answer: Box::new(answer), problem: Some(problem.into()) }
     }
 
-    /// An answer that the operator need not know of.
+    /// An answer without a message for the operator.
     pub(crate) fn usual(answer: Answer) -> Refused {
         Refused { answer: Box::new(answer), problem: None }
     }
@@ -222,8 +222,8 @@ impl Login {
         }
     }
 
-    /// Checks whether a request has a session that satisfies the rules. Asks the provider, if it is time to
-    /// do so, whether the session goes on.
+    /// Checks whether a request has a session that satisfies the rules. Queries the provider, if it is time
+    /// to do so, whether the session continues.
     pub async fn check(&self, request: &Request) -> Result<Passed, Refused> {
         let asked = Asked::read(request)?;
         let carried = request.session.clone().and_then(|session| session.downcast::<OpenSession>().ok());
@@ -239,7 +239,7 @@ impl Login {
         let Some(open) = found.filter(goes_on) else {
             return Err(self.without_session(request, &asked).await);
         };
-        // What is made of a request on the way has the cookies of the client's own request.
+        // A rewritten request has the cookies of the client's own request.
         if request.depth > 0 {
             return self.passed(open, Vec::new());
         }
@@ -333,7 +333,7 @@ impl Login {
         Some(open)
     }
 
-    /// The lines that give a session to the client.
+    /// The field lines that send a session to the client.
     pub(crate) fn sealed(&self, session: &Session, asked: &Asked<'_>) -> Result<Vec<u8>, Refused> {
         let name = cookies::session_name(&self.name, asked.is_https);
         let purpose = self.purpose("session", asked);
@@ -341,14 +341,14 @@ impl Login {
             let sealed = self.keys.seal(&session.encode(), &purpose)?;
             cookies::set(&name, &sealed, asked.is_https, asked.cookies())
         };
-        // Without the ID token, the provider asks the user before it signs out.
+        // Without the ID token, the provider requests a confirmation of the user before the logout.
         let shorter = || Session { id_token: String::new(), ..session.clone() };
         lines(session).or_else(|| lines(&shorter())).ok_or_else(|| {
             Refused::new(
                 502,
                 format!(
-                    "the session is too long for cookies, which hold about {} bytes: ask for fewer scopes, \
-                     or let the provider put fewer claims into the ID token",
+                    "the session is too long for cookies, which hold about {} bytes: request fewer scopes, \
+                     or configure the provider to include fewer claims in the ID token",
                     cookies::LONGEST_SEALED * 3 / 4
                 ),
             )
