@@ -81,7 +81,7 @@ fn shared_store(settings: &AcmeConfig, storage: &Storage) -> Option<SharedStore>
 }
 
 impl Authority {
-    /// Creates an authority; sends and writes nothing yet.
+    /// Creates an authority; sends and writes no data yet.
     pub fn new(
         settings: Arc<AcmeConfig>,
         offers: Offers,
@@ -115,7 +115,7 @@ impl Authority {
         self.lock.get_or_init(|| self.lock_storage()).await;
     }
 
-    /// Waits until an order for these names may be made.
+    /// Waits until an order for these names is allowed.
     pub async fn order_permit<'a>(&'a self, names: &'a [String]) -> OrderPermit<'a> {
         // The semaphore is never closed, so a permit always follows.
         let permit = self.orders.acquire().await.ok();
@@ -159,7 +159,7 @@ impl Authority {
         }
     }
 
-    /// Passes a file of the storage on to machines that do not see it.
+    /// Passes a file of the storage to machines that do not share the directory.
     pub async fn publish_file(&self, file: &Path) -> Result<(), Failure> {
         let Some(leases) = &self.leases else { return Ok(()) };
         let bytes = std::fs::read(file)
@@ -185,7 +185,7 @@ impl Authority {
         }
     }
 
-    /// Moves the account aside that the authority no longer knows.
+    /// Renames the account that the authority has removed.
     pub async fn forget_account(&self) -> Result<(), Failure> {
         let _alone = self.account.lock().await;
         let _lease = self.account_lease().await?;

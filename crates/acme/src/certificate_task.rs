@@ -44,7 +44,7 @@ enum LeaseResult {
     Alone,
     /// This machine has it.
     Held(Lease),
-    /// Another machine has made the order.
+    /// Another machine has sent the order.
     ByOthers,
 }
 
@@ -126,14 +126,17 @@ impl CertificateTask {
         let (label, log) = (self.plan.label(), &self.authority.error_log);
         if let Suggestion::Failed(failure) = &suggestion {
             log.warning(format_args!(
-                "acme: the authority does not say when to renew the certificate of {label}: {failure}"
+                "acme: the authority does not state when to renew the certificate of {label}: {failure}"
             ));
         }
         let before_s = renewal.at_s;
         renewal.take_in(suggestion, now_s());
         if renewal.at_s < before_s && renewal.at_s <= now_s() {
             let why = renewal.explanation.as_deref().map_or(String::new(), |page| format!(" (see {page})"));
-            log.info(format_args!("acme: the authority wants the certificate of {label} renewed now{why}"));
+            log.info(format_args!(
+                "acme: the authority requests the renewal of the certificate of {label} \
+                now{why}"
+            ));
         }
     }
 
@@ -164,7 +167,7 @@ impl CertificateTask {
         }
     }
 
-    /// Makes one order without waits; a failure comes with the time that the authority asks to wait.
+    /// Sends one order without waits; a failure contains the time until which the authority requests to wait.
     pub async fn order_once(&mut self) -> Result<LoadedCertificate, (Failure, Duration)> {
         let lease = self.lease(None).await.map_err(|failure| (failure, Duration::ZERO))?;
         if let (LeaseResult::ByOthers, Some(certificate)) = (&lease, self.kept()) {
@@ -173,8 +176,8 @@ impl CertificateTask {
         self.limited_order(None, lease).await
     }
 
-    /// Waits until no other machine makes an order for this certificate, and takes the right to make one. If
-    /// meanwhile another machine has got the certificate, there is nothing to do.
+    /// Waits until no other machine has an order for this certificate, and acquires the lease for one. If
+    /// another machine has received the certificate before, no order is needed.
     async fn lease(&mut self, before: Option<&LoadedCertificate>) -> Result<LeaseResult, Failure> {
         let authority = self.authority.clone();
         let Some(leases) = &authority.leases else { return Ok(LeaseResult::Alone) };
@@ -240,7 +243,7 @@ impl CertificateTask {
         }
     }
 
-    /// Logs a failure, and waits, at least as long as the authority asks.
+    /// Logs a failure, and waits, at least as long as the authority requests.
     async fn say_and_wait(&self, failure: &Failure, kept: Option<&LoadedCertificate>, patience: Duration) {
         let (label, log) = (self.plan.label(), &self.authority.error_log);
         let remaining = kept.map(|certificate| until(certificate.not_after_s));
@@ -257,7 +260,7 @@ impl CertificateTask {
         tokio::time::sleep(wait).await;
     }
 
-    /// Makes one order; also returns the time until which the authority asks to wait.
+    /// Sends one order; also returns the time until which the authority requests to wait.
     async fn order(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
@@ -273,7 +276,7 @@ impl CertificateTask {
             Err(failure) if failure.is_unknown_account() => {
                 authority
                     .error_log
-                    .warning("acme: the authority no longer knows the account: a new one is registered");
+                    .warning("acme: the authority has removed the account: a new one is registered");
                 authority.forget_account().await?;
                 self.order_by_any(replaces, &client).await
             }
@@ -322,7 +325,7 @@ impl CertificateTask {
         result
     }
 
-    /// Limits the orders even after restarts and if the authority always asks for renewal.
+    /// Limits the orders even after restarts and if the authority always requests renewal.
     async fn wait_between_orders(&self) {
         let (settings, storage_name) = (&self.authority.settings, self.plan.storage_name());
         // The waits after failures are those of one machine: the others must not fill them.
@@ -340,8 +343,8 @@ impl CertificateTask {
     }
 }
 
-/// The challenge types to try: at first all of them, one after the other; later one at a time in turn,
-/// because authorities count failed proofs.
+/// The challenge types to try: at first all of them, one after the other; later one at a time, because
+/// authorities count failed proofs.
 fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
     if failures == 0 || challenges.is_empty() {
         return challenges.to_vec();

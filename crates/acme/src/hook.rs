@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The pause between two looks at a program that runs.
+/// The pause between two checks of a running program.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The most output of a program that is shown.
@@ -86,7 +86,7 @@ impl Hook {
     }
 }
 
-/// Runs a program with all its children; gives its status and its last output, `None` if it took too long.
+/// Runs a program with all its children; returns its status and its last output, `None` if it took too long.
 fn run_limited(mut command: Command, limit: Duration) -> io::Result<Option<(ExitStatus, Vec<u8>)>> {
     let mut child = command.spawn()?;
     let (out, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));

@@ -28,7 +28,7 @@ pub struct AcmeManager {
     is_started: bool,
 }
 
-/// What the cores and the metrics see.
+/// The state for the cores and the metrics.
 #[derive(Clone)]
 struct Shared {
     on_demand: Arc<OnDemand>,

@@ -20,19 +20,19 @@ use super::on_demand::{CertificateRequest, KnownCertificate, OnDemand};
 use super::plan::CertificatePlan;
 use super::renewal::{Renewal, now_s};
 
-/// How long the server that is asked may take.
+/// The time limit of the queried server.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most questions at a time.
 const MOST_QUESTIONS: usize = 16;
 
-/// How long a name waits for a further attempt when the server that is asked, or a limit, gave no answer.
+/// How long a name waits for a further attempt if the queried server did not answer, or a limit was reached.
 const SHORT_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The pause between two looks for handshakes that have waited long enough.
+/// The pause between two searches for handshakes that have waited long enough.
 const WAIT_LOOK: Duration = Duration::from_millis(500);
 
-/// The largest answer of the server that is asked; only its status counts.
+/// The largest answer of the queried server; only its status is used.
 const MOST_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The user agent of the questions.
@@ -48,7 +48,7 @@ struct Worker {
     rate: std::sync::Mutex<OrderRate>,
 }
 
-/// Limits the orders in a minute: permits that come back over time.
+/// Limits the orders in a minute: permits that are renewed over time.
 struct OrderRate {
     per_minute: f64,
     permits: f64,
@@ -131,7 +131,7 @@ pub async fn serve_requests(
 }
 
 impl Worker {
-    /// Gets a certificate for a name into use, or remembers that it gets none.
+    /// Obtains and installs a certificate for a name, or stores that it gets none.
     async fn obtain(&self, name: &str) {
         let log = &self.authority.error_log;
         let mut task = CertificateTask::new(self.authority.clone(), CertificatePlan::on_demand(name));
@@ -213,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// Asks whether a name may have a certificate.
+    /// Queries whether a name may have a certificate.
     async fn ask(&self, name: &str) -> Result<bool, String> {
         // The semaphore is never closed.
         let _permit = self.questions.acquire().await.ok();

@@ -36,9 +36,9 @@ pub struct Renewal {
     pub at_s: i64,
     /// When the authority is to be queried again; `None`: never.
     pub ask_again_s: Option<i64>,
-    /// Why the authority wants the certificate renewed, if it gives a reason.
+    /// Why the authority requests the renewal of the certificate, if it states a reason.
     pub explanation: Option<String>,
-    /// The authority knows the certificate: an order may state that it replaces this one.
+    /// The authority has data about the certificate: an order may state that it replaces this one.
     pub is_known: bool,
 }
 

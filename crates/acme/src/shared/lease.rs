@@ -1,4 +1,4 @@
-//! The right to do something alone, for as long as it is extended.
+//! An exclusive lease, which is valid as long as it is extended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::store::SharedStore;
 /// How often a lease is extended within its time.
 const BEATS: u32 = 4;
 
-/// All leases that a process knows.
+/// All leases of a process.
 pub struct Leases {
     store: SharedStore,
     /// This process.
@@ -24,13 +24,13 @@ pub struct Leases {
     seen: Mutex<HashMap<String, (u64, Instant)>>,
 }
 
-/// A lease that this process has. Dropping it gives it back.
+/// A lease that this process holds. Dropping it releases it.
 pub struct Lease {
     store: SharedStore,
     key: String,
     revision: watch::Receiver<Option<u64>>,
     beats: AbortHandle,
-    /// The process that had it before and did not give it back.
+    /// The process that held it before and did not release it.
     pub taken_from: Option<String>,
 }
 
@@ -73,8 +73,8 @@ impl Leases {
         Ok(Some(Lease { store: self.store.clone(), key, revision, beats, taken_from }))
     }
 
-    /// Whether a lease of another process has not changed for its whole time. The first look at it only
-    /// begins that time.
+    /// Whether a lease of another process has not changed for its whole time. The first check only starts
+    /// that time.
     fn is_over(&self, key: &str, revision: u64) -> bool {
         let now = Instant::now();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl Leases {
                     revision.send_replace(Some(new));
                 }
                 Ok(None) => break,
-                // The store is away: the others will believe that this process is, too.
+                // The store is not available: for the others this process is not available either.
                 Err(_) if extended.elapsed() + self.time / BEATS >= self.time => break,
                 Err(_) => {}
             }
@@ -130,7 +130,7 @@ impl Drop for Lease {
         };
         let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
         runtime.spawn(async move {
-            // A lease that is not given back ends by itself.
+            // A lease that is not released expires.
             let _ = store.remove(&key, revision).await;
         });
     }
@@ -146,7 +146,7 @@ fn owner_of(value: &[u8]) -> String {
 /// A name for this process that no other has.
 fn new_owner() -> String {
     let mut bytes = [0; 8];
-    // The process id alone tells processes of one machine apart.
+    // The process id alone distinguishes processes of one machine.
     let _ = rand::fill(&mut bytes);
     let host = rustix::system::uname().nodename().to_string_lossy().replace(' ', "-");
     format!("{host}-{}-{:016x}", std::process::id(), u64::from_be_bytes(bytes))
@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(taken.taken_from.as_deref(), Some(one.owner()));
         assert_ne!(one.owner(), other.owner());
-        // The former holder gives back nothing that is not its own.
+        // The former holder does not release a lease that it no longer holds.
         drop(lease);
         tokio::time::sleep(time / 4).await;
         assert!(one.take("a.org").await.expect("it works").is_none());
@@ -209,7 +209,7 @@ mod tests {
         let lease = one.take("a.org").await.expect("it works").expect("it is free");
         let stored = one.store.get("leases/a.org").await.expect("it works");
         assert!(stored.is_some());
-        // Another process has taken it, for example while this machine slept.
+        // Another process has acquired it, for example while this machine was suspended.
         let file = directory.path().join("shared/leases%2Fa.org.value");
         std::fs::write(file, "other 1").expect("it is written");
         lease.lost().await;
