@@ -10,7 +10,7 @@
 //! | `plan` | the certificates that a configuration needs |
 //! | `manager` | the thread; a reload sends it a new plan |
 //! | `certificate_task` | the life of one certificate: when to request it, what to do after a failure |
-//! | `on_demand`, `on_demand_worker` | certificates at the first handshake: the table of the cores; the orders |
+//! | `on_demand`, `on_demand_worker` | certificates at the first handshake: the cores' table, the orders |
 //! | `shared` | several machines with the same certificates |
 //! | `renewal` | the moment to renew: ARI (RFC 9773), or a share of the certificate's life |
 //! | `authority` | what all certificates of an authority share: account, storage, client |
