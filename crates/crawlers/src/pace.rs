@@ -9,20 +9,20 @@ use touchstone_access::Rate;
 pub struct Pace {
     rate: Rate,
     began: Instant,
-    /// When the whole share is there again, in nanoseconds after `began`.
+    /// When the whole share is available again, in nanoseconds after `began`.
     whole_at_ns: AtomicU64,
 }
 
 impl Pace {
-    /// Allows `requests` in each period, all at once too; `None`: any number.
+    /// Allows `requests` in each period, also all of them at the same time; `None`: any number.
     pub fn new(requests: u64, period: Duration) -> Option<Pace> {
-        // No more at once than the period has nanoseconds, the shortest interval.
+        // Not more at the same time than the period has nanoseconds, the shortest interval.
         let at_once = requests.min(u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
         let rate = Rate::new(requests, period, at_once)?;
         Some(Pace { rate, began: Instant::now(), whole_at_ns: AtomicU64::new(0) })
     }
 
-    /// Counts a request; the error says how long it would have to wait.
+    /// Counts a request; the error contains how long it would have to wait.
     pub fn take(&self) -> Result<(), Duration> {
         self.take_at(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }

@@ -1,5 +1,5 @@
 //! Signatures that this core has verified, by key, so that a bot that sends one signature with many requests
-//! costs a hash for each. What is kept is the hash of everything that was verified.
+//! costs a hash for each. The hash of all verified data is stored.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! From a request to what is known of its bot.
+//! From a request to the identity of its bot.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Verifier {
     pub knows_others: bool,
 }
 
-/// What is known of the bot of a request.
+/// The identity of the bot of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The request has no signature of a bot.
@@ -60,7 +60,7 @@ pub enum Outcome {
     Verified(VerifiedBot),
     /// A signature is wrong.
     Invalid(&'static str),
-    /// It cannot be known whether a signature is right, or whose it is.
+    /// It cannot be determined whether a signature is valid, or whose it is.
     Unverified(&'static str),
     /// The fields cannot be read.
     Malformed(&'static str),
@@ -75,17 +75,17 @@ pub struct VerifiedBot {
     pub name: Arc<str>,
 }
 
-/// A request may carry its signature.
+/// A request may have its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
     /// The seconds of Unix time.
     pub now_s: u64,
-    /// No other machine on the way can see or copy a signature.
+    /// No other machine in between can read or copy a signature.
     pub is_private: bool,
 }
 
 impl Verifier {
-    /// What is known of the bot of a request. Waits only for a directory that is not there.
+    /// Determines the bot of a request. Waits only for a directory that is not stored.
     pub async fn verify(&self, message: &Message<'_>, circumstances: Circumstances) -> Outcome {
         let signatures = match signature::read(message) {
             Ok(signatures) => signatures,
@@ -120,7 +120,7 @@ impl Verifier {
         };
         if !circumstances.is_private {
             return Outcome::Unverified(
-                "the request came without TLS, so that others may have the signature",
+                "the request arrived without TLS, so that others may have the signature",
             );
         }
         let thumbprint = signature.key_id.as_deref().unwrap_or_default();
@@ -147,15 +147,15 @@ impl Verifier {
         }
     }
 
-    /// Checks what a signature says about itself; returns when it ends.
+    /// Checks the parameters of a signature; returns when it expires.
     fn check_parameters(&self, signature: &Signature, now_s: u64) -> Result<u64, &'static str> {
-        let created = signature.created.ok_or("the signature does not say when it was made")?;
-        let expires = signature.expires.ok_or("the signature does not say when it ends")?;
+        let created = signature.created.ok_or("the signature has no time of its creation")?;
+        let expires = signature.expires.ok_or("the signature has no time of its expiry")?;
         if signature.key_id.is_none() {
             return Err("the signature does not name its key");
         }
         if created > now_s + LEEWAY_S {
-            return Err("the signature was made in the future");
+            return Err("the signature was created in the future");
         }
         if expires <= now_s {
             return Err("the signature has ended");
@@ -174,7 +174,7 @@ impl Verifier {
         Ok(expires)
     }
 
-    /// The bot that a signature may be of, and the keys that it must be made with.
+    /// The possible bot of a signature, and the keys of which one must have signed.
     async fn source(
         &self,
         message: &Message<'_>,

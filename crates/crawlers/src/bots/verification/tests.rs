@@ -99,7 +99,7 @@ const VECTORS: [Vector; 6] = [
         "e8N7S2MFd/qrd6T2R3tdfAuuANngKI7LFtKYI/vowzk4lAZYadIX6wW25MwG7DCT9RUKAJ0qVkU0mEeLElW1qg==",
         "sig2=:jdq0SqOwHdyHr9+r5jw3iYZH6aNGKijYp/EstF4RQTQdi5N5YYKrD+mCT1HA1nZDsi6nJKuHxUi/5Syp3rLWBA==:",
     ),
-    // Without Signature-Agent, from the data of cloudflare/web-bot-auth: the key is known from a file.
+    // Without Signature-Agent, from the data of cloudflare/web-bot-auth: the key is in a file.
     (
         "",
         "sig1=(\"@authority\")",
@@ -136,7 +136,7 @@ fn the_vectors_of_the_drafts_verify_once_each() {
         let late = ask(&verifier, target(), &fields, expires);
         assert_eq!(late, Outcome::Invalid("the signature has ended"));
         let early = ask(&verifier, target(), &fields, SIGNED_S - 31);
-        assert_eq!(early, Outcome::Invalid("the signature was made in the future"));
+        assert_eq!(early, Outcome::Invalid("the signature was created in the future"));
     }
 }
 
@@ -172,7 +172,7 @@ fn the_signed_directory_of_the_draft_verifies() {
     assert_eq!(key.verify(None, &base, &signature.bytes), Ok(()));
 }
 
-/// A bot with a key of its own.
+/// A bot with its own key.
 struct Signer {
     pair: Ed25519KeyPair,
     thumbprint: String,
@@ -209,7 +209,7 @@ fn what_a_signature_must_say() {
         ask(verifier, target(), &signer.sign("", list, parameters), 1500)
     };
     assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
-    // One without a nonce may be sent again, and is known then.
+    // One without a nonce may be sent again, and is then in the cache.
     assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
     assert!(matches!(asked(&verifier, "(\"@target-uri\")", good), Outcome::Verified(_)));
     for (list, parameters, outcome) in [
@@ -218,12 +218,12 @@ fn what_a_signature_must_say() {
         (
             host,
             ";expires=2000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature does not say when it was made"),
+            Outcome::Invalid("the signature has no time of its creation"),
         ),
         (
             host,
             ";created=1000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature does not say when it ends"),
+            Outcome::Invalid("the signature has no time of its expiry"),
         ),
         (
             host,
@@ -233,7 +233,7 @@ fn what_a_signature_must_say() {
         (
             host,
             ";created=1600;expires=2000;tag=\"web-bot-auth\"",
-            Outcome::Invalid("the signature was made in the future"),
+            Outcome::Invalid("the signature was created in the future"),
         ),
         (host, ";created=1000;expires=2000", Outcome::Unsigned),
         (host, ";created=1000;expires=2000;tag=\"other\"", Outcome::Unsigned),
@@ -258,7 +258,7 @@ fn one_bot_cannot_sign_for_another() {
     let named = Agent::of_address("https://good.example").unwrap();
     let verifier = verifier(BotKeys::Agent(named), 3600);
     let good = ";created=1000;expires=2000;tag=\"web-bot-auth\"";
-    // A bot that is not named, and so is not asked for its keys.
+    // A bot that is not named, so that its keys are not fetched.
     let own =
         mallory.sign("a=\"https://mallory.example\"", "(\"@authority\" \"signature-agent\";key=\"a\")", good);
     assert_eq!(
