@@ -134,7 +134,7 @@ fn copy_members(
     Ok(())
 }
 
-/// Removes a file, a link, or a directory with everything in it.
+/// Removes a file, a link, or a directory with its contents.
 pub fn remove(within: &OwnedFd, name: &[u8]) -> Result<()> {
     remove_below(within, name, 0)
 }

@@ -1,5 +1,5 @@
-//! DELETE (RFC 4918 section 9.6): all or nothing. A collection gets a hidden name in one step, and is then
-//! removed.
+//! DELETE (RFC 4918 section 9.6): all resources are removed, or none. A collection gets a hidden name in one
+//! step, and is then removed.
 
 use rustix::fs::{AtFlags, unlinkat};
 

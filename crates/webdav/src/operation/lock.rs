@@ -18,7 +18,7 @@ use crate::xml::{LockRequest, lock_request};
 /// The longest piece of XML about the owner of a lock.
 const MOST_OWNER_BYTES: usize = 4096;
 
-/// Makes a lock, or renews one if there is no body.
+/// Creates a lock, or renews one if there is no body.
 pub fn lock(context: &Context, call: &Call) -> Result<Reply> {
     let time = timeout(call.timeout.as_deref(), context.settings.lock_timeout);
     if call.body.trim_ascii().is_empty() {
@@ -49,7 +49,7 @@ fn make(
     context.check(tables, call, &place)?;
     may_lock(tables, &place.key, is_deep, request.is_exclusive)?;
     if tables.locks().count() >= context.settings.most_locks {
-        return Err(Failure::new(507).detail("there are as many locks as 'locks' allows"));
+        return Err(Failure::new(507).detail("the limit 'locks' of locks is reached"));
     }
     let is_new = place.facts.is_none();
     if is_new {
@@ -129,7 +129,7 @@ fn told(status: u16, locks: &[&Lock]) -> Reply {
 fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
     aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Failure::new(500).detail("the system gives no random bytes"))?;
+        .map_err(|_| Failure::new(500).detail("the system returns no random bytes"))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

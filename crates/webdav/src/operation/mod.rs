@@ -1,5 +1,5 @@
-//! The methods: each checks conditions and locks, changes the disk and the state, and says what to answer.
-//! They wait for the disk, so they run on threads that may.
+//! The methods: each checks conditions and locks, changes the disk and the state, and returns the answer.
+//! They wait for the disk, so they run on threads that may wait.
 
 mod collection;
 mod delete;

@@ -6,8 +6,8 @@
 //!
 //! During an upgrade two processes have the same journal, so each use locks the file and reads its new end
 //! first. A line is one change and holds all of it: a line that a crash has cut off is removed, and the
-//! change was not made. When most lines are no longer needed, the journal is written again under another
-//! name and takes the place of the old one.
+//! change was not made. When most lines are no longer needed, the journal is written again under another name
+//! and replaces the old one.
 
 mod journal;
 mod key;
@@ -40,7 +40,7 @@ pub struct Store {
     directory: PathBuf,
     file: PathBuf,
     journal: Mutex<Option<Journal>>,
-    /// The number of locks when it was asked for last.
+    /// The number of locks at the last query.
     locks: AtomicU64,
 }
 
@@ -51,12 +51,12 @@ pub struct Session<'a> {
 
 static KNOWN: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
 
-/// What is wrong with a directory for the state of a tree; `None`: nothing.
+/// The problem of a directory for the state of a tree; `None`: it is valid.
 pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
     match lies_in(directory, root) {
         Ok(false) => None,
         Ok(true) => Some(format!(
-            "{} lies in {}, where clients could read and change it; name a directory elsewhere",
+            "{} is in {}, where clients could read and change it; name a directory outside",
             directory.display(),
             root.display()
         )),
@@ -83,8 +83,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads the state. Where there is no file yet there are neither locks nor properties, and none is made:
-    /// so files that are only read need no directory for it.
+    /// Reads the state. Without a file there are neither locks nor properties, and no file is created: so
+    /// files that are only read need no directory for the state.
     pub fn read<T>(&self, work: impl FnOnce(&Tables) -> Result<T>) -> Result<T> {
         if !self.file.exists() {
             return work(&Tables::default());
@@ -121,7 +121,7 @@ impl LockTable for Store {
         let Ok(mut journal) = self.journal.try_lock() else { return self.locks.load(Ordering::Relaxed) };
         let now = unix_seconds();
         if journal.is_none() && self.file.exists() {
-            // Locks outlive the process that has made them.
+            // Locks are kept after the end of the process that has created them.
             let opened = Journal::open(&self.directory, &self.file).and_then(|mut journal| {
                 journal.begin(now)?;
                 journal.end(now)?;

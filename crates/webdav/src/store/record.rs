@@ -10,7 +10,7 @@ use crate::xml::PropertyName;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "lowercase")]
 pub enum Record {
-    /// A lock is made, or its time is changed.
+    /// A lock is created, or its time is changed.
     Lock(Lock),
     /// A lock has ended.
     Unlock {
@@ -27,7 +27,7 @@ pub enum Record {
         /// Namespace and name of each.
         remove: Vec<(String, String)>,
     },
-    /// A resource is made or its content is new: properties of an earlier one do not count.
+    /// A resource is created or its content is new: properties of an earlier one are dropped.
     Made {
         /// The resource.
         #[serde(with = "key")]

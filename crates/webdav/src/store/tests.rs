@@ -28,7 +28,7 @@ fn value(tables: &Tables, key: &str, local: &str) -> Option<String> {
     tables.properties_of(key.as_bytes())?.get(&name).cloned()
 }
 
-/// A store of its own for the same file, as another process has it.
+/// A separate store for the same file, as in another process.
 fn other(store: &Store) -> Store {
     Store {
         directory: store.directory.clone(),
