@@ -33,7 +33,7 @@ struct SiteShares {
     routes: Box<[Option<Millionths>]>,
 }
 
-/// Requests that are recorded because clients ask for it: a bucket of tokens for one second.
+/// Requests that are recorded because clients request it: a bucket of tokens for one second.
 struct Budget {
     a_second: f64,
     left: f64,
@@ -88,13 +88,13 @@ impl TraceRules {
         }
     }
 
-    /// Whether a request has to be searched for a trace context. Who has sent it is asked if that counts.
+    /// Whether a request has to be searched for a trace context. The sender is determined if it is relevant.
     #[inline]
     pub(crate) fn asks_for_parent(&self, is_from_proxy: impl FnOnce() -> bool) -> bool {
         self.asks_for_parents && self.accepts(is_from_proxy())
     }
 
-    /// Whether another request may be recorded because a client that is not a trusted proxy asks for it.
+    /// Whether another request may be recorded because a client that is not a trusted proxy requests it.
     pub(crate) fn spend(&self) -> bool {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         budget.spend(Instant::now())

@@ -16,8 +16,8 @@ use touchstone_observe::request_id::RequestIds;
 
 use crate::rules::{ALL, TraceRules};
 
-/// Where so few requests are left until the next that is chosen, the clock is read: one turn of a connection
-/// may have several requests.
+/// If at most this many requests remain until the next selected one, the clock is read: one turn of a
+/// connection may have several requests.
 const NEAR: u64 = 32;
 
 /// Decides for the requests of one core.
@@ -27,7 +27,7 @@ pub struct Tracer {
     until_next: u64,
 }
 
-/// Where a request belongs to and where it came from.
+/// The site of a request, and its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// The site, once it is known.
@@ -57,8 +57,8 @@ impl Tracer {
         self.until_next <= NEAR || self.rules.asks_for_parent(is_from_proxy)
     }
 
-    /// Whether a hit may be recorded: it is chosen, or its trace context may decide. If not, there is nothing
-    /// more to do for it.
+    /// Whether a hit may be recorded: it is selected, or its trace context may decide. If not, no more steps
+    /// are needed for it.
     #[inline]
     pub fn may_record_hit(&mut self, is_from_proxy: impl FnOnce() -> bool) -> bool {
         if self.until_next > 1 && !self.rules.asks_for_parent(is_from_proxy) {
@@ -106,7 +106,8 @@ impl Tracer {
         let parent = trace_context::from_fields(fields);
         match parent {
             Some(parent) if may_continue => {
-                // Clients may ask for a part of the records only. Where theirs is used up, the share counts.
+                // Clients may request a part of the records only. When this part is used up, the share
+                // applies.
                 let is_recorded = match parent.is_sampled() {
                     true => asked.is_from_proxy || self.rules.spend() || is_chosen,
                     false => false,
@@ -268,7 +269,7 @@ mod tests {
                 assert_eq!(tracer.is_near(|| is_from_proxy), expected, "{parent} {is_from_proxy}");
             }
         }
-        // Without trusted proxies nothing is asked.
+        // Without trusted proxies the peer is not determined.
         let tracer = &mut Core::new("sample = 0\nparent = 'proxies'", "").tracer;
         assert!(!tracer.may_record_hit(|| panic!("the peer is looked up")));
     }
@@ -297,7 +298,7 @@ mod tests {
         let link = trace.link.unwrap();
         assert_eq!(link.trace_id, TraceParent::parse(PARENT.as_bytes()).unwrap().trace_id_bytes());
         assert!(trace.trace_id != link.trace_id && trace.parent.is_none() && trace.state.is_empty());
-        // What is asked for with `always` is bounded.
+        // The requests of clients with `always` are limited.
         let mut core = Core::new("sample = 0\nparent = 'always'\nparent_rate = 5", "");
         let recorded = core.recorded(1000, false, &fields);
         assert!((5..=20).contains(&recorded), "{recorded}");
