@@ -553,7 +553,7 @@ mod tests {
             ("crawlers = { except = ['*'] }", "must be a path"),
             ("crawlers = { bind = ['cookie'] }", "none of user-agent"),
             ("crawlers = { difficulty = 0 }", "difficulty"),
-            ("crawlers = { when = '$status == 200' }", "known only when"),
+            ("crawlers = { when = '$status == 200' }", "available only when"),
         ] {
             let found = problems(keys);
             assert!(found.iter().any(|problem| problem.to_string().contains(message)), "{keys}: {found:?}");

@@ -499,6 +499,6 @@ mod tests {
         assert!(first(&map("[[map]]\nname = 'a'\nfrom = ''")).contains("a map \"a\" exists already"));
         let late = map("default = '$status'");
         let route = "[[site.route]]\npath = '/'\nwhen = '$map{a}'\nrespond = {}\n";
-        assert!(first(&format!("{late}{route}")).contains("known only when the head of the answer"));
+        assert!(first(&format!("{late}{route}")).contains("available only when the head of the answer"));
     }
 }

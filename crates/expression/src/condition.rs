@@ -63,7 +63,7 @@ enum Value {
 }
 
 impl Condition {
-    /// Reads a condition; the error says what is wrong with it.
+    /// Reads a condition; the error describes its problem.
     pub fn read<'s>(text: &str, scope: impl Into<Scope<'s>>) -> Result<Condition, String> {
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
@@ -204,7 +204,7 @@ impl<'w> Parser<'w> {
     fn one(&mut self) -> Result<Node, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("more than {DEEPEST} parentheses and 'not' stand in each other"));
+            return Err(format!("more than {DEEPEST} parentheses and 'not' are nested"));
         }
         let node = if self.takes(&Word::Not) {
             Node::Not(Box::new(self.one()?))
@@ -276,7 +276,7 @@ impl<'w> Parser<'w> {
             if !values.is_empty() && !self.takes(&Word::Comma) {
                 return Err(misses());
             }
-            // A comma may be behind the last value.
+            // A comma may follow the last value.
             if self.takes(&Word::CloseList) {
                 break;
             }
@@ -359,7 +359,7 @@ mod tests {
         assert!(problem("$path in 'a'").contains("takes a list"));
         assert!(problem(&"(".repeat(40)).contains("more than 32"));
         assert!(problem("$status # 1").contains("no meaning"));
-        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("cannot stand here"));
+        assert!(Condition::read("$status", Known::Request).unwrap_err().contains("is not valid here"));
     }
 
     #[test]
