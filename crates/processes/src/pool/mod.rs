@@ -1,15 +1,15 @@
 //! Processes that the server starts, watches and starts again: php-fpm, or any FastCGI or SCGI program.
 //!
-//! The server makes the listening socket and passes it to the processes. No request is lost while processes
-//! end and start, because connections wait in the socket's queue. A pool lives as long as an `Arc` of it; a
+//! The server creates the listening socket and passes it to the processes. No request is lost while processes
+//! end and start, because connections wait in the socket's queue. A pool exists as long as an `Arc` of it; a
 //! reload with the same [`PoolSpec`] keeps the same processes. Each pool has one thread for all of this work,
-//! apart from the cores that handle requests.
+//! separate from the cores that handle requests.
 //!
 //! | module | |
 //! |---|---|
 //! | `spec` | the settings |
 //! | `supervisor` | the thread: starts, watches, starts again, ends |
-//! | `state` | the state of a pool that requests see |
+//! | `state` | the state of a pool that requests read |
 //! | `log` | the log of a pool |
 //! | `child` | one process with its group and its outputs |
 //! | `php_fpm` | the configuration file for php-fpm |
@@ -71,7 +71,7 @@ impl Pools {
     /// The pool with these settings: the running one, or a new one.
     ///
     /// # Errors
-    /// Its socket, its files or its thread cannot be made.
+    /// Its socket, its files or its thread cannot be created.
     pub fn get(&self, spec: &PoolSpec) -> io::Result<Arc<Pool>> {
         let mut known = lock(&self.known);
         if let Some(pool) = known.pools.get(spec).and_then(Weak::upgrade) {
