@@ -1,9 +1,9 @@
-//! Calls Java on the thread that has the connection. One thread writes the request to memory that Java sees,
-//! calls Java, and sends what Java has written, without waking another thread.
+//! Calls Java on the thread that has the connection. One thread writes the request to memory that it shares
+//! with Java, calls Java, and sends the output of Java, without waking another thread.
 //!
-//! This suits short answers that are made at once, which
-//! [`CallDurations`](crate::call_durations::CallDurations) knows. In all other cases the connection goes back
-//! to its core, if necessary during the call: as soon as Java sends something before the end, or the
+//! This suits short answers that are ready at once, which
+//! [`CallDurations`](crate::call_durations::CallDurations) predicts. In all other cases the connection
+//! returns to its core, if necessary during the call: as soon as Java sends output before the end, or the
 //! [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the Java call is like
 //! any other, and this thread is like one of the pool's until Java returns.
 
@@ -38,7 +38,7 @@ use crate::worker::{self, CallOutcome};
 /// A call of this duration takes long. Most garbage collections are shorter.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// The state of a thread's calls that the monitor sees.
+/// The state of a thread's calls that the monitor reads.
 #[derive(Default)]
 pub struct WatchedCalls {
     /// The number of the request that Java has; 0: none.

@@ -129,7 +129,7 @@ struct CoreRequest {
     /// Bytes of the answer that were not sent to the client yet.
     unsent_bytes: Cell<usize>,
     has_room: Notify,
-    /// The server was asked for a part of the body, which has not arrived yet.
+    /// Java has requested a part of the body, which has not arrived yet.
     is_asked: Cell<bool>,
     body_came: Notify,
 }

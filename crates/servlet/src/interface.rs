@@ -155,7 +155,7 @@ impl Handler for ServletOfCore {
     }
 }
 
-/// A request that was passed to Java. Dropping it informs Java that the core has given the request up.
+/// A request that was passed to Java. Dropping it informs Java that the core has cancelled the request.
 struct JavaRequest {
     /// Keeps the applications running, even if the configuration was replaced.
     _handler: Rc<ServletOfCore>,
@@ -243,7 +243,7 @@ impl ServletOfCore {
     /// Passes the request to a thread, or to another process; `None` if neither has room.
     async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<JavaRequest> {
         let pool = self.route.pool().cloned();
-        // Another process reads the body as fast as it asks for it.
+        // Another process reads the body as fast as it requests it.
         let is_wanted = flags.is_wanted && pool.is_some();
         let threads = pool.clone().map(|pool| pool as Arc<dyn Threads>);
         let java_call = JavaCall::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
@@ -346,7 +346,7 @@ impl ServletOfCore {
         if end == Some(AnswerEnd::Whole) {
             sender.finish_with_trailers(trailers);
         } else if end.is_some() {
-            // The beginning was sent, and the client sees that the end is missing.
+            // The beginning was sent, and the client detects that the end is missing.
             drop(sender);
         } else {
             tokio::task::spawn_local(pass_on(java_request, sender));

@@ -91,7 +91,7 @@ impl Output {
 pub struct JavaCall {
     /// The threads on which Java runs; `None` if Java runs in another process.
     threads: Option<Arc<dyn Threads>>,
-    /// The key of its path, for which the duration of calls is known.
+    /// The key of its path, for which the durations of calls are stored.
     path: PathKey,
     /// The time at which it began.
     since: Instant,
@@ -104,7 +104,7 @@ pub struct JavaCall {
 struct State {
     /// The queue of its core; `None` while it is called on the thread of its connection.
     core: Option<Arc<CoreQueue>>,
-    /// Set while it is called on the thread of its connection. The connection must go back to its core before
+    /// Set while it is called on the thread of its connection. The connection must return to its core before
     /// the core gets any output.
     connection_return: Option<Arc<dyn ConnectionReturn>>,
     output: Output,
@@ -114,7 +114,7 @@ struct State {
     body_end: Option<Result<(), ClientDisconnected>>,
     /// The trailers of the request's body.
     body_trailers: Vec<u8>,
-    /// Java wants the body.
+    /// Java requests the body.
     is_wanted: bool,
     client_is_gone: bool,
     has_ended: bool,
@@ -143,8 +143,8 @@ impl State {
 }
 
 impl JavaCall {
-    /// A request for the threads of a route. If the client waits until it is asked for its body, the body is
-    /// not read before Java wants it.
+    /// A request for the threads of a route. If the client waits for `100 Continue`, the body is not read
+    /// before Java requests it.
     pub fn new(
         core: Arc<CoreQueue>,
         threads: Option<Arc<dyn Threads>>,
@@ -251,8 +251,8 @@ impl JavaCall {
         Poll::Ready(output)
     }
 
-    /// Ready with true when there is room for more of the body and Java wants it; ready with false when the
-    /// body is not needed any more.
+    /// Ready with true when there is room for more of the body and Java requests it; ready with false when
+    /// the body is not needed any more.
     pub fn poll_body_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.lock();
         if state.client_is_gone || state.has_ended || state.body_end.is_some() {
@@ -275,7 +275,7 @@ impl JavaCall {
         Poll::Pending
     }
 
-    /// Says that a part of the body will come. Java wants more only when it asks again.
+    /// Notes that a part of the body will arrive. No more is sent before Java requests more again.
     pub fn is_served(&self) {
         self.lock().is_wanted = false;
     }
@@ -305,7 +305,7 @@ impl JavaCall {
         self.changed.notify_all();
     }
 
-    /// Called when the client has disconnected, or has got everything that it will get.
+    /// Called when the client has disconnected, or has received its whole answer.
     pub fn client_has_left(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.client_is_gone || state.has_ended {
@@ -336,9 +336,9 @@ impl JavaCall {
         self.path
     }
 
-    /// Called when the call of this number takes long. Its connection goes back to its core, with the answer
-    /// if that is complete. `written` returns the given number of bytes that Java has written. Returns false
-    /// if the connection has already gone back, or the call has ended.
+    /// Called when the call of this number takes long. Its connection returns to its core, with the answer if
+    /// that is complete. `written` returns the given number of bytes that Java has written. Returns false if
+    /// the connection has already returned, or the call has ended.
     pub fn takes_long<'a>(
         self: &Arc<Self>,
         number: i32,
@@ -381,7 +381,7 @@ impl JavaCall {
         }
     }
 
-    /// Called when it must wait for its application. It is in no call meanwhile.
+    /// Called when it must wait for its application. It is in no call during the wait.
     pub fn wait_for_application(self: &Arc<Self>) {
         let mut state = self.lock();
         state.place = None;
@@ -389,7 +389,7 @@ impl JavaCall {
     }
 
     /// Called when the call has ended on the thread of its connection. Returns false if the connection has
-    /// gone back to its core, which must be notified of the end.
+    /// returned to its core, which must be notified of the end.
     pub fn end_direct_call(&self) -> bool {
         let mut state = self.lock();
         let end_direct_call = state.connection_return.take().is_some();
@@ -477,7 +477,7 @@ impl JavaCall {
         Ok(())
     }
 
-    /// Whether there is room. If not, an event is sent when there is.
+    /// Whether there is room. If not, an event is sent when there is room.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.unsent_bytes < UNSENT_BYTES || state.client_is_gone;
@@ -520,7 +520,7 @@ impl JavaCall {
                 return Ok(Some(0));
             }
             if !state.is_wanted {
-                // The lock was released meanwhile, so the state is checked again before waiting.
+                // The lock was released in between, so the state is checked again before waiting.
                 state = self.want(state);
                 continue;
             }
@@ -528,7 +528,7 @@ impl JavaCall {
         }
     }
 
-    /// Asks for the body, if that was not done before.
+    /// Requests the body, if that was not done before.
     fn want<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if std::mem::replace(&mut state.is_wanted, true) {
             return state;
@@ -566,7 +566,7 @@ impl JavaCall {
         self.lock().output.trailers = lines.to_vec();
     }
 
-    /// Asks for an event when something may be read.
+    /// Requests an event when data may be read.
     pub fn want_readable(self: &Arc<Self>) {
         let mut state = self.want(self.lock());
         if state.body_bytes > 0 || state.body_end.is_some() {
@@ -576,7 +576,7 @@ impl JavaCall {
         }
     }
 
-    /// Lets the client send its body.
+    /// Sends `100 Continue`, so that the client sends its body.
     pub fn acknowledge(self: &Arc<Self>) {
         drop(self.want(self.lock()));
     }

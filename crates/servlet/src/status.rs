@@ -1,7 +1,7 @@
 //! The state of applications, of their threads and of the machines that run them, for operators.
 //!
 //! The state of a route in this process is read through Java; that of a child process through the child's
-//! socket. A machine that does not answer within a second is left out, so that one that hangs does not delay
+//! socket. A machine that does not answer within a second is omitted, so that one that hangs does not delay
 //! the result.
 
 use std::collections::HashMap;
@@ -41,13 +41,13 @@ pub struct RouteStatus {
     pub source: String,
     /// Its applications run in a process of their own.
     pub is_isolated: bool,
-    /// The applications can be asked, unless they fail themselves.
+    /// The applications can be called, unless they fail themselves.
     pub is_ready: bool,
     /// The state in one word.
     pub state: String,
     /// Its threads and its queue.
     pub threads: PoolStatus,
-    /// Its applications, and what was counted of their requests; nothing if Java did not answer.
+    /// Its applications, and the counts of their requests; empty if Java did not answer.
     pub java: Option<RouteInJava>,
 }
 

@@ -33,7 +33,7 @@ pub fn next_number() -> i32 {
 pub enum CallOutcome {
     /// How it has ended, and how many bytes are in the slab's output.
     Ended(AnswerEnd, usize),
-    /// It continues asynchronously. Java gives the slab back when it ends the request; it may have done so
+    /// It continues asynchronously. Java returns the slab when it ends the request; it may have done so
     /// already.
     Pending,
     /// Its application is being started.
@@ -53,7 +53,7 @@ pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> CallOutcome {
     CallOutcome::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
 }
 
-/// Reads the answer to a request; if it is invalid, the log says why.
+/// Reads the answer to a request; if it is invalid, the log has the reason.
 pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: AnswerEnd, written: &'a [u8]) -> Option<Piece<'a>> {
     if end == AnswerEnd::Unavailable {
         return None;
@@ -105,7 +105,7 @@ struct Worker<'w> {
 }
 
 impl Worker<'_> {
-    /// The next job. Cores are told before the thread waits for one.
+    /// The next job. Cores are notified before the thread waits for one.
     fn next(&mut self) -> Option<Job> {
         if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {
             self.wake_cores();

@@ -133,7 +133,7 @@ impl Child {
         if std::mem::replace(&mut state.is_stopping, true) {
             return;
         }
-        // A child that waits would take over now, so it is killed.
+        // A waiting child would replace the first one now, so it is killed.
         state.pids.iter().skip(1).for_each(|pid| kill(*pid));
         drop(state);
         self.changed.notify_all();
@@ -242,7 +242,7 @@ impl Child {
         number: u64,
         reports: &Sender<ChildReport>,
     ) -> io::Result<u32> {
-        // The link leads to the file that is being executed, even if another file has replaced it since.
+        // The link points to the file that is being executed, even if another file has replaced it since.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("touchstone")

@@ -4,8 +4,8 @@
 //! length of the rest (4)  kind (1)  number of the request (4)  payload
 //! ```
 //!
-//! Both ends are the same program, so there are no versions. An application can overwrite anything in its
-//! process, so frames from the child are checked like all bytes from outside.
+//! Both ends are the same program, so there are no versions. An application can overwrite the whole memory of
+//! its process, so frames from the child are checked like all bytes from outside.
 
 use crate::head::{Head, are_lines};
 use crate::java_call::{AnswerEnd, Output};
@@ -102,7 +102,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
 pub struct Flags {
     /// There is a body, or bytes after a switch of protocols.
     pub has_body: bool,
-    /// The client sends its body without being asked.
+    /// The client sends its body without `100 Continue`.
     pub is_wanted: bool,
 }
 
