@@ -43,7 +43,7 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
 }
 
 /// An empty head, for requests whose head was not received.
-pub fn nothing_received() -> ReceivedHead {
+pub fn empty_received_head() -> ReceivedHead {
     ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
 }
 

@@ -73,7 +73,7 @@ impl Connection {
                 CacheAttempt::Partly { prepared, sent } => {
                     return (at, ConnectionStep::Finish { prepared, sent });
                 }
-                CacheAttempt::Ready(made) => return (at, ConnectionStep::Give(made)),
+                CacheAttempt::Ready(ready_answer) => return (at, ConnectionStep::SendReady(ready_answer)),
                 CacheAttempt::ConnectionReturned => return (bytes.len(), ConnectionStep::ConnectionReturned),
                 CacheAttempt::Pending(waits) => return (at, ConnectionStep::Wait(waits)),
                 CacheAttempt::Not => {
@@ -109,7 +109,9 @@ impl Connection {
         let (prepared, of) =
             match cache_lookup::find(&mut state.caches, &state.snapshot, &context, &lookup, &date) {
                 LookupResult::Hit { prepared, of, .. } => (prepared, of),
-                LookupResult::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
+                LookupResult::Miss { site, path } => {
+                    return self.call_program(state, bytes, site, path, last);
+                }
                 LookupResult::Exchange => return CacheAttempt::Not,
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());

@@ -122,7 +122,7 @@ impl Connection {
     }
 
     /// Whether no bytes had arrived.
-    pub fn has_received_nothing(&self) -> bool {
+    pub fn has_received_no_bytes(&self) -> bool {
         self.last_received == 0
     }
 
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// Continues a connection on its core after a visit to a worker.
-    pub fn come_back(core: Rc<Core>, back: ReturnedConnection, left: CoreEntries) {
+    pub fn return_to_core(core: Rc<Core>, back: ReturnedConnection, left: CoreEntries) {
         let ReturnedConnection { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
@@ -182,10 +182,10 @@ impl Connection {
         let takes_interim = received.head.version == Version::Http11;
         let answer = pin!(handler.await_call(call, progress.clone()));
         let Some(mut answer) = self.drive(answer, &mut feed, &progress, takes_interim).await else {
-            return self.note_left(&snapshot, &received, &progress, started);
+            return self.note_client_left(&snapshot, &received, &progress, started);
         };
         answer.fields.extend_from_slice(&snapshot.sites[site].fields);
         let answered = ExchangeAnswer { answer, client, user };
-        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+        self.complete_request(&snapshot, answered, &received, feed, &progress, started).await
     }
 }

@@ -7,8 +7,8 @@
 
 pub mod parked;
 
-mod at_once;
 mod body_decoder;
+mod direct_call;
 mod hits;
 mod http2;
 mod migration;
@@ -68,7 +68,7 @@ pub enum ConnectionStep {
         sent: usize,
     },
     /// Send the answer of a program to the request at the start of the input.
-    Give(Box<ReadyAnswer>),
+    SendReady(Box<ReadyAnswer>),
     /// Wait for the answer of a program that has the request at the start of the input.
     Wait(Box<PendingAnswer>),
     /// Continue with HTTP/2; the input begins with its preface.
@@ -161,7 +161,7 @@ impl Connection {
             Ok(Some(0)) | Err(_) => ConnectionStep::Close,
             Ok(Some(received)) => {
                 self.last_received = received;
-                self.take_in(state, &buffer[..received])
+                self.process_received(state, &buffer[..received])
             }
             Ok(None) => {
                 self.last_received = 0;
@@ -212,7 +212,7 @@ impl Connection {
                 ConnectionStep::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 ConnectionStep::Buffered => self.serve_buffered(),
                 ConnectionStep::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
-                ConnectionStep::Give(made) => Box::pin(self.give_made(*made)).await,
+                ConnectionStep::SendReady(ready_answer) => Box::pin(self.send_ready(*ready_answer)).await,
                 ConnectionStep::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
                 ConnectionStep::Park => match self.park() {
                     None => return,
@@ -304,7 +304,7 @@ impl Connection {
 
     /// Resets the connection of a client that receives its answer too slowly, so that the kernel drops the
     /// rest of the answer.
-    fn give_up_on_reader(&self) {
+    fn note_slow_reader(&self) {
         self.count_timeout(Timeout::Send);
         self.transport.socket().reset_when_closed();
     }

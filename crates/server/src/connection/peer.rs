@@ -44,7 +44,7 @@ impl Peer {
 impl Connection {
     /// The client's address; it is queried from the transport once if it was not recorded on acceptance.
     /// Those of unix sockets are always recorded.
-    pub(super) fn known_peer(&mut self) -> Option<SocketAddr> {
+    pub(super) fn peer_address(&mut self) -> Option<SocketAddr> {
         let lost = SocketAddr::new(LOST_CLIENT, 0);
         let address = self.peer.address.unwrap_or_else(|| self.transport.peer().unwrap_or(lost));
         self.peer.address = Some(address);

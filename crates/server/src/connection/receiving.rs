@@ -57,7 +57,7 @@ impl Connection {
             let received = self.transport.poll_receive(context, &mut buffer);
             let next = match received {
                 Poll::Ready(Ok(0) | Err(_)) => Some(ConnectionStep::Close),
-                Poll::Ready(Ok(count)) => Some(self.take_in(state, &buffer[..count])),
+                Poll::Ready(Ok(count)) => Some(self.process_received(state, &buffer[..count])),
                 Poll::Pending => None,
             };
             state.receive_buffer = buffer;
@@ -99,7 +99,7 @@ impl Connection {
 
     /// Processes received bytes. If no bytes are left over from before, they are served without a copy.
     #[inline]
-    pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> ConnectionStep {
+    pub(super) fn process_received(&mut self, state: &mut CoreState, received: &[u8]) -> ConnectionStep {
         if self.input.is_empty() {
             if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
                 self.input.extend_from_slice(received);

@@ -149,8 +149,8 @@ impl BodyFeed {
             return Poll::Pending;
         }
         // After a switch, the client's bytes must not wait until the handler first requests them.
-        let asked = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
-        match asked {
+        let demand = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
+        match demand {
             Poll::Ready(Ok(())) => Poll::Ready(()),
             Poll::Ready(Err(_)) => {
                 self.sender = None;
@@ -184,7 +184,7 @@ impl BodyFeed {
                     }
                 }
                 Ok(BodyItem::Nothing) => {
-                    self.ask(connection, context);
+                    self.send_continue(connection, context);
                     if let Err(problem) = ready!(self.poll_receive(connection, context)) {
                         if self.decoder.is_raw() && problem == BodyProblem::Gone {
                             // The other direction may continue for any time.
@@ -200,7 +200,7 @@ impl BodyFeed {
     }
 
     /// Sends `100 Continue` if the client waits for it.
-    fn ask(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
+    fn send_continue(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
         if std::mem::take(&mut self.waits_to_be_asked) {
             connection.queue(b"HTTP/1.1 100 Continue\r\n\r\n");
         }

@@ -35,7 +35,7 @@ const FILE_TURN_BYTES: usize = 256 * 1024;
 const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// The status in logs for a request whose client left before its answer, as in nginx.
-const CLIENT_LEFT: u16 = 499;
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// The result of a wait for a piece of a body.
 enum BodyWait {
@@ -82,22 +82,22 @@ impl Connection {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
-                None => return self.note_left(&snapshot, &received, &progress, started),
+                None => return self.note_client_left(&snapshot, &received, &progress, started),
             },
         };
-        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+        self.complete_request(&snapshot, answered, &received, feed, &progress, started).await
     }
 
     /// Records a request whose client left before its answer.
-    pub(super) fn note_left(
+    pub(super) fn note_client_left(
         &mut self,
         snapshot: &Snapshot,
         received: &ReceivedHead,
         progress: &Progress,
         started: Instant,
     ) -> ConnectionStep {
-        let answered = Answer::new(CLIENT_LEFT).into();
-        self.note_answer(snapshot, received, progress, (CLIENT_LEFT, 0), started, &answered);
+        let answered = Answer::new(CLIENT_CLOSED_REQUEST).into();
+        self.note_answer(snapshot, received, progress, (CLIENT_CLOSED_REQUEST, 0), started, &answered);
         ConnectionStep::Close
     }
 
@@ -105,7 +105,7 @@ impl Connection {
     pub(super) fn arrival(&mut self, head: &RequestHead) -> Arrival {
         Arrival {
             protocol: protocol_of(head),
-            peer: self.known_peer(),
+            peer: self.peer_address(),
             listener: self.listener.address,
             tls: self.tls_facts(),
             connection: self.peer.number.get(),
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Writes the answer, reads the rest of the body, and returns the next step of the connection.
-    pub(super) async fn give_answer(
+    pub(super) async fn complete_request(
         &mut self,
         snapshot: &Snapshot,
         mut answered: ExchangeAnswer,
@@ -222,12 +222,12 @@ impl Connection {
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.signals.is_handler_running();
         let written = self.write_answer(&mut buffer, parts, framing, &mut feed, watch).await;
-        self.give_back(buffer);
+        self.release_buffer(buffer);
         let body_bytes = match written {
             Ok(bytes) | Err((bytes, _)) => bytes,
         };
-        let given = (answered.answer.status, body_bytes);
-        self.note_answer(snapshot, received, progress, given, started, &answered);
+        let status_and_bytes = (answered.answer.status, body_bytes);
+        self.note_answer(snapshot, received, progress, status_and_bytes, started, &answered);
         self.timing.minimum = None;
         self.requests += 1;
         if written.is_err() {
@@ -330,7 +330,7 @@ impl Connection {
     }
 
     /// Returns the buffer that gathers answers.
-    fn give_back(&self, mut buffer: Vec<u8>) {
+    fn release_buffer(&self, mut buffer: Vec<u8>) {
         let gathered = &mut self.core.state.borrow_mut().gathered;
         if gathered.capacity() == 0 && buffer.capacity() <= 2 * GATHER_BYTES {
             buffer.clear();

@@ -89,7 +89,7 @@ impl Connection {
         feed.has_other_deadline = true;
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
-                self.give_up_on_reader();
+                self.note_slow_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             if let Poll::Ready(result) = self.transport.poll_sendable(context) {
@@ -118,7 +118,7 @@ impl Connection {
                 return Poll::Ready(flushed);
             }
             if self.deadline_expired(context) {
-                self.give_up_on_reader();
+                self.note_slow_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             Poll::Pending

@@ -186,7 +186,7 @@ impl Connection {
                         stream.replenish();
                     }
                     let critical = &mut *self.critical.borrow_mut();
-                    stream.receive(&chunk.bytes, critical, |event| self.take_control(event))
+                    stream.receive(&chunk.bytes, critical, |event| self.handle_control(event))
                 }
                 Ok(None) | Err(ReadError::Reset(_)) => match stream.finish() {
                     Ok(()) => return,
@@ -204,7 +204,7 @@ impl Connection {
         }
     }
 
-    fn take_control(&self, event: ControlEvent) {
+    fn handle_control(&self, event: ControlEvent) {
         // The server's sections need no table, it pushes nothing, and a client that leaves closes the
         // connection itself.
         let ControlEvent::Priority { stream, priority } = event else { return };

@@ -62,14 +62,14 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens nothing until [`Sockets::go_on`]: if two processes read from one socket, each would receive
+    /// Opens nothing until [`Sockets::resume`]: if two processes read from one socket, each would receive
     /// packets of the other.
     pub fn wait(&mut self) {
         self.waits = true;
     }
 
     /// The previous process has ended.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         self.waits = false;
     }
 
@@ -107,7 +107,7 @@ impl Sockets {
                 continue;
             }
             let address = bound(configured);
-            let (sockets, steering) = match self.take_ahead(configured) {
+            let (sockets, steering) = match self.take_prepared(configured) {
                 Some(sockets) if sockets.len() == 1 => (sockets, PacketSteering::FirstCore),
                 Some(sockets) => (sockets, PacketSteering::ByConnectionId),
                 None => bind(address, self.cores).map_err(|error| problem(address, &error))?,
@@ -141,7 +141,7 @@ impl Sockets {
     }
 
     /// Uses existing sockets, if there is one for each core, as the filter by core number needs, or only one.
-    fn take_ahead(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
+    fn take_prepared(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
         let index = self.ahead.iter().position(|(known, _)| *known == configured)?;
         let (_, sockets) = self.ahead.swap_remove(index);
         (sockets.len() == self.cores || sockets.len() == 1).then_some(sockets)

@@ -27,7 +27,7 @@ use touchstone_exchange::core::Core;
 const BACKLOG: i32 = 4096;
 
 /// How many connections are accepted before other connections are served.
-const ACCEPT_TURN: usize = 64;
+const ACCEPT_BATCH: usize = 64;
 
 /// The kernel passes a connection on when its first bytes have arrived, or after about this time.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
@@ -176,7 +176,7 @@ impl Listener {
                 ready = self.socket.readable() => ready,
             };
             let Ok(mut ready) = ready else { return };
-            match self.accept_turn(&core) {
+            match self.accept_batch(&core) {
                 AcceptResult::Drained(_) => ready.clear_ready(),
                 AcceptResult::More => tokio::task::yield_now().await,
                 AcceptResult::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -196,11 +196,11 @@ impl Listener {
         self.stream.replace(stream);
     }
 
-    fn accept_turn(&self, core: &Rc<Core>) -> AcceptResult {
+    fn accept_batch(&self, core: &Rc<Core>) -> AcceptResult {
         if let Some(stream) = &*self.stream.borrow() {
             return self.accept_for_stream(core, stream);
         }
-        for accepted in 0..ACCEPT_TURN {
+        for accepted in 0..ACCEPT_BATCH {
             if !core.has_room() {
                 return AcceptResult::Exhausted;
             }
@@ -228,7 +228,7 @@ impl Listener {
 
     /// The same for a stream, whose limits are its own.
     fn accept_for_stream(&self, core: &Core, stream: &Rc<StreamOfCore>) -> AcceptResult {
-        for accepted in 0..ACCEPT_TURN {
+        for accepted in 0..ACCEPT_BATCH {
             match self.accept(true) {
                 Ok((descriptor, Some(peer))) => touchstone_stream::accept(stream, descriptor, peer),
                 Ok((_, None)) => {}
@@ -291,9 +291,9 @@ impl Listener {
         let mut quiet = Duration::ZERO;
         let pause = QUIET_BEFORE_CLOSE / 10;
         // Without the filter (for example if the container forbids it), arrivals do not stop under load.
-        let patience = if filtered { 100 } else { 1 };
-        for _ in 0..patience {
-            match self.accept_turn(core) {
+        let attempts = if filtered { 100 } else { 1 };
+        for _ in 0..attempts {
+            match self.accept_batch(core) {
                 AcceptResult::Drained(0) => quiet += pause,
                 AcceptResult::Drained(_) | AcceptResult::More | AcceptResult::Exhausted => {
                     quiet = Duration::ZERO

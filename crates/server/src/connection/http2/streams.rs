@@ -330,7 +330,7 @@ impl Outgoing {
     }
 
     /// Whether more of it arrives from a handler.
-    pub fn waits_for_handler(&self) -> bool {
+    pub fn awaits_handler(&self) -> bool {
         self.source.is_some()
     }
 

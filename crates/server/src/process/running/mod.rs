@@ -101,7 +101,7 @@ enum Event {
     Request(Request, Reply),
     Control(Box<Call>, Sender<CallAnswer>),
     Successor(Result<ReadyNotice, String>),
-    PredecessorGone,
+    PredecessorEnded,
 }
 
 /// Why serving ends.
@@ -154,7 +154,7 @@ impl Running {
             let events = self.events.clone();
             let wait = move || {
                 predecessor.wait_for_end();
-                drop(events.send(Event::PredecessorGone));
+                drop(events.send(Event::PredecessorEnded));
             };
             std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
@@ -222,7 +222,7 @@ impl Running {
                 Event::Control(call, reply) => drop(reply.send(self.control(&call))),
                 Event::Successor(Ok(ready)) => return ServeEnd::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
-                Event::PredecessorGone => self.begin_http3(),
+                Event::PredecessorEnded => self.begin_http3(),
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::process::listening::{Added, addresses};
 use crate::process::socket_rights::{SocketRights, socket_rights};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A configuration with all its files and sockets open.
 pub(super) struct OpenedConfig {
@@ -248,7 +248,7 @@ fn when_it_changes(key: &str) -> String {
 
 /// Waits until this many cores have returned their previous snapshots, or until no other core can.
 fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
-    let until = Instant::now() + RELOAD_PATIENCE;
+    let until = Instant::now() + RELOAD_TIMEOUT;
     let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
     std::iter::from_fn(next).take(count).collect()
 }
