@@ -166,8 +166,8 @@ impl GeoRules {
     /// The rules of a site or route; `None` if both lists are empty.
     pub fn new(config: &GeoRulesConfig, exempt: NetworkSet, geoip: &Arc<GeoIp>) -> Option<GeoRules> {
         let (allow, deny) = (config.entries_allowed(), config.entries_denied());
-        let says_nothing = allow.is_empty() && deny.is_empty();
-        (!says_nothing).then(|| GeoRules { geoip: geoip.clone(), allow, deny, exempt })
+        let is_empty = allow.is_empty() && deny.is_empty();
+        (!is_empty).then(|| GeoRules { geoip: geoip.clone(), allow, deny, exempt })
     }
 
     /// Whether a client is admitted.

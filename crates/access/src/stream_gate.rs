@@ -19,7 +19,7 @@ use super::shared::AccessShared;
 pub struct StreamGate {
     name: String,
     /// The client of counts for all clients together.
-    everyone: Client,
+    all_clients: Client,
     addresses: Option<AddressRules>,
     most: Option<u32>,
     most_per_client: Option<u32>,
@@ -54,7 +54,7 @@ impl StreamGate {
             Rate::new(rate, Duration::from_secs(1), burst.max(rate)).map(|rate| Limit::new(id, rate))
         };
         StreamGate {
-            everyone: shared.client_of_key(&key_of(&config.name, &[])),
+            all_clients: shared.client_of_key(&key_of(&config.name, &[])),
             name: config.name.clone(),
             addresses: AddressRules::new(&config.allow, &config.deny),
             most: most(config.connections),
@@ -71,12 +71,12 @@ impl StreamGate {
             return Err(StreamRefusal::Denied);
         }
         let client = match (self.most_per_client, &self.rate_per_client) {
-            (None, None) => self.everyone,
+            (None, None) => self.all_clients,
             _ => self.client(address),
         };
         let now_ns = self.shared.now_ns();
-        for (limit, client) in [(&self.rate_per_client, client), (&self.rate, self.everyone)] {
-            let taken = limit.as_ref().map(|limit| limit.take(&self.shared.clients, client, now_ns));
+        for (limit, client) in [(&self.rate_per_client, client), (&self.rate, self.all_clients)] {
+            let taken = limit.as_ref().map(|limit| limit.count(&self.shared.clients, client, now_ns));
             if taken.is_some_and(|taken| taken.is_err()) {
                 return Err(StreamRefusal::Rate);
             }
@@ -89,7 +89,7 @@ impl StreamGate {
             },
         };
         let of_client = permit(self.most_per_client, client)?;
-        let of_all = permit(self.most, self.everyone)?;
+        let of_all = permit(self.most, self.all_clients)?;
         Ok(StreamPermit { _of_all: of_all, _of_client: of_client })
     }
 

@@ -120,8 +120,8 @@ fn addresses() {
     assert_eq!(outcome(&[&gate], &from("::ffff:10.1.1.1", &none)), Ok(None));
     assert_eq!(outcome(&[&gate], &from("192.0.2.1", &none)), Err(403));
     assert_eq!(outcome(&[&gate], &RequestView { client: None, ..RequestView::example("/") }), Err(403));
-    assert!(gate.admit_at_once(&from("10.1.1.1", &none)).is_some());
-    assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
+    assert!(gate.admit_without_wait(&from("10.1.1.1", &none)).is_some());
+    assert!(gate.admit_without_wait(&from("192.0.2.1", &none)).is_none());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn rates() {
     assert_eq!(refusal.status, 429);
     let wait: u64 = refusal.fields.strip_prefix("Retry-After: ").unwrap().trim_end().parse().unwrap();
     assert!((1790..=1800).contains(&wait) && refusal.fields.ends_with("\r\n"), "{wait}");
-    assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
+    assert!(gate.admit_without_wait(&from("192.0.2.1", &none)).is_none());
     assert_eq!(outcome(&[&gate], &from("192.0.2.2", &none)), Ok(None));
     // A subscriber has all addresses with the same first 64 bits.
     for last in 1..=2 {
@@ -153,7 +153,7 @@ fn each_request_is_counted_once() {
     let gate = open(&config, &shared());
     let fields = authorization("alice:secret");
     let request = from("192.0.2.1", &fields);
-    assert!(gate.admit_at_once(&request).is_none());
+    assert!(gate.admit_without_wait(&request).is_none());
     assert_eq!(outcome(&[&gate], &request), Ok(Some("alice".to_string())));
     assert_eq!(outcome(&[&gate], &request), Err(429));
 }
@@ -183,7 +183,7 @@ fn passwords() {
     }
     // A correct password is stored now, for every client that sends it.
     let fields = authorization("alice:secret");
-    let admitted = gate.admit_at_once(&from("192.0.2.9", &fields)).unwrap();
+    let admitted = gate.admit_without_wait(&from("192.0.2.9", &fields)).unwrap();
     assert_eq!(admitted.user.unwrap().name(), b"alice");
     let fields = authorization("alice:secret2");
     assert_eq!(verdict_name(&gate.check(&from("192.0.2.9", &fields))), "verify");
@@ -485,7 +485,7 @@ proptest! {
         for value in [value.into_bytes(), encoded, bytes] {
             let fields = vec![("authorization", value)];
             let request = RequestView { fields: &fields, ..RequestView::example("/") };
-            prop_assert!(gate.admit_at_once(&request).is_none());
+            prop_assert!(gate.admit_without_wait(&request).is_none());
             let is_proceed = matches!(gate.check(&request), Verdict::Proceed(_));
             prop_assert!(!is_proceed);
         }

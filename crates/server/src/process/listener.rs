@@ -245,14 +245,14 @@ impl Listener {
     /// Takes the PROXY header off the connection first; it has nearly always arrived already.
     fn begin_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
         let configured = self.configured;
-        match proxy_header::try_take(&descriptor) {
+        match proxy_header::try_read(&descriptor) {
             Ok(Some(source)) => begin_for(core, source, Socket::fresh(descriptor), peer, configured),
             Ok(None) => {
                 let core = core.clone();
                 let limit = core.state.borrow().snapshot.config.limits.header_timeout;
                 tokio::task::spawn_local(async move {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
-                    match tokio::time::timeout(limit, proxy_header::take(&stream)).await {
+                    match tokio::time::timeout(limit, proxy_header::read(&stream)).await {
                         Ok(Ok(source)) => {
                             begin_for(&core, source, Socket::Registered(stream), peer, configured)
                         }
