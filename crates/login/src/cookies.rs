@@ -80,11 +80,11 @@ pub fn set<'f>(
         };
         lines.extend_from_slice(line.as_bytes());
     }
-    let is_left = |other: &[u8]| {
+    let is_obsolete = |other: &[u8]| {
         let number = number_behind(other, name);
         number.is_some_and(|number| number >= pieces.len())
     };
-    lines.extend(expire(before, is_left, is_https));
+    lines.extend(expire(before, is_obsolete, is_https));
     Some(lines)
 }
 
@@ -179,8 +179,8 @@ mod tests {
         let lines = set("s", "new", false, [before].into_iter()).unwrap();
         let text = String::from_utf8(lines).unwrap();
         assert_eq!(text.matches("Max-Age=0").count(), 2, "{text}");
-        let gone = String::from_utf8(remove("s", false, [before].into_iter())).unwrap();
-        assert_eq!(gone.matches("Max-Age=0").count(), 3, "{gone}");
+        let removed = String::from_utf8(remove("s", false, [before].into_iter())).unwrap();
+        assert_eq!(removed.matches("Max-Age=0").count(), 3, "{removed}");
     }
 
     #[test]

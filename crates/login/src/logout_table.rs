@@ -28,7 +28,7 @@ pub struct SessionNames {
 
 /// Why a logout token is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum LogoutRefusal {
     /// It was received before.
     Replayed,
     /// The table is full.
@@ -76,13 +76,13 @@ impl LogoutTable {
     }
 
     /// Ends the session that a token names, or else all sessions of its user that have started until now.
-    pub fn end(&self, client_id: &str, token: &LogoutToken, now_s: u64) -> Result<(), NotTaken> {
+    pub fn end(&self, client_id: &str, token: &LogoutToken, now_s: u64) -> Result<(), LogoutRefusal> {
         let names = SessionNames::new(client_id, token.session.as_deref(), token.subject.as_deref());
         let Some(name) = names.session.or(names.subject) else { return Ok(()) };
         let token_name = name_of("token", client_id, &token.id);
         let mut noted = self.noted.write().unwrap_or_else(PoisonError::into_inner);
         if noted.tokens.get(&token_name).is_some_and(|until_s| *until_s > now_s) {
-            return Err(NotTaken::Replayed);
+            return Err(LogoutRefusal::Replayed);
         }
         if noted.tokens.len() >= MOST {
             noted.tokens.retain(|_, until_s| *until_s > now_s);
@@ -91,7 +91,7 @@ impl LogoutTable {
             noted.ended.retain(|_, ended| ended.until_s > now_s);
         }
         if noted.tokens.len() >= MOST || noted.ended.len() >= MOST {
-            return Err(NotTaken::Full);
+            return Err(LogoutRefusal::Full);
         }
         let until_s = now_s.saturating_add(self.longest_s.load(Ordering::Relaxed));
         noted.tokens.insert(token_name, token.until_s);
@@ -151,7 +151,7 @@ mod tests {
         let table = LogoutTable::default();
         let once = token(Some("1"), None, "a");
         table.end("site", &once, 1_000).unwrap();
-        assert_eq!(table.end("site", &once, 1_119), Err(NotTaken::Replayed));
+        assert_eq!(table.end("site", &once, 1_119), Err(LogoutRefusal::Replayed));
         // The same name of another client's token.
         assert_eq!(table.end("other", &once, 1_000), Ok(()));
     }
@@ -165,7 +165,7 @@ mod tests {
             table.end("site", &token(Some(&name), None, &name), 1_000).unwrap();
         }
         let more = token(Some("more"), None, "more");
-        assert_eq!(table.end("site", &more, 1_049), Err(NotTaken::Full));
+        assert_eq!(table.end("site", &more, 1_049), Err(LogoutRefusal::Full));
         assert!(table.has_ended(&SessionNames::new("site", Some("0"), None), 999), "nothing is forgotten");
         // The sessions are over, and the tokens have expired.
         assert_eq!(table.end("site", &more, 1_120), Ok(()));

@@ -15,20 +15,20 @@ use tokio::sync::watch;
 use crate::session::Session;
 
 /// How long the outcome for a session is stored. After a failure there is no query for this time.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
+const OUTCOME_LIFETIME: Duration = Duration::from_secs(60);
 
 /// The most sessions with a stored outcome; others continue without a query.
-const MOST_KNOWN: usize = 16_384;
+const MOST_OUTCOMES: usize = 16_384;
 
 /// The provider's answer about a session.
 #[derive(Debug, Clone)]
 pub enum Renewal {
     /// It continues, with these contents.
-    GoesOn(Arc<Session>),
+    Continues(Arc<Session>),
     /// It has ended.
     Ended,
     /// It continues unchanged: the provider could not be queried.
-    NotAsked,
+    NotQueried,
 }
 
 /// The answer to a question; `None`: it is on its way.
@@ -40,32 +40,37 @@ pub type Question = watch::Sender<Option<Renewal>>;
 /// The sessions of current and recent queries.
 #[derive(Default)]
 pub struct RenewalTable {
-    known: Mutex<HashMap<[u8; 16], (Instant, Outcome)>>,
+    outcomes: Mutex<HashMap<[u8; 16], (Instant, Outcome)>>,
 }
 
 impl RenewalTable {
-    /// The answer for a session, which `ask` requests if none is stored; `None`: it cannot be requested.
-    pub fn outcome(&self, session: &Session, ask: impl FnOnce(Question) -> Option<()>) -> Option<Outcome> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The answer for a session. Without a stored answer, `start_query` requests one; `None`: it cannot be
+    /// requested.
+    pub fn outcome(
+        &self,
+        session: &Session,
+        start_query: impl FnOnce(Question) -> Option<()>,
+    ) -> Option<Outcome> {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_old_cookie = |outcome: &Outcome| match &*outcome.borrow() {
-            Some(Renewal::GoesOn(renewed)) => session.renewed_s < renewed.renewed_s,
+            Some(Renewal::Continues(renewed)) => session.renewed_s < renewed.renewed_s,
             _ => true,
         };
-        if let Some((at, outcome)) = known.get(&session.id)
-            && at.elapsed() < KNOWN_FOR
+        if let Some((at, outcome)) = outcomes.get(&session.id)
+            && at.elapsed() < OUTCOME_LIFETIME
             && is_of_old_cookie(outcome)
         {
             return Some(outcome.clone());
         }
-        if known.len() >= MOST_KNOWN {
-            known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
-            if known.len() >= MOST_KNOWN {
+        if outcomes.len() >= MOST_OUTCOMES {
+            outcomes.retain(|_, (at, _)| at.elapsed() < OUTCOME_LIFETIME);
+            if outcomes.len() >= MOST_OUTCOMES {
                 return None;
             }
         }
         let (question, outcome) = watch::channel(None);
-        ask(question)?;
-        known.insert(session.id, (Instant::now(), outcome.clone()));
+        start_query(question)?;
+        outcomes.insert(session.id, (Instant::now(), outcome.clone()));
         Some(outcome)
     }
 }
