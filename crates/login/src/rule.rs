@@ -317,10 +317,10 @@ impl Login {
         }
         let name = cookies::session_name(&self.name, login_request.is_https);
         let sealed = cookies::joined(login_request.cookies(), &name)?;
-        let discovered = OPEN.with_borrow(|open| open.get(&sealed).cloned());
+        let cached = OPEN.with_borrow(|open| open.get(&sealed).cloned());
         let is_here =
             |open: &Rc<OpenSession>| open.login == self.number && open.host == login_request.host.as_bytes();
-        if let Some(open) = discovered.filter(is_here) {
+        if let Some(open) = cached.filter(is_here) {
             return Some(open);
         }
         let contents = self.keys.open(&sealed, &self.purpose("session", login_request))?;

@@ -94,7 +94,7 @@ pub fn check_claims(claims: &Claims, expected: &Expected<'_>) -> Result<(), Wron
     let subject = text("sub").filter(|subject| (1..=LONGEST_SUBJECT).contains(&subject.len()));
     let subject = subject.ok_or("the ID token names no user")?;
     match expected.subject {
-        Some(discovered) if discovered != subject => Err("the ID token is for another user"),
+        Some(expected_subject) if expected_subject != subject => Err("the ID token is for another user"),
         _ => Ok(()),
     }
 }
