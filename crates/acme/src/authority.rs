@@ -121,7 +121,7 @@ impl Authority {
         let permit = self.orders.acquire().await.ok();
         loop {
             let freed = self.names_are_free.notified();
-            if self.take_names(names) {
+            if self.reserve_names(names) {
                 return OrderPermit { authority: self, names, _permit: permit };
             }
             freed.await;
@@ -196,7 +196,7 @@ impl Authority {
     }
 
     /// Reserves all of these names, or none.
-    fn take_names(&self, names: &[String]) -> bool {
+    fn reserve_names(&self, names: &[String]) -> bool {
         let mut busy = self.busy_names.lock().unwrap_or_else(PoisonError::into_inner);
         let free = names.iter().all(|name| !busy.contains(name));
         if free {
@@ -206,9 +206,9 @@ impl Authority {
     }
 
     async fn lock_storage(&self) -> File {
-        let mut said = None;
+        let mut last_problem = None;
         loop {
-            let trouble = match self.storage.try_lock() {
+            let problem = match self.storage.try_lock() {
                 Ok(Some(file)) => {
                     if let Some(warning) = self.storage.mode_warning() {
                         self.error_log.warning(format_args!("acme: {warning}"));
@@ -221,12 +221,12 @@ impl Authority {
                 Err(error) => format!("cannot be used: {error}; no certificate is requested"),
             };
             // Reported at the second attempt: after a reload, the former holder may still be stopping.
-            match &mut said {
-                None => said = Some(String::new()),
-                Some(said) if *said != trouble => {
+            match &mut last_problem {
+                None => last_problem = Some(String::new()),
+                Some(last_problem) if *last_problem != problem => {
                     let storage = self.settings.storage.display();
-                    self.error_log.warning(format_args!("acme: {storage} {trouble}"));
-                    *said = trouble;
+                    self.error_log.warning(format_args!("acme: {storage} {problem}"));
+                    *last_problem = problem;
                 }
                 Some(_) => {}
             }

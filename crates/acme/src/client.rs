@@ -60,7 +60,10 @@ impl AuthorityClient {
         }
     }
 
-    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, RequestFailure> {
+    async fn send_checked(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Result<Response<Bytes>, RequestFailure> {
         let uri = request.uri().clone();
         if uri.scheme_str() != Some("https") {
             return Err(RequestFailure::about(&uri, "the authority sent an address that is not https://"));
@@ -99,7 +102,7 @@ impl HttpClient for AuthorityClient {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>> {
         let client = self.clone();
         Box::pin(async move {
-            match client.ask(request).await {
+            match client.send_checked(request).await {
                 Ok(answer) => Ok(BytesResponse::from(answer.map(Full::new))),
                 Err(unanswered) => Err(instant_acme::Error::Other(Box::new(unanswered))),
             }

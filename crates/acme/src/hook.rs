@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The pause between two checks of a running program.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The most output of a program that is shown.
 const MOST_OUTPUT_BYTES: usize = 2048;
@@ -93,7 +93,7 @@ fn run_limited(mut command: Command, limit: Duration) -> io::Result<Option<(Exit
     let until = Instant::now() + limit;
     let mut status = child.try_wait()?;
     while status.is_none() && Instant::now() < until {
-        std::thread::sleep(LOOK_PAUSE);
+        std::thread::sleep(CHECK_PAUSE);
         status = child.try_wait()?;
     }
     // Children of the program would hold the pipes of its output open.

@@ -22,7 +22,7 @@ const MOST_REFUSED: usize = 65_536;
 /// The certificates on demand of the process.
 #[derive(Default)]
 pub struct OnDemand {
-    certificates: RwLock<HashMap<Box<str>, KnownCertificate>>,
+    certificates: RwLock<HashMap<Box<str>, InstalledCertificate>>,
     /// Names without a certificate, and until when that stays so.
     refused: Mutex<HashMap<Box<str>, Instant>>,
     /// Handshakes that wait.
@@ -33,7 +33,7 @@ pub struct OnDemand {
 }
 
 /// A certificate in use.
-pub struct KnownCertificate {
+pub struct InstalledCertificate {
     /// With its key.
     pub certified: Arc<CertifiedKey>,
     /// When the next handshake requests a renewal.
@@ -81,7 +81,7 @@ impl OnDemand {
     }
 
     /// Installs a certificate.
-    pub fn insert(&self, name: &str, certificate: KnownCertificate) {
+    pub fn insert(&self, name: &str, certificate: InstalledCertificate) {
         let mut table = self.certificates.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(name.into(), certificate);
         self.counts.on_demand_names.store(table.len() as u64, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl OnDemand {
 
     /// Requests a renewal, once.
     #[cold]
-    fn ask_for_renewal(&self, name: &str, known: &KnownCertificate) {
+    fn request_renewal(&self, name: &str, known: &InstalledCertificate) {
         if self.is_refused(name) || known.is_renewing.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -142,7 +142,7 @@ impl CertificatesOnDemand for OnDemand {
         let known = table.get(name)?;
         let now_s = now_s();
         if now_s >= known.renew_at_s {
-            self.ask_for_renewal(name, known);
+            self.request_renewal(name, known);
         }
         (now_s < known.not_after_s).then(|| known.certified.clone())
     }

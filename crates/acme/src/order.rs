@@ -51,11 +51,11 @@ pub async fn obtain(
     authority: &Authority,
     account: &Account,
     client: &AuthorityClient,
-    wanted: CertificateOrder<'_>,
+    certificate_order: CertificateOrder<'_>,
 ) -> Result<Issued, Failure> {
-    let identifiers: Vec<Identifier> = wanted.names.iter().map(|name| identifier(name)).collect();
+    let identifiers: Vec<Identifier> = certificate_order.names.iter().map(|name| identifier(name)).collect();
     let mut new = NewOrder::new(&identifiers);
-    if let Some(replaces) = wanted.replaces.clone() {
+    if let Some(replaces) = certificate_order.replaces.clone() {
         new = new.replaces(replaces);
     }
     let profile = profile(&authority.settings.profile, &identifiers, account);
@@ -66,10 +66,10 @@ pub async fn obtain(
     let issuer = Issuer { account: account.id().to_string(), names: Vec::new() };
     let shared = authority.leases.clone().map(SharedProofs::new);
     let proofs = Proofs { authority, client, issuer, offers: Vec::new(), shared, dns: None };
-    prove(&mut order, wanted.challenge, proofs).await?;
+    prove(&mut order, certificate_order.challenge, proofs).await?;
     let key = order.finalize().await?;
     let chain = order.poll_certificate(&POLLING).await?;
-    check(key, &chain, wanted.names, authority.offers.tls.provider()).map_err(Failure::Own)
+    check(key, &chain, certificate_order.names, authority.offers.tls.provider()).map_err(Failure::Own)
 }
 
 fn identifier(name: &str) -> Identifier {

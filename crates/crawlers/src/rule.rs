@@ -26,7 +26,7 @@ use touchstone_http::request_view::RequestView;
 use crate::bots::agent::Agent;
 use crate::bots::directories::{Directories, FetchSettings};
 use crate::bots::directory::{Directory, LARGEST_BYTES};
-use crate::bots::verification::{BotKeys, Circumstances, KnownBot, Outcome, VerifiedBot, Verifier};
+use crate::bots::verification::{BotKeys, Circumstances, NamedBot, Outcome, VerifiedBot, Verifier};
 use crate::check::binding::Properties;
 use crate::check::token::TextKeys;
 use crate::pace::Pace;
@@ -131,7 +131,7 @@ impl Crawlers {
             if let BotKeys::Agent(agent) = &keys {
                 directories.prepare(agent);
             }
-            known.push(KnownBot { name: bot.name.as_str().into(), keys });
+            known.push(NamedBot { name: bot.name.as_str().into(), keys });
         }
         let rule = |bot: &BotConfig| BotRule {
             user_agents: bot.user_agents.clone(),
@@ -145,7 +145,7 @@ impl Crawlers {
                 directories,
                 longest_s: config.signature_lifetime.as_secs(),
                 needs_nonce: config.needs_nonce,
-                knows_others: config.other_bots,
+                accepts_others: config.other_bots,
             },
             bots: config.bots.iter().map(rule).collect(),
             refuses_invalid: config.refuses_invalid,
@@ -256,7 +256,7 @@ impl Crawlers {
             rule.counts.add(Counted::Denied);
             return Decision::Refuse(Box::new(refused(403)), facts);
         }
-        if let Some(Err(wait)) = rule.pace.as_ref().map(Pace::take) {
+        if let Some(Err(wait)) = rule.pace.as_ref().map(Pace::count) {
             rule.counts.add(Counted::Limited);
             return Decision::Refuse(Box::new(too_many(wait)), facts);
         }

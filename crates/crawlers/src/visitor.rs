@@ -50,7 +50,7 @@ fn site_of(request: &Request) -> Vec<u8> {
 }
 
 /// The path and query of a request, if a browser may be sent there again.
-fn wanted(request: &Request) -> String {
+fn requested_path(request: &Request) -> String {
     let whole = request.path_and_query();
     let text = String::from_utf8(whole).unwrap_or_default();
     if is_local_path(text.as_bytes()) { text } else { "/".to_string() }
@@ -80,7 +80,7 @@ impl TaskSettings {
 
     /// The answer to a request without a pass.
     pub(crate) fn challenge(&self, request: &Request) -> Answer {
-        let to = wanted(request);
+        let to = requested_path(request);
         if !matches!(request.method(), Method::Get | Method::Head) {
             return page::not_sent(&to);
         }

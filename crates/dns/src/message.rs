@@ -30,7 +30,7 @@ const UDP_BYTES: u16 = 1232;
 
 const FLAG_ANSWER: u16 = 0x8000;
 const FLAG_TRUNCATED: u16 = 0x0200;
-const FLAG_RECURSION_WANTED: u16 = 0x0100;
+const FLAG_RECURSION_DESIRED: u16 = 0x0100;
 
 /// The operation code of an update, in its place of the flags.
 const UPDATE: u16 = 5 << 11;
@@ -52,7 +52,7 @@ pub enum Change<'a> {
 
 /// A query with EDNS (RFC 6891).
 pub fn query(id: u16, name: &Name, kind: u16, recursion: bool) -> Vec<u8> {
-    let flags = if recursion { FLAG_RECURSION_WANTED } else { 0 };
+    let flags = if recursion { FLAG_RECURSION_DESIRED } else { 0 };
     let mut out = header(id, flags, [1, 0, 0, 1]);
     question(&mut out, name, kind);
     out.push(0);

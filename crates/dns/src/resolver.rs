@@ -24,7 +24,7 @@ const MOST_ALIASES: usize = 8;
 const MOST_SERVERS: usize = 16;
 
 /// The pause between two checks of the servers of a zone.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Recursive servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Resolver {
         let request = query(transport::new_id()?, name, kind, true);
         let mut reasons = Vec::new();
         for server in &self.servers {
-            match transport::ask(*server, &request).await {
+            match transport::query(*server, &request).await {
                 Ok(answer) if matches!(answer.code(), code::NO_ERROR | code::NO_SUCH_NAME) => {
                     return Ok(answer);
                 }
@@ -197,11 +197,11 @@ pub async fn wait_until_shown(
         if missing.is_empty() {
             return Ok(());
         }
-        if Instant::now() + LOOK_PAUSE > until {
+        if Instant::now() + CHECK_PAUSE > until {
             let names: Vec<&str> = missing.iter().map(|server| server.name.as_str()).collect();
             return Err(format!("after {} s not shown by {}: {reason}", limit.as_secs(), names.join(", ")));
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::time::sleep(CHECK_PAUSE).await;
     }
 }
 
@@ -210,7 +210,7 @@ async fn shows(server: &ServerName, name: &Name, text: &str) -> Result<(), Strin
     let mut reason = String::new();
     for address in &server.addresses {
         let request = query(transport::new_id()?, name, kind::TXT, false);
-        match transport::ask(*address, &request).await {
+        match transport::query(*address, &request).await {
             Ok(answer) if texts_of(&answer).iter().any(|found| found == text) => return Ok(()),
             Ok(answer) => {
                 reason = match answer.code() {
@@ -251,8 +251,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_away_is_named() {
-        let gone: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        let resolver = Resolver::new(vec![gone]);
+        let unreachable: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        let resolver = Resolver::new(vec![unreachable]);
         let error = resolver.texts(&Name::parse("a.test").expect("a name")).await.expect_err("no server");
         assert!(error.starts_with("a.test cannot be resolved: 127.0.0.1:1: "), "{error}");
     }

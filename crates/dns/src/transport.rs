@@ -31,7 +31,7 @@ pub fn new_id() -> Result<u16, String> {
 }
 
 /// Sends a query by UDP; the answer is sent by TCP if it is too long for that.
-pub async fn ask(server: SocketAddr, request: &[u8]) -> Result<Message, String> {
+pub async fn query(server: SocketAddr, request: &[u8]) -> Result<Message, String> {
     let about = |error: io::Error| format!("{server}: {error}");
     for _ in 0..UDP_ATTEMPTS {
         match by_udp(server, request).await.map_err(about)? {

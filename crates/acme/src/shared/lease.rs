@@ -21,7 +21,7 @@ pub struct Leases {
     owner: String,
     time: Duration,
     /// The leases of others: their revision, and since when it has been the same.
-    seen: Mutex<HashMap<String, (u64, Instant)>>,
+    observed: Mutex<HashMap<String, (u64, Instant)>>,
 }
 
 /// A lease that this process holds. Dropping it releases it.
@@ -31,13 +31,13 @@ pub struct Lease {
     revision: watch::Receiver<Option<u64>>,
     beats: AbortHandle,
     /// The process that held it before and did not release it.
-    pub taken_from: Option<String>,
+    pub previous_holder: Option<String>,
 }
 
 impl Leases {
     /// Leases that are over when they were not extended for `time`.
     pub fn new(store: SharedStore, time: Duration) -> Leases {
-        Leases { store, owner: new_owner(), time, seen: Mutex::default() }
+        Leases { store, owner: new_owner(), time, observed: Mutex::default() }
     }
 
     /// The name of this process in leases and values.
@@ -54,11 +54,11 @@ impl Leases {
     pub async fn take(self: &Arc<Self>, what: &str) -> Result<Option<Lease>, String> {
         let key = format!("leases/{what}");
         let present = self.store.get(&key).await?;
-        let mut taken_from = None;
+        let mut previous_holder = None;
         let before = match present {
             None => None,
             Some(stored) if self.is_over(&key, stored.revision) => {
-                taken_from = Some(owner_of(&stored.bytes));
+                previous_holder = Some(owner_of(&stored.bytes));
                 Some(stored.revision)
             }
             Some(_) => return Ok(None),
@@ -66,22 +66,24 @@ impl Leases {
         let Some(revision) = self.store.replace(&key, &self.value(0), before).await? else {
             return Ok(None);
         };
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         let (sender, revision) = watch::channel(Some(revision));
         let (leases, of) = (self.clone(), key.clone());
         let beats = tokio::spawn(async move { leases.extend(&of, &sender).await }).abort_handle();
-        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, taken_from }))
+        Ok(Some(Lease { store: self.store.clone(), key, revision, beats, previous_holder }))
     }
 
     /// Whether a lease of another process has not changed for its whole time. The first check only starts
     /// that time.
     fn is_over(&self, key: &str, revision: u64) -> bool {
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match seen.get(key) {
-            Some((known, since)) if *known == revision => now.duration_since(*since) >= self.time,
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        match observed.get(key) {
+            Some((last_revision, since)) if *last_revision == revision => {
+                now.duration_since(*since) >= self.time
+            }
             _ => {
-                seen.insert(key.to_string(), (revision, now));
+                observed.insert(key.to_string(), (revision, now));
                 false
             }
         }
@@ -92,8 +94,8 @@ impl Leases {
         let mut extended = Instant::now();
         for count in 1.. {
             tokio::time::sleep(self.time / BEATS).await;
-            let known = *revision.borrow();
-            match self.store.replace(key, &self.value(count), known).await {
+            let current = *revision.borrow();
+            match self.store.replace(key, &self.value(count), current).await {
                 Ok(Some(new)) => {
                     extended = Instant::now();
                     revision.send_replace(Some(new));
@@ -168,7 +170,7 @@ mod tests {
         let (one, other) =
             (leases(&directory, Duration::from_secs(60)), leases(&directory, Duration::from_secs(60)));
         let lease = one.take("a.org").await.expect("it works").expect("it is free");
-        assert!(lease.taken_from.is_none());
+        assert!(lease.previous_holder.is_none());
         assert!(other.take("a.org").await.expect("it works").is_none());
         assert!(one.take("a.org").await.expect("it works").is_none());
         assert!(other.take("b.org").await.expect("it works").is_some());
@@ -194,7 +196,7 @@ mod tests {
             }
             tokio::time::sleep(time / 10).await;
         };
-        assert_eq!(taken.taken_from.as_deref(), Some(one.owner()));
+        assert_eq!(taken.previous_holder.as_deref(), Some(one.owner()));
         assert_ne!(one.owner(), other.owner());
         // The former holder does not release a lease that it no longer holds.
         drop(lease);

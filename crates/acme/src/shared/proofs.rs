@@ -15,7 +15,7 @@ use crate::challenge::{Offer, Offers};
 use crate::renewal::now_s;
 
 /// The pause between two searches for proofs of other machines.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+const CHECK_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long to wait until all machines have read a proof.
 const SPREAD_TIME: Duration = Duration::from_millis(1500);
@@ -148,7 +148,7 @@ pub async fn follow_proofs(leases: Arc<Leases>, offers: Offers, error_log: Error
             }
             Err(reason) => error_log.failing("acme: the shared storage", reason),
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::time::sleep(CHECK_PAUSE).await;
     }
 }
 

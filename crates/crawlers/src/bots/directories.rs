@@ -69,7 +69,7 @@ struct Entry {
     is_configured: AtomicBool,
     state: watch::Sender<State>,
     /// A fetch waits or runs.
-    is_asked: AtomicBool,
+    is_requested: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -132,7 +132,7 @@ impl Directories {
     /// Begins to fetch the directory of a bot that the configuration names.
     pub fn prepare(&self, agent: &Agent) {
         if let Some(entry) = self.entry(agent, true) {
-            self.ask(&entry);
+            self.request_fetch(&entry);
         }
     }
 
@@ -145,7 +145,7 @@ impl Directories {
         let now = Instant::now();
         if let Some(directory) = known.with_key(thumbprint, now) {
             if known.fresh_until.is_none_or(|until| until <= now) {
-                self.ask(&entry);
+                self.request_fetch(&entry);
             }
             return Ok(directory);
         }
@@ -153,7 +153,7 @@ impl Directories {
             Some(_) => "the directory has no such key",
             None => "the directory cannot be fetched",
         };
-        if !self.ask(&entry) {
+        if !self.request_fetch(&entry) {
             return Err(unknown);
         }
         let fetched = changes.wait_for(|state| state.attempts > known.attempts);
@@ -182,25 +182,25 @@ impl Directories {
             agent: agent.clone(),
             is_configured: AtomicBool::new(is_configured),
             state: watch::Sender::new(State::default()),
-            is_asked: AtomicBool::new(false),
+            is_requested: AtomicBool::new(false),
         });
         known.insert(agent.address.clone(), entry.clone());
         Some(entry)
     }
 
     /// Has a directory fetched; returns whether a fetch waits or runs now.
-    fn ask(&self, entry: &Arc<Entry>) -> bool {
+    fn request_fetch(&self, entry: &Arc<Entry>) -> bool {
         if entry.state.borrow().not_before.is_some_and(|time| Instant::now() < time) {
             return false;
         }
-        if entry.is_asked.swap(true, Ordering::AcqRel) {
+        if entry.is_requested.swap(true, Ordering::AcqRel) {
             return true;
         }
-        let is_asked = self.jobs.try_send(entry.clone()).is_ok();
-        if !is_asked {
-            entry.is_asked.store(false, Ordering::Release);
+        let is_requested = self.jobs.try_send(entry.clone()).is_ok();
+        if !is_requested {
+            entry.is_requested.store(false, Ordering::Release);
         }
-        is_asked
+        is_requested
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
@@ -279,7 +279,7 @@ fn lifetime(fields: &HeaderMap) -> Duration {
 
 fn note(entry: &Entry, fetched: Result<Fetched, Failure>, report: &Report) {
     let now = Instant::now();
-    entry.is_asked.store(false, Ordering::Release);
+    entry.is_requested.store(false, Ordering::Release);
     entry.state.send_modify(|state| {
         state.attempts += 1;
         match fetched {
@@ -334,7 +334,7 @@ mod tests {
             agent: Agent::of_address("https://bot.example").unwrap(),
             is_configured: AtomicBool::new(true),
             state: watch::Sender::new(State::default()),
-            is_asked: AtomicBool::new(true),
+            is_requested: AtomicBool::new(true),
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
         let told = lines.clone();
@@ -355,6 +355,6 @@ mod tests {
         let empty = Directory::parse(br#"{"keys":[]}"#).unwrap();
         note(&entry, Ok((empty, Duration::from_secs(60))), &report);
         assert!(entry.state.borrow().with_key(print, Instant::now()).is_none());
-        assert!(!entry.is_asked.load(Ordering::Relaxed));
+        assert!(!entry.is_requested.load(Ordering::Relaxed));
     }
 }

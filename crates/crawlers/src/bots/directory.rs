@@ -12,7 +12,7 @@ pub const MOST_KEYS: usize = 64;
 pub const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json";
 
 /// The keys of the examples of RFC 9421 and the drafts, whose private parts are public.
-const KNOWN_EXAMPLES: [&str; 2] =
+const PUBLIC_EXAMPLES: [&str; 2] =
     ["poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U", "oD0HwocPBSfpNy5W3bpJeyFGY_IQ_YpqxSjQ3Yd-CLA"];
 
 /// The keys of a bot.
@@ -25,7 +25,7 @@ impl Directory {
     /// Reads a directory. Keys that cannot verify signatures of bots are omitted; the error describes why
     /// there is none, or another problem.
     pub fn parse(text: &[u8]) -> Result<Directory, String> {
-        Directory::parse_with(text, |key| !KNOWN_EXAMPLES.contains(&key.thumbprint.as_str()))
+        Directory::parse_with(text, |key| !PUBLIC_EXAMPLES.contains(&key.thumbprint.as_str()))
     }
 
     fn parse_with(text: &[u8], is_allowed: impl Fn(&VerificationKey) -> bool) -> Result<Directory, String> {

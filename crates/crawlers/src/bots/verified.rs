@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Whether this core has verified it, and it has not ended.
-pub fn is_known(name: &Name, now_s: u64) -> bool {
+pub fn contains(name: &Name, now_s: u64) -> bool {
     VERIFIED.with_borrow(|verified| verified.get(name).is_some_and(|end| *end > now_s))
 }
 

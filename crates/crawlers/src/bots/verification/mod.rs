@@ -22,7 +22,7 @@ const MOST_VERIFIED: usize = 4;
 static NONCES: std::sync::LazyLock<Nonces> = std::sync::LazyLock::new(Nonces::default);
 
 /// A bot that the configuration names.
-pub struct KnownBot {
+pub struct NamedBot {
     /// Its name.
     pub name: Arc<str>,
     /// Where its keys are.
@@ -40,7 +40,7 @@ pub enum BotKeys {
 /// What is required of signatures, and the bots that make them.
 pub struct Verifier {
     /// The bots that the configuration names.
-    pub bots: Vec<KnownBot>,
+    pub bots: Vec<NamedBot>,
     /// The directories of bots.
     pub directories: Arc<Directories>,
     /// The longest life of a signature in seconds.
@@ -48,7 +48,7 @@ pub struct Verifier {
     /// A signature must have a nonce.
     pub needs_nonce: bool,
     /// Bots that are not named are verified too.
-    pub knows_others: bool,
+    pub accepts_others: bool,
 }
 
 /// The identity of the bot of a request.
@@ -196,7 +196,7 @@ impl Verifier {
         // What is fetched for a bot that is named is its configured address.
         let (bot, agent) = match position.map(|position| (position, &self.bots[position].keys)) {
             Some((position, BotKeys::Agent(known))) => (verified(position), known.clone()),
-            _ if self.knows_others && agent.has_usual_port() => {
+            _ if self.accepts_others && agent.has_usual_port() => {
                 (VerifiedBot { known: None, name: agent.host().into() }, agent)
             }
             _ => return Err("the bot is not one of the configuration"),
@@ -215,7 +215,7 @@ fn check_bytes(
     let base = signature.base(message)?;
     // The algorithm is a part of what is signed; without one the key alone decides.
     let name = verified::name_of(&key.thumbprint, &base, &signature.bytes);
-    if verified::is_known(&name, now_s) {
+    if verified::contains(&name, now_s) {
         return Ok(());
     }
     key.verify(signature.algorithm.as_deref(), &base, &signature.bytes)?;

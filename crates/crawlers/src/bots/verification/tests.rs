@@ -19,11 +19,11 @@ const LIFE_S: u64 = 4_889_289_600 - SIGNED_S;
 fn verifier(keys: BotKeys, longest_s: u64) -> Verifier {
     let settings = FetchSettings { ca_certificate: None, allows_private: false };
     Verifier {
-        bots: vec![KnownBot { name: "bot".into(), keys }],
+        bots: vec![NamedBot { name: "bot".into(), keys }],
         directories: Directories::open(&settings, Arc::new(|_: &str| {})).unwrap(),
         longest_s,
         needs_nonce: false,
-        knows_others: false,
+        accepts_others: false,
     }
 }
 
@@ -44,7 +44,7 @@ fn target() -> Target<'static> {
 
 type Fields = Vec<(&'static str, String)>;
 
-fn ask(verifier: &Verifier, target: Target<'_>, fields: &Fields, now_s: u64) -> Outcome {
+fn verify_at(verifier: &Verifier, target: Target<'_>, fields: &Fields, now_s: u64) -> Outcome {
     let message = Message { start: Start::Request(target), fields, request: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(verifier.verify(&message, Circumstances { now_s, is_private: true }))
@@ -128,14 +128,14 @@ fn the_vectors_of_the_drafts_verify_once_each() {
         );
         let fields = fields(agent, &input, signature);
         let elsewhere = Target { authority: b"example.org", ..target() };
-        let wrong = ask(&verifier, elsewhere, &fields, SIGNED_S + 1);
+        let wrong = verify_at(&verifier, elsewhere, &fields, SIGNED_S + 1);
         assert_eq!(wrong, Outcome::Invalid("the signature is wrong"), "{input}");
-        assert_eq!(ask(&verifier, target(), &fields, SIGNED_S + 1), bot, "{input}");
-        let again = ask(&verifier, target(), &fields, SIGNED_S + 2);
+        assert_eq!(verify_at(&verifier, target(), &fields, SIGNED_S + 1), bot, "{input}");
+        let again = verify_at(&verifier, target(), &fields, SIGNED_S + 2);
         assert_eq!(again, Outcome::Invalid("the nonce was used before"));
-        let late = ask(&verifier, target(), &fields, expires);
+        let late = verify_at(&verifier, target(), &fields, expires);
         assert_eq!(late, Outcome::Invalid("the signature has ended"));
-        let early = ask(&verifier, target(), &fields, SIGNED_S - 31);
+        let early = verify_at(&verifier, target(), &fields, SIGNED_S - 31);
         assert_eq!(early, Outcome::Invalid("the signature was created in the future"));
     }
 }
@@ -206,7 +206,7 @@ fn what_a_signature_must_say() {
     let good = ";created=1000;expires=2000;tag=\"web-bot-auth\"";
     let host = "(\"@authority\")";
     let asked = |verifier: &Verifier, list: &str, parameters: &str| {
-        ask(verifier, target(), &signer.sign("", list, parameters), 1500)
+        verify_at(verifier, target(), &signer.sign("", list, parameters), 1500)
     };
     assert!(matches!(asked(&verifier, host, good), Outcome::Verified(_)));
     // One without a nonce may be sent again, and is then in the cache.
@@ -262,13 +262,13 @@ fn one_bot_cannot_sign_for_another() {
     let own =
         mallory.sign("a=\"https://mallory.example\"", "(\"@authority\" \"signature-agent\";key=\"a\")", good);
     assert_eq!(
-        ask(&verifier, target(), &own, 1500),
+        verify_at(&verifier, target(), &own, 1500),
         Outcome::Unverified("the bot is not one of the configuration")
     );
     // The name of another one that the signature does not cover.
     let uncovered = mallory.sign("a=\"https://good.example\"", "(\"@authority\")", good);
     let reason = "the signature does not cover its member of Signature-Agent";
-    assert_eq!(ask(&verifier, target(), &uncovered, 1500), Outcome::Unverified(reason));
+    assert_eq!(verify_at(&verifier, target(), &uncovered, 1500), Outcome::Unverified(reason));
     // A member that is covered, beside one that is not.
     let beside = mallory.sign(
         "b=\"https://mallory.example\", a=\"https://good.example\"",
@@ -276,11 +276,14 @@ fn one_bot_cannot_sign_for_another() {
         good,
     );
     assert_eq!(
-        ask(&verifier, target(), &beside, 1500),
+        verify_at(&verifier, target(), &beside, 1500),
         Outcome::Unverified("the bot is not one of the configuration")
     );
     let none = mallory.sign("", "(\"@authority\")", good);
-    assert_eq!(ask(&verifier, target(), &none, 1500), Outcome::Unverified("there is no Signature-Agent"));
+    assert_eq!(
+        verify_at(&verifier, target(), &none, 1500),
+        Outcome::Unverified("there is no Signature-Agent")
+    );
 }
 
 #[test]
