@@ -61,7 +61,7 @@ impl ListenAddress {
 
     /// The address in the form that programs and origins receive. A unix socket has none, and the port is the
     /// one that the scheme implies.
-    pub fn told(self, is_tls: bool) -> SocketAddr {
+    pub fn for_programs(self, is_tls: bool) -> SocketAddr {
         let port = if is_tls { 443 } else { 80 };
         self.ip().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
     }
@@ -201,7 +201,7 @@ mod tests {
         let path = read("unix:/run/a.sock").unwrap();
         assert_eq!(path, read("unix:/run/a.sock").unwrap());
         assert_eq!(path.unix().unwrap().path(), Some(Path::new("/run/a.sock")));
-        assert_eq!(path.told(true), "0.0.0.0:443".parse().unwrap());
+        assert_eq!(path.for_programs(true), "0.0.0.0:443".parse().unwrap());
         let name = read("unix:@site").unwrap().unix().unwrap();
         assert_eq!((name.path(), name.to_bind()), (None, PathBuf::from("\0site")));
         assert_eq!(Some(name), UnixSocketName::of_abstract_name(b"site"));

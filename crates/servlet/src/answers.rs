@@ -14,7 +14,7 @@ pub fn unavailable() -> Answer {
 }
 
 /// An answer that is complete.
-pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
+pub fn complete_answer(head: Head, body: Bytes, is_head: bool) -> Answer {
     if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
         // The container could not make an error page.
         return Answer::error(head.status);

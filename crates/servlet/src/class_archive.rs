@@ -20,7 +20,7 @@ const ARCHIVE: &str = "classes.jsa";
 const KEY: &str = "classes.key";
 
 /// After this time, another process that was making one is assumed to have ended.
-const PATIENCE: Duration = Duration::from_secs(600);
+const CREATION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The delay after the start before one is created, so that it does not slow down the first requests.
 const DELAY: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ impl ClassArchive {
 fn remove_unfinished(place: &Path) {
     let is_old = |path: &Path| {
         let changed = path.metadata().and_then(|facts| facts.modified());
-        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|since| since > PATIENCE))
+        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|since| since > CREATION_TIMEOUT))
     };
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -191,7 +191,7 @@ mod tests {
         for path in [&left, &current, &archive] {
             File::create(path).unwrap();
         }
-        let before = SystemTime::now() - 2 * PATIENCE;
+        let before = SystemTime::now() - 2 * CREATION_TIMEOUT;
         for path in [&left, &archive] {
             File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
         }

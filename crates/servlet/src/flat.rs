@@ -188,7 +188,7 @@ pub fn set_number(request: &mut [u8], value: i32) {
 }
 
 /// Method and path of a request, for the log.
-pub fn what(request: &[u8]) -> String {
+pub fn description(request: &[u8]) -> String {
     let text = |at: usize| {
         let (length, rest) = request.get(at..)?.split_first_chunk::<4>()?;
         rest.get(..u32::from_le_bytes(*length) as usize)

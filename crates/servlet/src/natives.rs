@@ -67,7 +67,7 @@ extern "system" fn available(_env: *mut JNIEnv, _class: jclass, slab: jint) -> j
 
 extern "system" fn want_read(_env: *mut JNIEnv, _class: jclass, slab: jint) {
     if let Some((_, java_call)) = under_way(slab) {
-        java_call.want_readable();
+        java_call.request_read_event();
     }
 }
 
@@ -98,7 +98,7 @@ extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length:
     slab.set_java_call(None);
     let piece = head::read(written).map_err(|fault| refuse(&fault)).ok();
     java_call.finish(piece, if is_whole { AnswerEnd::Whole } else { AnswerEnd::Broken }, true);
-    java_runtime::of_process().slabs().give_back(java_call.route(), slab);
+    java_runtime::of_process().slabs().release_slab(java_call.route(), slab);
 }
 
 extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {

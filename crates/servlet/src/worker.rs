@@ -59,7 +59,7 @@ pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: AnswerEnd, written: &'a
         return None;
     }
     let refused = |fault: Fault| {
-        let what = flat::what(request);
+        let what = flat::description(request);
         log(0, &format!("the answer to {what} of route {} is refused: {fault}", pool.route));
     };
     head::read(written).map_err(refused).ok()
@@ -89,7 +89,7 @@ pub fn work(pool: &Arc<Pool>) {
         worker.run(job);
     }
     if let Some(slab) = worker.slab.take() {
-        runtime.slabs().give_back(pool.route, slab);
+        runtime.slabs().release_slab(pool.route, slab);
     }
 }
 

@@ -185,10 +185,10 @@ impl Exporter {
             let may_begin = self.export.is_none() && self.destination.is_some();
             tokio::select! {
                 biased;
-                outcome = poll_sending(&mut self.sending) => self.take_outcome(outcome),
-                command = commands.recv(), if !self.is_ending => self.take_command(command),
+                outcome = poll_sending(&mut self.sending) => self.handle_outcome(outcome),
+                command = commands.recv(), if !self.is_ending => self.handle_command(command),
                 () = self.queue.wait_for_batch(), if may_begin => self.next_spans = Instant::now(),
-                () = sleep_until(next) => self.take_moment(),
+                () = sleep_until(next) => self.handle_timer(),
             }
         }
     }
@@ -203,14 +203,14 @@ impl Exporter {
         others.into_iter().flatten().fold(next, Instant::min)
     }
 
-    fn take_moment(&mut self) {
+    fn handle_timer(&mut self) {
         let now = Instant::now();
         if self.next_report <= now {
             self.next_report = now + DROPS_INTERVAL;
             self.report_drops();
         }
         if self.last_chance.is_some_and(|at| at <= now) {
-            self.give_up_all();
+            self.drop_all_spans();
         }
     }
 
@@ -261,7 +261,7 @@ impl Exporter {
         self.sending = Some(Box::pin(async move { destination.export(signal, &message).await }));
     }
 
-    fn take_outcome(&mut self, outcome: Outcome) {
+    fn handle_outcome(&mut self, outcome: Outcome) {
         self.sending = None;
         let Some(export) = &mut self.export else { return };
         let name = self.destination.as_ref().map_or(String::new(), |destination| destination.name.clone());
@@ -290,7 +290,7 @@ impl Exporter {
                 self.error_log.failing(&name, &reason);
                 let is_old = export.began.elapsed() >= MOST_AGE;
                 if export.signal == Signal::Metrics || is_old || self.last_chance.is_some() {
-                    return self.give_up();
+                    return self.drop_request();
                 }
                 self.retry_at = Some(Instant::now() + after.unwrap_or(export.pause));
                 export.pause = (export.pause * 2).min(LONGEST_PAUSE);
@@ -298,28 +298,28 @@ impl Exporter {
             Outcome::Refused(reason) => {
                 counts.exports_failed.fetch_add(1, Relaxed);
                 self.error_log.failing(&name, &reason);
-                self.give_up();
+                self.drop_request();
             }
         }
     }
 
     /// Drops the present request.
-    fn give_up(&mut self) {
+    fn drop_request(&mut self) {
         (self.sending, self.retry_at) = (None, None);
         if let Some(export) = self.export.take() {
             self.queue.counts().spans_failed.fetch_add(export.spans, Relaxed);
         }
     }
 
-    /// The time limit is reached.
-    fn give_up_all(&mut self) {
-        self.give_up();
+    /// Drops all spans, because the time limit is reached.
+    fn drop_all_spans(&mut self) {
+        self.drop_request();
         self.queue.drop_all();
         (self.last_chance, self.destination) = (None, None);
         self.report_drops();
     }
 
-    fn take_command(&mut self, command: Option<Command>) {
+    fn handle_command(&mut self, command: Option<Command>) {
         let now = Instant::now();
         match command {
             Some(Command::Use(Some(destination))) => {

@@ -34,5 +34,5 @@ pub use destination::{Destination, read_fields};
 pub use exporter::Telemetry;
 pub use queue::SpanQueue;
 pub use rules::TraceRules;
-pub use sampler::{Asked, Tracer};
+pub use sampler::{SamplingInput, Tracer};
 pub use server_span::{ServerFacts, attributes_markdown, record as record_server_span};

@@ -19,7 +19,7 @@ use crate::if_header::IfHeader;
 use crate::method::DavMethod;
 use crate::operation::{
     Reply, Transfer, begin_upload, change_properties, delete, find_properties, lock, make_collection,
-    tell_properties, transfer, unlock,
+    transfer, unlock, write_properties,
 };
 use crate::settings::Settings;
 use crate::store::{Store, problem_of_state};
@@ -207,7 +207,7 @@ impl HandlerOfCore {
             entries.retain(|entry| entry.path == call.path || self.is_own(request, b"GET", &entry.path));
         }
         let context = self.context.clone();
-        on_thread(move || tell_properties(&context, &call, &entries, &query)).await
+        on_thread(move || write_properties(&context, &call, &entries, &query)).await
     }
 
     async fn put(&self, request: &mut Request, call: Call) -> Result<Reply> {

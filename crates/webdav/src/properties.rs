@@ -91,10 +91,10 @@ pub fn active_lock(lock: &Lock) -> String {
     let mut out = String::from("<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope>");
     out.push_str(if lock.is_exclusive { "<D:exclusive/>" } else { "<D:shared/>" });
     let depth = if lock.is_deep { "infinity" } else { "0" };
-    let left = lock.until.saturating_sub(unix_seconds());
+    let remaining_s = lock.until.saturating_sub(unix_seconds());
     let _ = write!(
         out,
-        "</D:lockscope><D:depth>{depth}</D:depth>{}<D:timeout>Second-{left}</D:timeout><D:locktoken>\
+        "</D:lockscope><D:depth>{depth}</D:depth>{}<D:timeout>Second-{remaining_s}</D:timeout><D:locktoken>\
          <D:href>{}</D:href></D:locktoken><D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>",
         lock.owner,
         escape(&lock.token),

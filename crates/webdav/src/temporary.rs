@@ -65,7 +65,7 @@ impl TemporaryFile {
     }
 
     /// Sets the permissions of the file that it replaces, except those to execute it.
-    pub fn take_permissions(&self, permissions: u32) -> io::Result<()> {
+    pub fn set_permissions(&self, permissions: u32) -> io::Result<()> {
         Ok(fs::fchmod(&self.file, Mode::from_raw_mode(permissions & 0o666))?)
     }
 

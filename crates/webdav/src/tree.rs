@@ -213,15 +213,15 @@ impl Tree {
     pub fn walk(&self, place: &Place, walk: &Walk) -> Result<Vec<Entry>> {
         let mut entries = vec![place.entry()?];
         let mut next = 0;
-        let mut begun = 0;
+        let mut directories = 0;
         while next < entries.len() {
             let entry = &entries[next];
             next += 1;
-            let is_first = begun == 0;
+            let is_first = directories == 0;
             if entry.facts.kind != FileKind::Directory || !is_first && !walk.is_deep {
                 continue;
             }
-            begun += 1;
+            directories += 1;
             let (path, key) = (entry.path.clone(), entry.key.clone());
             match self.members(&path, &key, walk, entries.len()) {
                 Ok(members) => entries.extend(members),
@@ -277,7 +277,7 @@ fn real_path(directory: &OwnedFd) -> Result<Vec<u8>> {
 }
 
 /// Why a directory cannot contain the state of a tree; `None`: it can. No path of the tree may reach it.
-pub fn lies_in(directory: &Path, root: &Path) -> io::Result<bool> {
+pub fn is_in(directory: &Path, root: &Path) -> io::Result<bool> {
     let root = fs::stat(root)?;
     let mut path = std::path::absolute(directory)?;
     // A directory that does not exist yet is created later; its links are those of the part that exists.

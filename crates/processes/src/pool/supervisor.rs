@@ -131,10 +131,10 @@ impl Supervisor {
         if !self.state.has_problem() || self.slots.iter().any(|slot| slot.child.is_some()) {
             return;
         }
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_waiting = || {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-            poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+            poll(&mut fds, Some(&zero)).is_ok_and(|ready| ready > 0)
         };
         while is_waiting() && self.listener.accept().is_ok() {}
     }

@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Called when no client waits for the answer any more, or it is complete.
-    pub fn let_go(&self, number: u32) {
+    pub fn release(&self, number: u32) {
         if self.under_way.borrow_mut().remove(&number).is_some() {
             self.send(Kind::Gone, number, &[]);
         }

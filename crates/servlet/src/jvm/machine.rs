@@ -393,7 +393,7 @@ impl Memory {
     /// # Safety
     ///
     /// As for [`Memory::put`].
-    pub unsafe fn put_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
+    pub unsafe fn write_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
         let start = end.checked_sub(bytes.len()).filter(|_| end <= self.bytes)?;
         // SAFETY: as in `put`. The copied bytes end at `end`, which is inside the memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(start), bytes.len()) };

@@ -66,7 +66,7 @@ fn make(
         until: unix_seconds().saturating_add(time.as_secs()),
     };
     session.add(Record::Lock(lock.clone()))?;
-    let reply = told(if is_new { 201 } else { 200 }, &[&lock]);
+    let reply = lock_reply(if is_new { 201 } else { 200 }, &[&lock]);
     Ok(reply.field("Lock-Token", format!("<{}>", lock.token)))
 }
 
@@ -79,7 +79,7 @@ fn make_empty(session: &mut Session<'_>, call: &Call, place: &Place) -> Result<(
     may_change_members(session.tables(), call.holder(), place)?;
     let (directory, name) = place.within()?;
     TemporaryFile::create(directory)?.finish(name, true)?;
-    session.add(Record::Made { key: place.key.clone() })
+    session.add(Record::Created { key: place.key.clone() })
 }
 
 fn renew(context: &Context, session: &mut Session<'_>, call: &Call, time: Duration) -> Result<Reply> {
@@ -98,7 +98,7 @@ fn renew(context: &Context, session: &mut Session<'_>, call: &Call, time: Durati
         lock.until = unix_seconds().saturating_add(time.as_secs());
         session.add(Record::Lock(lock.clone()))?;
     }
-    Ok(told(200, &locks.iter().collect::<Vec<_>>()))
+    Ok(lock_reply(200, &locks.iter().collect::<Vec<_>>()))
 }
 
 /// Ends the lock with a token.
@@ -118,7 +118,7 @@ pub fn unlock(context: &Context, call: &Call, token: &str) -> Result<Reply> {
     })
 }
 
-fn told(status: u16, locks: &[&Lock]) -> Reply {
+fn lock_reply(status: u16, locks: &[&Lock]) -> Reply {
     let locks: String = locks.iter().map(|lock| active_lock(lock)).collect();
     let body =
         format!("{XML_BEGIN}<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>{locks}</D:lockdiscovery></D:prop>\n");

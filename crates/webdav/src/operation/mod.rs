@@ -20,7 +20,7 @@ use crate::tree::Place;
 pub use collection::make as make_collection;
 pub use delete::delete;
 pub use lock::{lock, unlock};
-pub use propfind::{find as find_properties, tell as tell_properties};
+pub use propfind::{find as find_properties, write_properties};
 pub use proppatch::change as change_properties;
 pub use put::begin as begin_upload;
 pub use transfer::{Transfer, transfer};

@@ -35,7 +35,12 @@ pub fn find(context: &Context, call: &Call) -> Result<(Vec<Entry>, PropertyQuery
 }
 
 /// Writes the properties of resources.
-pub fn tell(context: &Context, call: &Call, entries: &[Entry], query: &PropertyQuery) -> Result<Reply> {
+pub fn write_properties(
+    context: &Context,
+    call: &Call,
+    entries: &[Entry],
+    query: &PropertyQuery,
+) -> Result<Reply> {
     context.store.read(|tables| {
         if call.if_header.is_some() {
             let place = context.place_to_read(&call.path)?;
@@ -43,13 +48,13 @@ pub fn tell(context: &Context, call: &Call, entries: &[Entry], query: &PropertyQ
         }
         let mut body = Multistatus::new();
         for entry in entries {
-            tell_one(context, tables, entry, query, &mut body);
+            write_entry(context, tables, entry, query, &mut body);
         }
         Ok(Reply { body: body.finish(), ..Reply::new(207) })
     })
 }
 
-fn tell_one(
+fn write_entry(
     context: &Context,
     tables: &Tables,
     entry: &Entry,

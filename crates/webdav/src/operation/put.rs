@@ -56,7 +56,7 @@ impl Upload {
             let place = check(context, session.tables(), call)?;
             let (_, name) = place.within()?;
             if let Some(facts) = place.facts {
-                self.file.take_permissions(facts.permissions)?;
+                self.file.set_permissions(facts.permissions)?;
             }
             let is_new = place.facts.is_none() && !place.is_link;
             let file: OwnedFd = self.file.finish(name, is_new).map_err(|failure| match failure.status {
@@ -65,7 +65,7 @@ impl Upload {
                 _ => failure,
             })?;
             if is_new {
-                session.add(Record::Made { key: place.name_key.clone() })?;
+                session.add(Record::Created { key: place.name_key.clone() })?;
             }
             let etag = FileFacts::of(&file)?.etag().to_string();
             Ok(Reply::new(if is_new { 201 } else { 204 }).field("ETag", etag))

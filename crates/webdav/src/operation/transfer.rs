@@ -42,7 +42,7 @@ enum Copied {
 /// Copies or moves a resource.
 pub fn transfer(context: &Context, call: &Call, transfer: &Transfer) -> Result<Reply> {
     if !transfer.is_copy {
-        match put_in_place(context, call, transfer, None) {
+        match store_at_destination(context, call, transfer, None) {
             // Another file system is mounted there: the source is copied, and then removed.
             Err(failure) if failure.status == CROSSES => {}
             other => return other,
@@ -50,7 +50,7 @@ pub fn transfer(context: &Context, call: &Call, transfer: &Transfer) -> Result<R
     }
     let ends = context.store.with(|session| check(context, session.tables(), call, transfer))?;
     let copied = copy(context, call, &ends)?;
-    put_in_place(context, call, transfer, Some(copied))
+    store_at_destination(context, call, transfer, Some(copied))
 }
 
 /// Represents `EXDEV`; it is not a status that is sent.
@@ -118,28 +118,28 @@ fn copy(context: &Context, call: &Call, ends: &Ends) -> Result<Copied> {
 }
 
 /// Stores a copy, or the source itself, at the destination.
-fn put_in_place(
+fn store_at_destination(
     context: &Context,
     call: &Call,
     transfer: &Transfer,
     copied: Option<Copied>,
 ) -> Result<Reply> {
-    let (reply, left) = context.store.with(|session| {
+    let (reply, to_remove) = context.store.with(|session| {
         let Ends { from, to } = check(context, session.tables(), call, transfer)?;
         let (directory, name) = to.within()?;
         let is_new = to.facts.is_none() && !to.is_link;
         // A directory cannot take the place of a file, nor a file or directory that of a directory.
         let goes_aside = !is_new && (from.is_collection() || to.is_collection());
-        let mut left = Vec::new();
+        let mut to_remove = Vec::new();
         if goes_aside {
             let hidden = hidden_name("replaced")?;
             rename(directory, name, directory, hidden.as_bytes(), true)?;
-            left.push((directory.try_clone()?, hidden));
+            to_remove.push((directory.try_clone()?, hidden));
         }
         let is_kept = copied.is_none();
         let placed = place(copied, &from, directory, name, is_new || goes_aside);
         if let Err(failure) = placed {
-            for (directory, hidden) in &left {
+            for (directory, hidden) in &to_remove {
                 let _ = rename(directory, hidden.as_bytes(), directory, name, true);
             }
             return Err(failure);
@@ -149,7 +149,7 @@ fn put_in_place(
             let (source, name) = from.within()?;
             let hidden = hidden_name("moved")?;
             rename(source, name, source, hidden.as_bytes(), true)?;
-            left.push((source.try_clone()?, hidden));
+            to_remove.push((source.try_clone()?, hidden));
         }
         let members = call.depth != Some(Depth::Zero);
         session.add(match transfer.is_copy {
@@ -160,9 +160,9 @@ fn put_in_place(
         let href = crate::tree::href(&to.path, from.is_collection());
         // A cache in front also removes the resource in this field (RFC 9111 section 4.4).
         let reply = Reply::new(if is_new { 201 } else { 204 }).field("Location", href);
-        Ok((reply, left))
+        Ok((reply, to_remove))
     })?;
-    for (directory, hidden) in left {
+    for (directory, hidden) in to_remove {
         remove(&directory, hidden.as_bytes())?;
     }
     Ok(reply)

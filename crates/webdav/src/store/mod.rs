@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use touchstone_handler::webdav_counts::LockTable;
 
 use crate::failure::Result;
-use crate::tree::lies_in;
+use crate::tree::is_in;
 
 use journal::Journal;
 pub use key::is_below;
@@ -49,11 +49,11 @@ pub struct Session<'a> {
     journal: &'a mut Journal,
 }
 
-static KNOWN: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
+static STORES: Mutex<Option<HashMap<PathBuf, Weak<Store>>>> = Mutex::new(None);
 
 /// The problem of a directory for the state of a tree; `None`: it is valid.
 pub fn problem_of_state(directory: &Path, root: &Path) -> Option<String> {
-    match lies_in(directory, root) {
+    match is_in(directory, root) {
         Ok(false) => None,
         Ok(true) => Some(format!(
             "{} is in {}, where clients could read and change it; name a directory outside",
@@ -71,15 +71,15 @@ impl Store {
         let digest = Sha256::digest(root.as_os_str().as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let file = directory.join(format!("{name}.journal"));
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get_or_insert_with(HashMap::new);
-        known.retain(|_, store| store.strong_count() > 0);
-        if let Some(store) = known.get(&file).and_then(Weak::upgrade) {
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = stores.get_or_insert_with(HashMap::new);
+        stores.retain(|_, store| store.strong_count() > 0);
+        if let Some(store) = stores.get(&file).and_then(Weak::upgrade) {
             return Ok(store);
         }
         let (directory, journal) = (directory.to_path_buf(), Mutex::new(None));
         let store = Arc::new(Store { directory, file: file.clone(), journal, locks: AtomicU64::new(0) });
-        known.insert(file, Arc::downgrade(&store));
+        stores.insert(file, Arc::downgrade(&store));
         Ok(store)
     }
 
@@ -103,8 +103,8 @@ impl Store {
             *guard = Some(Journal::open(&self.directory, &self.file).map_err(named)?);
         }
         let Some(journal) = guard.as_mut() else { return Err(crate::failure::Failure::new(500)) };
-        let begun = journal.begin(unix_seconds()).map_err(named);
-        let done = begun.and_then(|()| work(&mut Session { journal }));
+        let started = journal.begin(unix_seconds()).map_err(named);
+        let done = started.and_then(|()| work(&mut Session { journal }));
         let ended = journal.end(unix_seconds()).map_err(named);
         if ended.is_err() {
             // What is in memory may differ from the file: read it again next time.

@@ -28,13 +28,15 @@ pub enum Record {
         remove: Vec<(String, String)>,
     },
     /// A resource is created or its content is new: properties of an earlier one are dropped.
-    Made {
+    #[serde(rename = "made")]
+    Created {
         /// The resource.
         #[serde(with = "key")]
         key: Vec<u8>,
     },
     /// A tree is removed.
-    Gone {
+    #[serde(rename = "gone")]
+    Removed {
         /// Its root.
         #[serde(with = "key")]
         key: Vec<u8>,

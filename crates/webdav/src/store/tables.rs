@@ -99,10 +99,10 @@ impl Tables {
                     .extend(set.map(|(namespace, local, value)| (PropertyName { namespace, local }, value)));
                 self.put(key, properties);
             }
-            Record::Made { key } => {
+            Record::Created { key } => {
                 self.take(&key);
             }
-            Record::Gone { key } => self.remove_tree(&key),
+            Record::Removed { key } => self.remove_tree(&key),
             Record::Moved { from, to } => {
                 let moved = self.take_tree(&from);
                 self.remove_tree(&from);
