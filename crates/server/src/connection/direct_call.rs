@@ -92,7 +92,7 @@ impl Connection {
             host,
             client,
             is_from_trusted_proxy: is_trusted,
-            server: self.listener.address.told(tls.is_some()),
+            server: self.listener.address.for_programs(tls.is_some()),
             tls: tls.as_deref(),
             user: None,
             id: "",
