@@ -62,13 +62,9 @@ pub fn read_hmac_key(file: &Path) -> Result<Vec<u8>, String> {
     })?;
     // Some authorities use the other alphabet, or padding.
     let text = text.trim().trim_end_matches('=').replace('+', "-").replace('/', "_");
-    let key = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| {
-        format!(
-            "{}: is not base64url, the form in which the authority issues the \
-            key",
-            file.display()
-        )
-    })?;
+    let key = BASE64_URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| format!("{}: is not base64url, as issued by the authority", file.display()))?;
     if key.is_empty() {
         return Err(format!("{}: is empty", file.display()));
     }

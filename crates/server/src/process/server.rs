@@ -139,10 +139,7 @@ impl Server {
         warn_of_unused(&in_vain, &error_log);
         unset_rights.iter().for_each(|problem| error_log.warning(problem));
         if let Some(problem) = control_problem {
-            error_log.warning(format_args!(
-                "`touchstone reload` and similar commands will not work: \
-                {problem}"
-            ));
+            error_log.warning(format_args!("`touchstone reload` and similar commands fail: {problem}"));
         }
         let notifier = Notifier::from_environment().or_else(|error| {
             error_log.warning(format_args!("systemd is not notified: {error}"));
