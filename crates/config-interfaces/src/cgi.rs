@@ -169,8 +169,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "environment",
             default: Some("{}"),
             example: "{ GIT_PROJECT_ROOT = \"/srv/git\" }",
-            documentation: "Variables for the programs' environment, which replace those that it would have. \
-                The programs inherit nothing from the server's environment; PATH is \
+            documentation: "Variables for the programs' environment, in addition to those of CGI, or in \
+                place of them. The programs inherit no variables of the server's environment; PATH is \
                 `/usr/local/bin:/usr/bin:/bin` unless set here.",
             kind: Kind::Fields {
                 what: "table from names of variables to values",
@@ -237,8 +237,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "idle_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a program may neither print nor read anything after that, and how long \
-                it may take to end after it has closed its output.",
+            documentation: "How long a program may neither print nor read after that, and how long it may \
+                take to end after it has closed its output.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,

@@ -24,7 +24,7 @@ impl Default for JavaConfig {
 /// `[site.route.servlet]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServletConfig {
-    /// The applications. An empty context stands for the context of the route's path.
+    /// The applications. An empty context is the context of the route's path.
     pub settings: RouteSettings,
     /// The route's `ajp` answers instead: the applications are in separate containers.
     pub is_over_ajp: bool,

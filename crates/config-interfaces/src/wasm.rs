@@ -134,8 +134,8 @@ const KEYS: &[Key<WasmConfig>] = &[
         name: "environment",
         default: Some("{}"),
         example: "{ LEVEL = \"debug\" }",
-        documentation: "Variables of the component's environment. It inherits nothing from that of the \
-                server.",
+        documentation: "Variables of the component's environment. It inherits no variables of the server's \
+                environment.",
         kind: Kind::Fields {
             what: "table from names of variables to values",
             check: |_, _| Ok(()),

@@ -101,7 +101,7 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: the addresses of a
+/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not resolved: the addresses of a
 /// server should not depend on a name service.
 pub fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {

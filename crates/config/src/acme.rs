@@ -68,7 +68,7 @@ pub struct ExternalAccountConfig {
     pub hmac_key: Option<PathBuf>,
 }
 
-/// The kinds of proof that a name leads to this server.
+/// The kinds of proof that this server serves a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcmeChallenge {
     /// In a TLS handshake on port 443 (RFC 8737).
@@ -239,11 +239,11 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "challenges",
             default: Some("[\"tls-alpn-01\", \"http-01\"]"),
             example: "[\"http-01\"]",
-            documentation: "How the server proves that a host name leads to it, the preferred challenge \
-                first. `\"tls-alpn-01\"` needs a connection to port 443, `\"http-01\"` one to port 80, where \
-                a site must listen in plain HTTP; without such a site it is not used. `\"dns-01\"` sets a \
-                record in DNS for each order (`dns`), `\"dns-persist-01\"` needs one record that stays; \
-                wildcards need one of these two. If the first challenge fails, the next is tried.",
+            documentation: "How the server proves that it serves a host name, the preferred challenge first. \
+                `\"tls-alpn-01\"` needs a connection to port 443, `\"http-01\"` one to port 80, where a site \
+                must listen in plain HTTP; without such a site it is not used. `\"dns-01\"` sets a record in \
+                DNS for each order (`dns`), `\"dns-persist-01\"` needs one record that stays; wildcards need \
+                one of these two. If the first challenge fails, the next is tried.",
             kind: Kind::CheckedArray {
                 what: "array of `\"tls-alpn-01\"`, `\"http-01\"`, `\"dns-01\"` and `\"dns-persist-01\"`",
                 parse: |text| AcmeChallenge::parse(text).map(|challenge| challenge.name().to_string()),
@@ -332,7 +332,7 @@ pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
     name: "acme.external_account",
     repeated: false,
     documentation: "An account that you already have with the authority (external account binding, RFC 8555 \
-        section 7.3.4). The authority gives you both values.",
+        section 7.3.4). The authority issues both values.",
     blank: || ExternalAccountConfig { key_id: String::new(), hmac_key: None },
     keys: &[
         Key {

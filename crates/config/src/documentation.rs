@@ -28,7 +28,7 @@ pub fn documentation_markdown() -> String {
     page
 }
 
-/// A configuration with every key, each after a comment that says what it does.
+/// A configuration with every key, each after a comment that describes it.
 pub fn complete_example() -> String {
     let mut example = String::new();
     for_each_section!(section => {
@@ -305,7 +305,7 @@ const STREAM_WITH_TLS: &str =
     "[[stream]]\nname = \"mail\"\nlisten = [\"127.0.0.1:993\"]\nto = \"tls://10.0.0.3:993\"\n\n";
 
 /// Whether a key is active in the complete example; otherwise it is a comment there, because it excludes
-/// another key, or needs something that not every machine has.
+/// another key, or needs a file or program that not every machine has.
 fn stands_with_others(section: &str, key: &str) -> bool {
     let calls_programs = [
         "site.route.ajp",

@@ -125,7 +125,7 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             example: "\"5s\"",
             documentation: "How long a request may take from its first byte to the end of its header \
                 section. After that it is answered with 408 Request Timeout and the connection is closed. A \
-                new connection that sends nothing is closed after the same time, without an answer.",
+                new connection without any data is closed after the same time, without an answer.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,

@@ -144,12 +144,12 @@ const fn error_level() -> Key<ErrorLogConfig> {
             },
             Choice {
                 word: "warning",
-                meaning: "something was refused or lost, and the server continues",
+                meaning: "data or a request was refused or lost, and the server continues",
                 set: |log| log.level = LogLevel::Warning,
             },
             Choice {
                 word: "error",
-                meaning: "something that the operator must repair",
+                meaning: "a problem that the operator must repair",
                 set: |log| log.level = LogLevel::Error,
             },
         ]),

@@ -2,8 +2,8 @@
 //! [`keys`](super::keys).
 //!
 //! All problems are found in one pass and reported together, in the order of the text. If the text is not
-//! TOML, only that is reported, because the rest would give false problems. This module handles the document,
-//! its sections and names; `touchstone-config-section` reads the values.
+//! TOML, only that is reported, because the rest would cause false problems. This module handles the
+//! document, its sections and names; `touchstone-config-section` reads the values.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;

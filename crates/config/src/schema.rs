@@ -14,7 +14,7 @@ use super::keys::for_each_section;
 const DURATION: &str = "^[0-9]+(ms|s|m|h)$";
 const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";
 
-/// The schema (JSON Schema draft 7, which every editor knows).
+/// The schema (JSON Schema draft 7, which every editor supports).
 pub fn json_schema() -> String {
     let mut definitions = Map::new();
     let mut sections = Map::new();

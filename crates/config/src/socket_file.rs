@@ -31,9 +31,9 @@ pub const fn mode_key<C: HasSocketFile>() -> Key<C> {
         name: "socket_mode",
         default: Some("\"0660\""),
         example: "\"0666\"",
-        documentation: "The permissions, in octal, of the files of unix sockets in `listen`. \
-            A program needs the permission to write in order to connect. `\"0666\"` lets every program of \
-            the machine connect, as nginx does.",
+        documentation: "The permissions, in octal, of the files of unix sockets in `listen`. A program needs \
+            the permission to write in order to connect. `\"0666\"` allows every program of the machine to \
+            connect, as in nginx.",
         kind: Kind::Checked {
             what: "three or four octal digits",
             parse: |text, _| parse_mode(text).map(|_| text.to_string()),

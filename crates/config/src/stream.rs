@@ -1029,5 +1029,5 @@ fn problem_of_origins(stream: &StreamConfig, to: &[String]) -> Option<String> {
         origins[..index].iter().any(|other| other.url == origin.url).then(|| origin.url.to_string())
     };
     let double = origins.iter().enumerate().find_map(is_double)?;
-    Some(format!("{double} is listed twice; give it a weight"))
+    Some(format!("{double} is listed twice; set its weight"))
 }

@@ -412,7 +412,7 @@ fn check_endpoint(text: &str) -> Result<(), String> {
         return Err(format!("{written:?} must begin with http:// or https:// and name a host"));
     };
     if authority.as_str().contains('@') {
-        return Err("a URL with a password is not accepted; put the field 'Authorization' into \
+        return Err("a URL with a password is not accepted; write the field 'Authorization' into \
                     'headers_file'"
             .to_string());
     }

@@ -66,8 +66,8 @@ pub fn read_for_fuzzing(bytes: &[u8]) {
         let joined = cookies::joined([bytes].into_iter(), name);
         assert!(joined.is_none_or(|text| text.len() <= cookies::LONGEST_SEALED));
     }
-    let keys = seal::SealingKeys::from_secrets(&["a secret that nothing was sealed with".to_string()]);
-    assert!(keys.open(bytes, b"fuzz").is_none(), "nothing was sealed with this key");
+    let keys = seal::SealingKeys::from_secrets(&["a secret that sealed no text".to_string()]);
+    assert!(keys.open(bytes, b"fuzz").is_none(), "no text was sealed with this key");
     if let Some(session) = session::Session::decode(bytes) {
         _ = session::Session::decode(&session.encode());
     }

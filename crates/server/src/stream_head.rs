@@ -63,7 +63,7 @@ pub fn without_switch(answer: &mut Answer, is_tunnel: bool) {
             answer.status = 200;
         }
         (true, false) => *answer = Answer::error(502),
-        // The answer must not look like an open tunnel.
+        // The answer must not be regarded as an open tunnel.
         (false, true) if (200..300).contains(&answer.status) => *answer = Answer::error(501),
         (false, _) => {}
     }

@@ -461,7 +461,7 @@ impl Engine {
         let message = format!("an application has ended Java (exit code {code})");
         if self.ends_with_java {
             log(0, &message);
-            // SAFETY: this ends the process at once, without anything that might wait for Java.
+            // SAFETY: this ends the process at once, without a step that might wait for Java.
             unsafe { libc::_exit(code) };
         }
         log(

@@ -208,7 +208,7 @@ impl ServletOfCore {
         let is_head = request.received.method_text() == b"HEAD";
         let client = request.interim.clone();
         let client = client.as_deref();
-        // If a process ends, its requests get no answer; requests that change nothing are repeated once.
+        // If a process ends, its requests get no answer; requests with safe methods are repeated once.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
             if let Some(java_request) = self.start_call(written.clone(), PathKey::default(), flags).await

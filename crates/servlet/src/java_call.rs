@@ -357,7 +357,7 @@ impl JavaCall {
 
     /// Called when the answer is complete, in the first bytes of the slab's output, while the call continues.
     /// The client gets it now. On the thread of a connection the monitor does this, so that calls that return
-    /// at once cost nothing.
+    /// at once need no extra work.
     pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {
         let mut state = self.lock();
         if state.has_ended {

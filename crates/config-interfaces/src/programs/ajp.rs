@@ -27,8 +27,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
             example: "[\"127.0.0.1:8009 route=a weight=2\", \"unix:/run/tomcat/ajp.sock route=b\"]",
             documentation: "Where containers listen: an address with its port, or `unix:` with the path of a \
                 socket. Several must have the same applications; then `route=` is the jvmRoute of one, by \
-                which sessions find it; `weight=` gives one more of the requests, and `backup` only those \
-                for which no other is available.",
+                which sessions find it; `weight=` sets the share of the requests of one, and `backup` marks \
+                one that gets only those for which no other is available.",
             kind: Kind::CheckedArray {
                 what: "array of addresses of containers",
                 parse: |text| parse_backend(text).map(|_| text.to_string()),

@@ -19,8 +19,8 @@ pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     default: Some("[]"),
     example: "[\"unix:/run/app.sock weight=2\", \"127.0.0.1:9000 backup\"]",
     documentation: "Where programs listen: `unix:` with the path of a socket, or an address with its port. \
-        Several must do the same; then `weight=` gives one more of the requests, and `backup` only those for \
-        which no other is available.",
+        Several must run the same program; then `weight=` sets the share of the requests of one, and \
+        `backup` marks one that gets only those for which no other is available.",
     kind: Kind::CheckedArray {
         what: "array of addresses of programs",
         parse: |text| match parse_backend(text)?.route.as_str() {
@@ -265,9 +265,9 @@ pub(super) const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
     name: "send_files_from",
     default: Some("\"\""),
     example: "\"/srv/downloads\"",
-    documentation: "A directory of files that a program can let the server send instead of its own body, by \
-        the path below it in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields have \
-        no effect.",
+    documentation: "A directory of files that the server sends instead of the program's body if the program \
+        names one: by the path below the directory in X-Accel-Redirect, or by the whole path in X-Sendfile. \
+        Empty: these fields have no effect.",
     kind: Kind::File(|programs, value| programs.send_files_from = value),
 };
 

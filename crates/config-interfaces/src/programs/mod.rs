@@ -98,7 +98,7 @@ pub struct ProgramsConfig {
     pub variables: BTreeMap<String, String>,
     /// The programs receive `Authorization`.
     pub pass_authorization: bool,
-    /// The directory of files that programs can let the server send.
+    /// The directory of files that the server sends if programs name them.
     pub send_files_from: Option<PathBuf>,
     /// The settings that only servlet containers have.
     pub ajp: AjpConfig,

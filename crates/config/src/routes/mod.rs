@@ -2,7 +2,7 @@
 //!
 //! [`Routes`] is the table of a site: [`Routes::find`] returns the first route that matches a request. Paths
 //! without wildcards are looked up by hash, so that a site may have thousands of redirects; the others are
-//! tried in order. A look-up allocates nothing.
+//! tried in order. A look-up allocates no memory.
 //!
 //! `config` has the keys of a route. The conditions of a route on a request, and the texts of redirects,
 //! rewrites and fields, are in the crate `touchstone-route`.

@@ -38,7 +38,7 @@ const TOGETHER_BYTES: usize = 2 * 1024;
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl Connection {
-    /// Lets the program of a route answer the request in `state.head`, if it can do so at once.
+    /// Calls the program of a route for the request in `state.head`, if it can answer at once.
     pub(super) fn call_program(
         &mut self,
         state: &mut CoreState,

@@ -91,7 +91,7 @@ impl Connection {
         (at, ConnectionStep::Receive)
     }
 
-    /// Answers the request in `state.head` from the caches, or lets a program answer it at once.
+    /// Answers the request in `state.head` from the caches, or calls a program that answers it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> CacheAttempt {
         if self.listener.generation != state.generation {

@@ -81,7 +81,7 @@ pub enum ConnectionStep {
     Park,
     /// No step: the connection has returned to its core from a worker.
     ConnectionReturned,
-    /// Let the client read the last answer, then end.
+    /// Wait until the client has read the last answer, then end.
     Linger,
     /// End.
     Close,

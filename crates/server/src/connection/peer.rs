@@ -14,7 +14,7 @@ use touchstone_exchange::connection_number::ConnectionNumber;
 
 /// The client of a connection.
 pub struct Peer {
-    /// Its address; `None` if nothing needed it when the connection was accepted.
+    /// Its address; `None` if it was not needed when the connection was accepted.
     pub address: Option<SocketAddr>,
     /// The address as text, written for the first log line.
     pub text: String,

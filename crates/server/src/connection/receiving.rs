@@ -112,7 +112,7 @@ impl Connection {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
             // An incomplete head can only become complete or wrong at a line end, or when it gets too long.
-            // Parsing again for every other byte would let a slow client cost quadratic time.
+            // Parsing again for every other byte would need quadratic time for a slow client.
             let limits = &state.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
@@ -137,7 +137,7 @@ impl Connection {
         input.drain(..consumed);
         self.input = input;
         match next {
-            // A part of HTTP/2's preface looks like a head of another version until it is complete.
+            // An incomplete preface of HTTP/2 is parsed like a head of another version.
             ConnectionStep::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => {
                 ConnectionStep::Http2
             }

@@ -163,7 +163,7 @@ pub async fn feed(
             }
             Err(_) if limits.are_lifted(&sender) => continue,
             Err(_) => {
-                sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+                sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
                 return Err(BodyProblem::Timeout);
             }
         };

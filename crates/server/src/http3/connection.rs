@@ -160,7 +160,7 @@ impl Connection {
         match self.cancellations_left.get().checked_sub(1) {
             Some(left) => self.cancellations_left.set(left),
             None => {
-                let reason = "a client that gives up one request after the other";
+                let reason = "a client that cancels one request after the other";
                 self.fail(ConnectionError::new(ErrorCode::EXCESSIVE_LOAD, reason));
             }
         }
@@ -205,7 +205,7 @@ impl Connection {
     }
 
     fn handle_control(&self, event: ControlEvent) {
-        // The server's sections need no table, it pushes nothing, and a client that leaves closes the
+        // The server's sections need no table, it does not push, and a client that leaves closes the
         // connection itself.
         let ControlEvent::Priority { stream, priority } = event else { return };
         let priorities = &mut *self.priorities.borrow_mut();

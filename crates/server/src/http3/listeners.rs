@@ -104,7 +104,7 @@ fn let_in(listener: Rc<Listener>, incoming: Incoming) {
     let client = incoming.remote_address();
     let validated = incoming.remote_address_validated();
     if !validated && listener.must_validate() && incoming.may_retry() {
-        // The Retry packet tells the client. A forged address then costs no more.
+        // The Retry packet informs the client. A forged address then costs no more.
         let _ = incoming.retry();
         return;
     }

@@ -253,8 +253,8 @@ impl StreamTask<'_> {
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
-            // The client has already ended its direction of the tunnel; an answer like that to a GET would
-            // look like an open tunnel.
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would be
+            // regarded as an open tunnel.
             _ if self.is_tunnel && !has_body => Some(Answer::error(400)),
             Ok(()) => {
                 let error_log = &connection.listener.core.error_log;

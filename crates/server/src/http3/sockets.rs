@@ -62,7 +62,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens nothing until [`Sockets::resume`]: if two processes read from one socket, each would receive
+    /// Opens no socket until [`Sockets::resume`]: if two processes read from one socket, each would receive
     /// packets of the other.
     pub fn wait(&mut self) {
         self.waits = true;

@@ -291,7 +291,7 @@ impl Attached<'_> {
                 return Err(self.message_of(thrown));
             }
             if text.is_null() {
-                return Err("Java gave no message".to_string());
+                return Err("Java returned no message".to_string());
             }
             Ok(text_of(self.env, text))
         }

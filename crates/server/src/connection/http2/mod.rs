@@ -202,8 +202,8 @@ impl Http2 {
         let refusal = match outcome {
             // Fields are missing, so a rule or a program would not get the whole request.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
-            // The client has already ended its direction of the tunnel; an answer like that to a GET would
-            // look like an open tunnel.
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would be
+            // regarded as an open tunnel.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
             Ok(()) => steps::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
             Err(error) => Some(Answer::error(error.status())),

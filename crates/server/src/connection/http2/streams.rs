@@ -86,7 +86,7 @@ impl Inbox {
         self.answers.borrow_mut().pop_front()
     }
 
-    /// Ready when an answer is there.
+    /// Ready when an answer is available.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         if !self.answers.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
@@ -252,7 +252,7 @@ impl Incoming {
     pub fn fail_slow(mut self, engine: &mut ServerConnection) {
         engine.release(self.stream, self.unreleased_bytes);
         if let Some(sender) = self.sender.take() {
-            sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+            sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"));
         }
     }
 
@@ -274,7 +274,7 @@ impl Incoming {
     }
 
     /// Opens the client's windows for the bytes that the handler has read, and notes whether the body is
-    /// unlimited. Ready if anything has changed; called again when more is read.
+    /// unlimited. Ready if a window or the limit has changed; called again when more is read.
     pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
         let Some(sender) = &mut self.sender else { return Poll::Pending };
         let held_bytes = sender.held_bytes();
